@@ -27,7 +27,7 @@ ALWAYS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 }
 HTTPS_ONLY: Mapping[str, str] = {"strict-transport-security": "max-age=7776000"}
-"""For 90 days (contract 1.3)."""
+"""Browsers remember it for 90 days (contract 1.3)."""
 MOST_SAID = 24_000
 """Bytes of an error's message."""
 MOST_ECHOED = 4096
@@ -54,7 +54,9 @@ NO_CONTENT = Answer(status=204)
 
 
 def fixed_headers(root_url: str) -> dict[str, str]:
-    """Headers of every answer of a deployment; HTTPS is demanded where the root URL is one of HTTPS."""
+    """Headers of every answer of a deployment. If the root URL is an `https:` one, browsers are told to use HTTPS
+    alone.
+    """
     return {**ALWAYS, **CORS, **(HTTPS_ONLY if root_url.startswith("https:") else {})}
 
 
@@ -125,7 +127,7 @@ SAME_AS: Mapping[str, str] = {
     "/__heartbeat__": "/api/queue/v1/__heartbeat__",
     "/__lbheartbeat__": "/api/queue/v1/__lbheartbeat__",
 }
-"""Paths of the root that answer, to any method, as others do to GET."""
+"""Paths below the root, each with the path whose answer to GET it gives to any method."""
 
 
 def at_root(path: str, build: str) -> Answer | None:

@@ -21,10 +21,10 @@ class Caller:
 
     client_id: str | None
     scopes: ScopeSet
-    """Expanded, in normal form."""
+    """With all that roles grant (expanded), in normal form."""
     expires: datetime | None = None
     payload_hash: str = ""
-    """Of the body, as it was signed; empty where none was."""
+    """Hash of the body as the request was signed with it; empty if it was signed without one."""
 
     def satisfies(self, expression: Expression) -> bool:
         """Whether this caller may do what needs the expression."""

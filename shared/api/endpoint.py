@@ -71,18 +71,18 @@ class Endpoint(Generic[Services]):
     success: int = 200
     """HTTP status of the normal answer; 204 has no body."""
     takes_content: bool = False
-    """Whether the body is content of any kind and size, and no JSON."""
+    """Whether the body is arbitrary content of any size instead of JSON."""
     takes_any_load: bool = False
-    """Whether it is answered however much the process has to do."""
+    """Whether it is answered even when the process is overloaded."""
     waits: bool = False
-    """Whether it is a long poll: the first to be given up when the process has too much to do."""
+    """Whether it is a long poll: those are ended first when the process is overloaded."""
     stability: Stability = "stable"
     authorised_late: bool = False
-    """Whether its handler authorises, though the URL has all that is needed (contract 1.5, H)."""
+    """Whether its handler checks the scopes, although the URL alone would do (contract 1.5, H)."""
     unlisted: bool = False
-    """Whether references leave it out, as another form of an endpoint that they name."""
+    """Whether references omit it: it is a variant of an endpoint that they list."""
     scopes_of_anonymous: bool = False
-    """Whether only callers without credentials need the scopes, all of which the URL names."""
+    """Whether only callers without credentials need the scopes. All of them must follow from the URL."""
     raw_slash: bool = False
     """Whether the taskQueueId may also be written with a bare slash (contract 1.4)."""
 
@@ -103,7 +103,7 @@ class Endpoint(Generic[Services]):
 
     @cached_property
     def opaque(self) -> frozenset[str]:
-        """Properties of the body that hold any object, and are passed on without being looked into."""
+        """Properties of the body that hold free-form objects, which are not validated."""
         fields = {} if self.input is None else self.input.model_fields
         return frozenset(name for name, field in fields.items() if OPAQUE in field.metadata)
 
@@ -146,7 +146,9 @@ class Authenticate(Protocol):
     """Finds out who sent the request at hand."""
 
     async def __call__(self, verifier: Verifier | None = None) -> Caller:
-        """By the deployment's authenticator, or another one. Raises AuthenticationFailed, StorageUnavailable."""
+        """Authenticates the request with the given verifier, by default that of the deployment. Raises
+        AuthenticationFailed, StorageUnavailable.
+        """
         ...
 
 
@@ -169,9 +171,9 @@ class Call:
     """The body of an endpoint that takes content."""
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     may_wait: bool = True
-    """Whether a long poll may wait for work; else it looks once, since the process has much to do."""
+    """Whether a long poll may wait for work. If the process is overloaded, it looks for work once instead."""
     pause: Callable[[], Awaitable[object]] = field(default=at_once, repr=False)
-    """What a long poll that may not wait does before it is answered with nothing."""
+    """Awaited by a long poll that found no work and may not wait, before its empty answer."""
     _caller: Caller | None = None
 
     def payload(self, model: type[Model]) -> Model:
@@ -187,7 +189,7 @@ class Call:
 
     @property
     def known_caller(self) -> Caller | None:
-        """Who calls, if that had to be found out."""
+        """The caller, if the request has been authenticated; else None."""
         return self._caller
 
     async def caller(self) -> Caller:
@@ -197,7 +199,8 @@ class Call:
         return self._caller
 
     async def authorise_ahead(self) -> None:
-        """Refuses callers who lack the scopes whatever the body says, by what the URL fills in of the scope expression.
+        """Refuses callers early: those who lack scopes that are needed whatever the body says. Of the scope expression,
+        only the parameters of the URL are filled in.
 
         Raises AuthenticationFailed, InsufficientScopes.
         """
@@ -208,9 +211,9 @@ class Call:
                 caller.require(lacking)
 
     async def authorise(self, params: Params | None = None) -> None:
-        """The endpoint's scope expression with these parameters, by default those of the URL.
+        """Requires the endpoint's scope expression, rendered with these parameters (default: those of the URL).
 
-        Raises AuthenticationFailed, InsufficientScopes. An expression that renders to nothing is satisfied unseen.
+        Raises AuthenticationFailed, InsufficientScopes. An expression that renders to nothing needs no credentials.
         """
         if self.endpoint.scopes is None:
             return
@@ -224,9 +227,10 @@ class Call:
                 caller.require(expression)
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:
-        """Authorises with values of `param` that only the use-case finds: the scopes that are given away, for example.
+        """A function that authorises with values of `param` which only the use case determines, such as the scopes that
+        a role would grant.
 
-        The function raises AuthenticationFailed, InsufficientScopes.
+        That function raises AuthenticationFailed, InsufficientScopes.
         """
 
         async def authorise(values: Sequence[str]) -> None:

@@ -43,7 +43,8 @@ class ScopeSet:
         distinct = set(scopes)
         stars: list[str] = []
         for star in sorted(scope[:-1] for scope in distinct if scope.endswith("*")):
-            # In sorted order, whatever starts with a prefix follows it directly: comparing with the last one is enough.
+            # In sorted order, all texts that start with a prefix follow it directly. So it is enough to compare with
+            # the last prefix kept.
             if not stars or not star.startswith(stars[-1]):
                 stars.append(star)
         self._stars = stars
@@ -247,7 +248,9 @@ def _each_holds(held: ScopeSet, template: object, params: Params) -> Iterator[bo
 
 
 def params_of(template: object) -> set[str]:
-    """The parameters that a template needs from outside. All URL parameters: the endpoint is a U (contract 1.5)."""
+    """The parameters that a template needs from outside. If all of them are URL parameters, the endpoint is of kind U
+    (contract 1.5).
+    """
     if isinstance(template, str):
         return set(_PLACEHOLDER.findall(template))
     assert isinstance(template, Mapping), "a template is a string or an object"
@@ -267,9 +270,11 @@ Known = Mapping[str, str]
 
 
 def certainly_missing(held: ScopeSet, template: Template, known: Known) -> Expression | None:
-    """The scopes that the caller lacks whatever the unknown parameters (`<name>`) are; None if the call may be allowed.
+    """The scopes that the caller lacks for every value of the unknown parameters (`<name>`); None if the call may be
+    allowed.
 
-    It errs only in the caller's favour: a refusal here would be a refusal later.
+    It may miss a refusal, but never invents one: whoever is refused here would also be refused with all parameters
+    known.
     """
     return _certainly_missing(held, template, known)
 

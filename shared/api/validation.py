@@ -44,7 +44,7 @@ def check_size(size: int) -> None:
 
 
 def measure_body(body: bytes) -> Measure:
-    """What it takes to parse a JSON body. Raises InputError for more than is allowed."""
+    """The estimated cost of parsing a JSON body. Raises InputError if it is beyond the limits."""
     try:
         return measure(body)
     except BeyondLimits as error:
@@ -148,7 +148,7 @@ def _plain(problem: pydantic_core.ErrorDetails) -> str:
 
 
 _QUADRATIC = {r"^[1-9]*[0-9]+$": r"^[0-9]+$"}
-"""Published patterns that take time quadratic in a value's length, and what matches the same in linear time."""
+"""Published patterns whose matching takes quadratic time, each with an equivalent that takes linear time."""
 
 
 def _matches(pattern: str, value: str) -> bool:
@@ -158,12 +158,13 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 _LONGEST = 513
-"""Characters of a start: a key has 512 at the most."""
+"""Characters of the key at which a page starts: longer than any key, which has 512 at most."""
 
 
 def limit_of(query: Mapping[str, str], default: int = bounds.PAGE) -> int:
-    """How many entries the page may hold: more than the most are capped silently, 0 is an empty page."""
-    # Digits beyond any page are cut off before they are read, as a number may have very many.
+    """How many entries the page may hold. A larger number than the maximum is capped silently, and 0 gives an empty
+    page."""
+    # A number may have very many digits, so one that is certainly too large is capped without being parsed.
     text = query.get("limit", str(default)).lstrip("0") or "0"
     return min(int(text[:6]), bounds.PAGE) if len(text) <= 6 else bounds.PAGE
 

@@ -59,7 +59,8 @@ AUTH = Api(
         *sign_in.ENDPOINTS,
     ),
 )
-"""The part that a deployment needs to stand alone. Names, routes, schemas and scopes are those of the public clients'
-`Auth` class; `sign_in` is for the console."""
+"""The endpoints of Taskcluster's auth service without which a deployment could not manage its own clients. Names,
+routes, schemas and scopes are those of the public clients' `Auth` class; `sign_in` is for the console.
+"""
 OBJECT = Api(prefix=objects.PREFIX, endpoints=(*service.SERVICE_ENDPOINTS, *objects.ENDPOINTS))
 INDEX = Api(prefix=index.PREFIX, endpoints=(*service.SERVICE_ENDPOINTS, *index.ENDPOINTS))

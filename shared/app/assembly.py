@@ -41,7 +41,9 @@ from shared.store.interface import Storage
 def assemble(
     settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None = None
 ) -> Services:
-    """The use-cases on the given storage and publisher; `ask_events` fails when Service Bus does not answer."""
+    """The use cases on the given storage and publisher. `ask_events` is a probe that raises when Service Bus does not
+    answer.
+    """
     components = Components(settings, runtime, storage, publisher, ask_events)
     stores = components.stores
     return Services(

@@ -57,7 +57,9 @@ from shared.store.interface import Storage
 
 
 class Components:
-    """Stores, caches and use cases that others use; those that use others come first."""
+    """Stores, caches and use cases that several others depend on. Those with dependencies stand above what they depend
+    on.
+    """
 
     def __init__(
         self, settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None
@@ -100,7 +102,7 @@ class Components:
 
     @cached_property
     def following_executor(self) -> Executor:
-        """For calls whose resolutions this process follows up itself."""
+        """The executor of calls that resolve tasks: this process itself follows those resolutions up."""
         return Executor(self.stores, self.following)
 
     @cached_property
@@ -165,7 +167,7 @@ class Components:
         )
 
     def _wake(self, task_queue_id: str) -> None:
-        """A task of this queue has become pending in this process."""
+        """Called when this process has made a task of this queue pending."""
         self.poller.wake(task_queue_id)
         self.back_off.worked(task_queue_id)
 
@@ -285,7 +287,7 @@ def _root(settings: Settings) -> Client:
 
 
 def deadline_delay(settings: Settings) -> timedelta:
-    """How long after a task's deadline it is resolved."""
+    """How long after its deadline a task is resolved."""
     return timedelta(seconds=settings.deadline_delay_seconds)
 
 

@@ -26,7 +26,9 @@ TABLES: Final = (
     keys.HISTORY,
     keys.AUDIT,
 )
-"""The truth first: in a copy that is made in this order, projections are newer than what they project."""
+"""Status rows first. In a backup that copies the tables in this order, projections are newer than the rows that they
+project, as their readers expect after a crash.
+"""
 
 QUEUES: Final = tuple(name for queue in INTERNAL_QUEUES for name in (queue, f"{queue}-poison"))
 CONTAINERS: Final = (keys.DEFINITIONS, keys.PRIVATE, keys.PUBLIC)

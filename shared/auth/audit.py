@@ -39,7 +39,9 @@ _CONFIRMED = "confirmed"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Subject:
-    """What something is done to. `task_group_id` of a task and of a group: the two have one history."""
+    """The object of an audited action. Tasks and groups have a `task_group_id`, since a group and its tasks share one
+    history.
+    """
 
     entity_type: str
     entity_id: str
@@ -47,7 +49,7 @@ class Subject:
 
     @property
     def partition(self) -> str:
-        """Where its history is."""
+        """Partition of its history."""
         if self.task_group_id:
             return keys.audit(keys.AUDITED_GROUP, self.task_group_id)
         return keys.audit(self.entity_type, self.entity_id)
@@ -55,7 +57,7 @@ class Subject:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AuditEntry:
-    """That a client did something, or at least began to."""
+    """An action of a client that happened, or was at least begun."""
 
     key: str
     subject: Subject
@@ -64,7 +66,7 @@ class AuditEntry:
     detail: str
     created: datetime
     confirmed: bool
-    """Whether it is known to have happened: else its call is under way, or has died."""
+    """Whether the action is known to have happened. If not, its call is still running or has died."""
 
     @property
     def partitions(self) -> tuple[str, str]:
@@ -98,7 +100,8 @@ class AuditStore:
     async def sweep(
         self, partition: str, before: datetime, *, start: str | None, has_time: Callable[[], bool]
     ) -> datetime | None:
-        """Deletes what is older, page by page; returns the time of the first entry that stays, None if none does.
+        """Deletes entries from before `before`, page by page. Returns the time of the oldest entry left, None if there
+        is none.
 
         Raises OutOfTime.
         """
@@ -113,7 +116,7 @@ class AuditStore:
             try:
                 await self._tables.transact(keys.AUDIT, partition, [operation])
             except TransactionRefused:
-                return  # it was written, or removed, before
+                return  # an earlier try has written, or removed, the row
 
         await together(*(write(partition) for partition in entry.partitions))
 
@@ -158,13 +161,13 @@ NOBODY: Final = "anonymous"
 
 
 class Entry:
-    """The entry of one call, which says whether it has changed anything."""
+    """The audit entry of one call. The call sets `happens` to whether it has changed anything."""
 
     def __init__(self, begin: Callable[[], Awaitable[None]]) -> None:
         self._begin = begin
         self.has_begun = False
         self.happens: bool | None = False
-        """Whether the call changes something; None while that is not known."""
+        """Whether the call changes something; None if that is unknown."""
 
     async def begin(self) -> None:
         """Writes the entry, once: ahead of all that the call changes. Raises StorageUnavailable."""
@@ -185,7 +188,7 @@ class Entry:
 
 
 def note(entry: Entry | None, happens: bool | None) -> None:
-    """Says of a call that has an entry whether it changes something."""
+    """Notes in a call's entry, if it has one, whether the call changes something."""
     if entry is not None:
         entry.happens = happens
 
@@ -199,7 +202,7 @@ class Audit:
         self._runtime = runtime
         self._kept = kept
         self._scheduled: Memo[str, datetime] = Memo(remembered.HISTORIES)
-        """Until when the histories that this process has written to are looked into."""
+        """By history: until when this process has scheduled its clean-up."""
 
     @asynccontextmanager
     async def entry(
@@ -241,8 +244,9 @@ class Audit:
         await self._store.add(entry)
 
     async def _conclude(self, write: Awaitable[None]) -> None:
-        """Confirms or removes the entry. The call is over by then, so a failure is logged: the entry stays
-        unconfirmed."""
+        """Confirms or removes the entry. The call itself is done by then, so a failure here is only logged: the entry
+        stays unconfirmed.
+        """
         try:
             await write
         except StorageUnavailable as failure:

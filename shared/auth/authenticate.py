@@ -70,7 +70,7 @@ def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
 
 
 def _as_shown(target: str) -> str:
-    """What the host makes of a path in which an encoded percent sign stands before two hexadecimal digits.
+    """The path as the host passes it on when an encoded percent sign precedes two hexadecimal digits.
 
     It decodes the path, and then takes these three characters for an encoded one.
     """

@@ -32,7 +32,7 @@ _BEWIT = re.compile(r"[?&]bewit=([^&]*)")
 
 
 class MacMismatch(AuthenticationFailed):
-    """No key that is known signed this request, or not for a target that it may have been signed for."""
+    """None of the known keys signed this request for any of the possible targets."""
 
     def __init__(self) -> None:
         super().__init__("Bad mac, or no such client")

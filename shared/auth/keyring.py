@@ -72,7 +72,9 @@ class TableKeyring:
         return (await self._snapshot.read("", self._roles.load)).roles
 
     async def used(self, client: Client) -> None:
-        """Notes the use at most once an hour, of all processes together. What goes wrong there is left for later."""
+        """Notes the use at most once an hour, all processes together. A failure is ignored: the next use is noted
+        instead.
+        """
         if client.client_id in self._static:
             return
         try:
@@ -84,7 +86,7 @@ class TableKeyring:
             self.forget_client(client.client_id)
 
     def refused(self, client: Client, why: Refusal) -> None:
-        """Tells who keeps an eye on that. No request."""
+        """Passes the refusal on to `note_refused`. No request."""
         self._tell(client.client_id, why)
 
     def _tell(self, client_id: str, why: Refusal) -> None:
@@ -92,7 +94,9 @@ class TableKeyring:
             self._note_refused(client_id, why)
 
     async def _note_use(self, known: _Known) -> None:
-        """By its ETag: of several processes one succeeds, and a change in between is never overwritten."""
+        """Writes conditionally (ETag), so that only one of several processes succeeds and no concurrent change is
+        overwritten.
+        """
         client_id, sealed = known.client.client_id, known.record.sealed_token
         if client_id in self._noting:
             return
@@ -104,7 +108,7 @@ class TableKeyring:
             record = await self._clients.mark_used(known.record, self._now(), sealed)
         finally:
             self._noting.discard(client_id)
-        # Not if the client was changed meanwhile: what is known here is how it was before.
+        # Skipped if the client was changed meanwhile, since `client` is the old version.
         self._known.put(client_id, _Known(known.client, record), since=changes)
 
     def forget_client(self, client_id: str) -> None:

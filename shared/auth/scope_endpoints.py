@@ -24,7 +24,7 @@ TESTER_TOKEN = "no-secret"  # noqa: S105 - public: the test endpoints' own, whic
 ANSWER_HOLDS = timedelta(minutes=15)
 """For how long a service may rely on what anonymous callers have."""
 NOBODY = "auth-failed:no-auth"
-"""What the test endpoints call a request without credentials."""
+"""The client id that the test endpoints report for a request without credentials."""
 
 
 class AuthenticateHawkRequest(Closed):

@@ -17,8 +17,10 @@ S = TypeVar("S")
 
 
 async def together(*awaitables: Awaitable[T]) -> list[T]:
-    """Awaits all, also when one fails, and only then raises the first failure: nothing runs after the reply."""
-    if len(awaitables) < 2:  # a task of its own often costs more than what is awaited
+    """Awaits all of them even if one fails, and then raises the first failure. So nothing is still running when the
+    call is answered.
+    """
+    if len(awaitables) < 2:  # creating a task often costs more than what is awaited
         return [await each for each in awaitables]
     outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
     _raise_first(outcomes)
@@ -62,8 +64,9 @@ async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterabl
 
 
 class Turns:
-    """Lets a few at a time do what costs much. The number that waits is bounded, since each of them holds the place of
-    a call."""
+    """Limits how many callers run something expensive at a time. The number of waiting callers is bounded too, since
+    each of them counts as a call under way.
+    """
 
     def __init__(self, at_once: int, most_waiting: int) -> None:
         self._most_waiting = most_waiting
@@ -120,9 +123,10 @@ async def comes_within(event: asyncio.Event, seconds: float) -> bool:
 
 
 class OneByOne:
-    """One attempt at something at a time, for each caller its own; those who wait share a failure.
+    """Runs one attempt at a time, a separate one for each caller. If an attempt fails, the callers that wait fail with
+    it.
 
-    Where it fails slowly they would fail one after the other, and the last of them after a very long time.
+    Otherwise, slow failures would follow one another, and the last caller would wait very long for its own.
     """
 
     def __init__(self) -> None:
@@ -130,10 +134,10 @@ class OneByOne:
         self._waiting = 0
         self._begun = 0
         self._failed: tuple[int, Exception] | None = None
-        """Which of all attempts was the latest that failed, and how; for as long as somebody waits."""
+        """Number and exception of the latest failed attempt. Kept only while somebody waits."""
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """What the attempt returns. Raises what it raises, or what one has raised that began after this call did."""
+        """The attempt's result. Raises its exception, or that of another attempt that began after this call did."""
         asked = self._begun
         self._waiting += 1
         try:
@@ -150,4 +154,4 @@ class OneByOne:
         finally:
             self._waiting -= 1
             if not self._waiting:
-                self._failed = None  # whose stack frames refer to this
+                self._failed = None  # its traceback refers to this object: a reference cycle

@@ -8,7 +8,7 @@ import os
 
 
 def digest_of(name: str) -> str:
-    """Stands for a name wherever that does not fit."""
+    """A hash that stands for a name where the name itself does not fit."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 

@@ -17,14 +17,14 @@ from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 
 MAX_NESTING = 100
-"""Arrays and objects inside of one another."""
+"""Levels of arrays and objects inside one another."""
 MAX_VALUES = 200_000
 """Values in one text; an array or object counts twice. Bounds the memory and the time that reading takes."""
 MAX_DIGITS = 100
-"""Digits in a row outside of strings: longer integers take time that grows with the square of their length."""
+"""Digits of one number. Parsing an integer takes time that grows with the square of its length."""
 
 _EXACT_DIGITS = 15
-"""Integers with up to this many digits are all different doubles."""
+"""Every integer with up to this many digits has a double of its own."""
 _EXACT = 10**_EXACT_DIGITS
 _EXPONENT_FROM = 1e21
 """JavaScript writes larger numbers with an exponent."""
@@ -35,14 +35,14 @@ _STEP = tuple(1 if byte in b"[{" else -1 for byte in range(256))
 _TO_DIGITS = bytes(0x30 if 0x30 <= byte <= 0x39 else 0x20 for byte in range(256))
 
 _CONTINUATION = bytes(range(0x80, 0xC0))
-"""Bytes of a character in UTF-8 after its first."""
+"""Byte values of UTF-8 that continue a character."""
 _LATIN = bytes(range(0xC4))
 _TWO_BYTES = bytes(range(0xF0))
-"""All bytes of the characters that Python can keep in one byte each, and in two."""
+"""Byte values in the UTF-8 of characters that Python stores in one byte each, and in up to two."""
 _SIZES = {b",": 40, b"[": 80, b"{": 100, b":": 60}
-"""Memory for what each of these signs stands for: a further value, a list, an object, a name."""
+"""Bytes of memory for what each sign announces: another value, a list, an object, a name."""
 _BYTES_PER_QUOTE = 28
-"""Two quotes make a string."""
+"""Bytes of memory for each quote; a string has two."""
 _BYTES_PER_TEXT = 500
 
 
@@ -52,19 +52,20 @@ class BeyondLimits(ServiceError, ValueError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Measure:
-    """What a JSON text within the limits will cost to read."""
+    """The cost of parsing a JSON text that is within the limits."""
 
     memory: int
-    """About how many bytes its values take."""
+    """Estimated bytes of its values in memory."""
     has_other_numbers: bool
-    """Whether some number has a fraction, an exponent or many digits, and so may be another one in JavaScript."""
+    """Whether a number has a fraction, an exponent or many digits, so that JavaScript may read or write it differently.
+    """
 
 
 def measure(text: bytes) -> Measure:
-    """Measures a text without making its values: by compiled code, in some milliseconds a megabyte.
+    """Estimates what a text costs to parse without building its values, in some milliseconds a megabyte.
 
-    A text that is not valid is measured up to where that shows: no reader gets further. Raises BeyondLimits, which
-    names the limit.
+    The estimate for invalid JSON covers the part before the error, since a parser gets no further. Raises BeyondLimits,
+    which names the limit.
     """
     bare = _without_strings(text)
     values = 1 + bare.count(b",") + bare.count(b"[") + bare.count(b"{")
@@ -87,9 +88,9 @@ def _has_other_numbers(bare: bytes, digits: bytes) -> bool:
 
 
 def _without_strings(text: bytes) -> bytes:
-    """The text with a quote in place of what stands in each string. Raises BeyondLimits for too many strings."""
+    """The text with each string replaced by a single quote. Raises BeyondLimits for too many strings."""
     if b"\\" in text:
-        # In valid JSON a backslash stands in strings only, where pairs are read from the left.
+        # In valid JSON a backslash occurs only in strings, and escapes are read from the left.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
     if text.count(b'"') > 4 * MAX_VALUES:
         raise BeyondLimits(f"there are more than {MAX_VALUES} values with their names")
@@ -97,9 +98,9 @@ def _without_strings(text: bytes) -> bytes:
 
 
 def memory_of(text: bytes, bare: bytes | None = None) -> int:
-    """About how many bytes the values of a JSON text take in memory, rather more than less.
+    """An upper estimate of the bytes that the values of a JSON text take in memory.
 
-    `bare` is the text without its strings, if it is there already: else what stands in strings counts as well.
+    `bare` is the text without its strings, if the caller has it. Without it, signs inside strings are counted as well.
     """
     counted = text if bare is None else bare
     values = sum(counted.count(sign) * size for sign, size in _SIZES.items())
@@ -107,7 +108,7 @@ def memory_of(text: bytes, bare: bytes | None = None) -> int:
 
 
 def _memory_of_characters(text: bytes) -> int:
-    """As if they were one string: its widest character decides how many bytes each of them takes."""
+    """Bytes of all characters as one Python string, in which the widest character decides how many bytes each takes."""
     if text.isascii():
         return len(text)
     width = 4 if text.translate(None, _TWO_BYTES) else 2 if text.translate(None, _LATIN) else 1
@@ -115,7 +116,8 @@ def _memory_of_characters(text: bytes) -> int:
 
 
 def read(text: bytes, measured: Measure | None = None) -> Any:
-    """The value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError for no JSON."""
+    """The value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError
+    if it is not JSON."""
     measured = measured or measure(text)
     value = pydantic_core.from_json(text, allow_inf_nan=False)
     return in_javascript(value) if measured.has_other_numbers else value

@@ -15,7 +15,7 @@ K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")
 
 FOREVER = timedelta.max
-"""For what never changes, or is compared with what is stored before it counts."""
+"""Freshness of what never changes, and of what is compared with storage before it is relied on."""
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 
 
@@ -24,33 +24,36 @@ class Remembered:
     """One kind of thing that processes remember. All of them are in shared/base/remembered.py."""
 
     name: str
-    """Where it is: the module, and what holds it there."""
+    """The module, and the attribute that holds the memo."""
     what: str
     capacity: int
-    """Entries; 0 for what is only shared by those who ask at the same time."""
+    """The most entries. 0: nothing is kept, and only concurrent callers share a reading."""
     fresh: timedelta = FOREVER
     """How old an entry may be."""
     absent: timedelta | None = None
-    """How old an entry may be that says that there is nothing, if that differs. They have a capacity of their own, so
-    that names which do not exist push out none that do."""
+    """How old an entry for something that does not exist may be; None: like the others. If set, such entries have a
+    capacity of their own, so that they push out no others.
+    """
     because: str
     """The reason for its capacity and its age."""
 
 
 @dataclass(eq=False)
 class _Asked(Generic[V]):
-    """Those who ask for the same, none of whom is given an answer older than the question."""
+    """Callers of `read_anew` for one key."""
 
     reading: asyncio.Lock = field(default_factory=asyncio.Lock)
     waiting: int = 0
     turn: int = 0
     found: list[V] = field(default_factory=list)
-    """The latest answer; none if there was a failure instead."""
+    """The latest answer in a list; empty if the reading failed."""
     failure: Exception | None = None
 
 
 class Memo(Generic[K, V]):
-    """Entries of one kind; the one that was set least recently is dropped for a new one. For one event loop."""
+    """Entries of one kind. When it is full, the entry that was set least recently makes room for a new one. For one
+    event loop.
+    """
 
     def __init__(self, kind: Remembered, now: Callable[[], datetime] | None = None) -> None:
         """`now` is needed only where entries age."""
@@ -65,12 +68,12 @@ class Memo(Generic[K, V]):
         self._turns = 0
 
     def get(self, key: K) -> V | None:
-        """What is remembered, unless it is too old."""
+        """The entry, unless it is too old."""
         entry = self._entries.get(key) or self._absent.get(key)
         return entry[0] if entry is not None and self._is_fresh(*entry) else None
 
     def peek(self, key: K) -> V | None:
-        """What is remembered, however old."""
+        """The entry, however old."""
         entry = self._entries.get(key)
         return None if entry is None else entry[0]
 
@@ -81,10 +84,11 @@ class Memo(Generic[K, V]):
         self.put(key, value)
 
     def put(self, key: K, value: V, *, read: datetime | None = None, since: int | None = None) -> None:
-        """Remembers what was read or written at `read`, now if that is None; not if something was forgotten since
-        `changes` was `since`."""
+        """Remembers a value that was read or written at the time `read` (None: now). Does nothing if `changes` is not
+        `since` any more: something was forgotten meanwhile.
+        """
         if since is not None and since != self._changes:
-            return  # it may be from before the change
+            return  # the value may be older than the change
         kept, other = self._entries, self._absent
         if value is None and self._kind.absent is not None:
             kept, other = other, kept
@@ -95,7 +99,7 @@ class Memo(Generic[K, V]):
             kept.popitem(last=False)
 
     def pop(self, key: K) -> V | None:
-        """Forgets an entry that was changed, or may have been. Who asks from now on is given no earlier reading."""
+        """Forgets an entry that was changed, or may have been. Readings that are under way answer no later caller."""
         self._changes += 1
         self._reads.pop(key, None)
         self._absent.pop(key, None)
@@ -104,7 +108,7 @@ class Memo(Generic[K, V]):
 
     @property
     def changes(self) -> int:
-        """How often something was forgotten so far. Read before a write, it shows `put` what came in between."""
+        """How many times something has been forgotten. Read it before a reading, and pass it to `put` as `since`."""
         return self._changes
 
     def items(self) -> Iterator[tuple[K, V]]:
@@ -115,7 +119,9 @@ class Memo(Generic[K, V]):
         return len(self._entries)
 
     async def read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
-        """What is remembered, or what is read now, by this caller or by one before it. Raises what `find` raises."""
+        """The entry or, if there is none that is fresh, the result of a reading that concurrent callers share. Raises
+        what `find` raises.
+        """
         while True:
             entry = self._entries.get(key) or self._absent.get(key)
             if entry is not None and self._is_fresh(*entry):
@@ -124,11 +130,11 @@ class Memo(Generic[K, V]):
             if reading is None:
                 return await self._read(key, find)
             await asyncio.wait([reading])
-            if not reading.cancelled():  # else its caller has gone away, and the next one reads
+            if not reading.cancelled():  # else the caller that read was cancelled, and one of the others reads
                 return reading.result()
 
     async def _read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
-        """Reads for all who ask meanwhile; who asks after a change is not among them."""
+        """Reads for all who ask meanwhile, except those who ask after a change (`pop`)."""
         reading = self._reads[key] = asyncio.get_running_loop().create_future()
         started, changes = self._time(), self._changes
         try:
@@ -147,10 +153,10 @@ class Memo(Generic[K, V]):
                 del self._reads[key]
 
     async def read_anew(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
-        """The answer of a reading that began after this call did, or its failure: raises what `find` raises.
+        """The result of a reading that began after this call did. Raises what `find` raises.
 
-        One reads at a time; those who come meanwhile wait for the next reading, and share it. They share a failure as
-        well: what cannot be read takes long, and they would try one after the other.
+        One caller reads at a time. Those who come meanwhile wait for the next reading and share its result. They share
+        its failure too: failures are slow, and otherwise they would follow one another.
         """
         entry = self._asked.setdefault(key, _Asked())
         asked = self._turns
@@ -172,7 +178,7 @@ class Memo(Generic[K, V]):
             entry.waiting -= 1
             if not entry.waiting:
                 del self._asked[key]
-                entry.failure = None  # whose stack frames refer to the entry
+                entry.failure = None  # its traceback refers to the entry: a reference cycle
 
     def _time(self) -> datetime:
         return _NO_TIME if self._now is None else self._now()

@@ -21,14 +21,14 @@ class NoRoom(ServiceUnavailable):
 
 
 class Memory:
-    """Bytes for the large bodies and definitions of a process, in use or kept.
+    """The memory budget, in bytes, of the large bodies and definitions that a process uses or keeps.
 
     Memory taken for a definition is freed when the definition is garbage-collected. So a call need not give it back,
     and cannot do so too early.
     """
 
     def __init__(self, size: int, make_room: Callable[[], bool]) -> None:
-        """`make_room` forgets something that is kept; it returns whether there was anything."""
+        """`make_room` drops something from a cache, and returns whether there was anything to drop."""
         self._size = size
         self._make_room = make_room
         self._taken = 0
@@ -45,12 +45,13 @@ class Memory:
         return self._taken
 
     def try_take(self, size: int) -> bool:
-        """Takes that many bytes if they are free and no call waits for them. One that is larger than all the room may
-        have it to itself."""
+        """Takes `size` bytes if they are free and no call waits. More than the whole budget is granted when nothing
+        else is taken.
+        """
         return not self._waiting and self._fits(size)
 
     async def take(self, size: int) -> None:
-        """As `try_take`, and waits for its turn. Raises NoRoom when that takes too long."""
+        """Like `try_take`, but waits for its turn. Raises NoRoom when that takes too long."""
         if self.try_take(size):
             return
         self._loop = asyncio.get_running_loop()
@@ -67,17 +68,17 @@ class Memory:
             raise
 
     def free(self, size: int) -> None:
-        """Gives back that many bytes. May be called at any time, from any thread."""
+        """Gives back `size` bytes. May be called at any time, from any thread."""
         self._freed.append(size)
         if self._waiting and self._loop is not None:
             self._loop.call_soon_threadsafe(self._serve)
 
     def free_with(self, kept: object, size: int) -> None:
-        """Frees that many bytes when something is garbage-collected."""
+        """Frees `size` bytes when the object is garbage-collected."""
         finalize(kept, self.free, size).atexit = False
 
     def _serve(self) -> None:
-        """Gives those who wait what they wait for, in the order in which they came."""
+        """Serves the waiting calls in the order in which they came, as far as the budget allows."""
         while self._waiting:
             size, turn = self._waiting[0]
             if not turn.done():

@@ -48,19 +48,20 @@ REPEATS_RECOGNISED = timedelta(hours=1)
 """How long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
 
 LATE_TIMERS = timedelta(hours=6)
-"""How long an expired task that is not resolved waits for its deadline message, which is late."""
+"""How long the deletion of an expired task that is not resolved is put off: its deadline message may only be late."""
 
 OVERDUE = timedelta(hours=1)
 """A task is resolved at its deadline: one that is not resolved this much later has lost its deadline message.
 
-Longer than the delay of deadline messages, and than a function takes whose first try has died.
+Longer than the delay of deadline messages, and than a handler takes whose first try died.
 """
 
 CLIENT_CLOCK_SKEW = timedelta(minutes=15)
 """How far a date that a client sends may be off: `created`, a deadline beyond its limit, `expires` (contract 3.3)."""
 
 SIGNED_URL_CLOCK_SKEW = timedelta(minutes=15)
-"""Signed URLs are valid from this long ago, since clocks of those who use them differ (Azure's own advice)."""
+"""Signed URLs are valid from this long before they are made, since clocks of their users differ (Azure's own advice).
+"""
 
 HIDDEN_WHILE_CLAIMING = timedelta(minutes=1)
 """How long a pending message is hidden while its claim is decided; the claim moves it to takenUntil.
@@ -70,13 +71,13 @@ soon.
 """
 
 RESOLVED_DELAY = timedelta(seconds=1)
-"""A resolved message is put ahead of its commit, and seen first after this: by then the commit has usually come."""
+"""A resolved message is put ahead of its commit and hidden for this long: by then the commit has usually come."""
 
 FOLLOWED_DELAY = timedelta(seconds=5)
-"""As `RESOLVED_DELAY`, where the process means to do the message's work itself.
+"""Like `RESOLVED_DELAY`, for a message whose work the committing process is about to do itself.
 
-Longer than that usually takes, since work that is done twice costs the most when everything is slow; and no longer than
-dependents can wait for where the process has died.
+Longer than that work usually takes, so that it is rarely done twice. Short enough that dependents can wait for the
+message if the process has died.
 """
 
 LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)

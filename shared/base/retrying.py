@@ -8,14 +8,16 @@ from dataclasses import replace
 from shared.base.frozen import dataclass
 
 UNLIMITED = sys.maxsize
-"""Until it works, or until something else ends it."""
+"""Number of tries: until one succeeds, or something else ends them."""
 _MOST_GROWTH = 40
-"""More than any value here needs to reach its longest pause, and few enough for a float."""
+"""Largest exponent of a pause's growth: enough for every value here to reach its longest pause, without overflow of a
+float.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Retries:
-    """Pauses in seconds: the first one, and how they grow up to the longest."""
+    """Exponential back-off: pauses in seconds that grow from the first one to the longest."""
 
     first: float
     longest: float
@@ -26,13 +28,13 @@ class Retries:
     """Bounds of the random factor of a pause: (0, 1) is full jitter."""
 
     def pause(self, number: int, chance: float = 0.0) -> float:
-        """The pause after that many pauses before it; `chance` is a number in [0, 1)."""
+        """The pause with this number, counted from 0; `chance` is a random number in [0, 1)."""
         low, high = self.jitter
         pause = min(self.longest, self.first * self.factor ** min(number, _MOST_GROWTH))
         return pause * (low + (high - low) * chance)
 
     def after(self, pause: float) -> float:
-        """The pause after a given pause, where the number of pauses is unknown."""
+        """The pause that follows one of `pause` seconds, for callers that do not know its number."""
         return min(self.longest, pause * self.factor)
 
 

@@ -20,7 +20,7 @@ class SettingsError(ServiceError, ValueError):
 
 
 SHORTEST_FOR_WORKERS = 210
-"""Seconds: generic-worker renews a claim some minutes before it ends, and one that is shorter never."""
+"""Seconds of the shortest claim that generic-worker renews: it renews a claim some minutes before its end."""
 _ISSUER = r"^(https://[^?#\s]+|http://(localhost|127\.0\.0\.1)(:\d+)?(/[^?#\s]*)?)?$"
 _REFERENCE = "@Microsoft.KeyVault("
 _Words = list[SecretStr]
@@ -141,7 +141,7 @@ class Settings(BaseModel):
     artifact_relay_limit_bytes: int = Field(
         default=64 * 1024 * 1024,
         ge=1024,
-        le=100 * 1024 * 1024,  # of a body, by the platform
+        le=100 * 1024 * 1024,  # the platform's limit of a request body
         description="The largest upload that the relay takes, 413 beyond. A process holds twice as much at a time.",
     )
     public_artifact_base_url: str | None = Field(
@@ -292,7 +292,9 @@ class Settings(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _resolved(cls, values: object) -> object:
-        """Azure hands a reference into the Key Vault that it could not follow to the app as it stands."""
+        """Refuses unresolved Key Vault references: if Azure cannot resolve one, it passes the reference itself to the
+        app.
+        """
         if isinstance(values, dict):
             unresolved = sorted(name.upper() for name, value in values.items() if str(value).startswith(_REFERENCE))
             if unresolved:
@@ -340,7 +342,7 @@ class Settings(BaseModel):
         return timedelta(seconds=self.first_claim_seconds or self.claim_timeout_seconds)
 
     def warnings(self) -> list[str]:
-        """What works, but not as an operator may expect: for the log, at the start."""
+        """Warnings for the log at the start: settings that work, but perhaps not as the operator expects."""
         return [
             f"{name} is {seconds:g}: generic-worker never renews claims shorter than {SHORTEST_FOR_WORKERS} s, and "
             "loses every task that takes longer"
@@ -353,9 +355,9 @@ class Settings(BaseModel):
 
 
 _LEAST_LENGTH = 22
-"""Characters of a secret: 128 bits in base64."""
+"""Fewest characters of a secret: 128 bits in base64."""
 _LEAST_DIFFERENT = 8
-"""Different characters among them, which 22 at random have all but certainly."""
+"""Fewest different characters of a secret: a random one almost certainly has as many."""
 
 
 def _refuse_weak(secret: str) -> None:

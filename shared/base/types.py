@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class OneOf:
-    """In an `Annotated[str, …]`: one of these values, those of an enumeration of the domain for example."""
+    """Marks an `Annotated[str, …]` that allows these values only, for example those of an enumeration."""
 
     values: tuple[str, ...]
 
@@ -75,7 +75,7 @@ Unique = Annotated[list[T], AfterValidator(_distinct), Field(json_schema_extra={
 RunId = Annotated[int, Field(ge=0, le=1000)]
 Count = Annotated[int, Field(ge=0)]
 Stability = Literal["experimental", "stable", "deprecated"]
-"""Of an endpoint, and of what is declared: a provisioner, a task queue (contract 2.3)."""
+"""The stability of an endpoint, or of a declared provisioner or task queue (contract 2.3)."""
 
 
 def optional() -> Any:
@@ -91,4 +91,4 @@ def _object(value: Any) -> Any:
 
 OPAQUE = PlainValidator(_object, json_schema_input_type=dict[str, Any])
 JsonObject = Annotated[dict[str, Any], OPAQUE]
-"""A JSON object with any content, which is passed on without being looked into."""
+"""A free-form JSON object, which is not validated."""

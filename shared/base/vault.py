@@ -47,7 +47,7 @@ class Vault:
         return _FORMAT + self._current + nonce + sealed
 
     def open(self, client_id: str, sealed: bytes) -> str:
-        """The token again. Raises CannotOpen."""
+        """The decrypted token. Raises CannotOpen."""
         from cryptography.exceptions import InvalidTag
 
         name, nonce, content = _split(sealed)

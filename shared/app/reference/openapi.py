@@ -156,7 +156,7 @@ def _operation(endpoint: Endpoint) -> Json:
 
 
 def _merged(operation: Json, endpoint: Endpoint) -> Json:
-    """An operation that stands for one more endpoint of the same method and path, distinguished by its body."""
+    """The operation extended by another endpoint with the same method and path. The request's body tells them apart."""
     other = _operation(endpoint)
     schemas = [each["requestBody"]["content"]["application/json"]["schema"] for each in (operation, other)]
     return {
@@ -182,14 +182,14 @@ def _responses(endpoint: Endpoint) -> Json:
         answer["content"] = _json(_reference(endpoint.output_schema))
     elif endpoint.output is not None:
         answer["content"] = _json(schema_of(endpoint.output))
-    elif endpoint.success not in (204, 303):  # these have no body, or none that means anything
+    elif endpoint.success not in (204, 303):  # these have no body, or none that clients read
         answer["content"] = _json(_FREE)
     errors = {status: {"$ref": f"#/components/responses/{status}"} for status in _ERRORS}
     return {str(endpoint.success): answer, **errors}
 
 
 def _error(status: str, text: str) -> Json:
-    """An error is an envelope, but for unknown paths and for artifacts that are errors (contract 12)."""
+    """Errors have the error envelope, except for unknown paths and for `error` artifacts (contract 12)."""
     schema = _reference(_ENVELOPE)
     if status == "404":
         schema = {"anyOf": [schema, _texts("error")]}

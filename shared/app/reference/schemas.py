@@ -30,20 +30,20 @@ SHARED: Mapping[str, type[BaseModel]] = {
     "task-run": RunStatus,
     "task-status": TaskStatus,
 }
-"""Parts of other schemas that upstream publishes under names of their own, which tools ask for."""
+"""Parts of other schemas that upstream also publishes by themselves, where tools expect them."""
 
 _BOUNDS = {"ge": "minimum", "le": "maximum"}
-"""How pydantic names the bounds of a number that a validator comes before, and what JSON Schema calls them."""
+"""Pydantic's names for the bounds of a number that has a validator in front, and JSON Schema's names for them."""
 
 
 class _Generator(GenerateJsonSchema):
-    """Without the titles that pydantic makes up for properties."""
+    """Generates schemas without the titles that pydantic makes up for properties."""
 
     def field_title_should_be_set(self, schema: Any) -> bool:
         return False
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> Schema:
-        """The schema without references: each document stands alone, whatever resolves it."""
+        """The schema with all references inlined, so that a document needs no other one."""
         found = super().generate(schema, mode)
         definitions = found.pop("$defs", {})
         inlined: Schema = _inlined(found, definitions)

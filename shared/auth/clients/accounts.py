@@ -33,9 +33,9 @@ from shared.store.expiring import ExpiryStore
 REPEATABLE = timedelta(minutes=15)
 """How long after its creation an equal createClient counts as a repeat of the same call."""
 ALWAYS = datetime(1970, 1, 1, tzinfo=UTC)
-"""What static clients have for the times that are not recorded for them."""
+"""Creation and modification time shown for static clients, for which none are recorded."""
 NEVER = datetime(3000, 1, 1, tzinfo=UTC)
-"""When clients expire that work for good: a client of the API has to have a time."""
+"""Expiration shown for clients that never expire: the API requires a date."""
 
 Authorise = Callable[[Sequence[str]], Awaitable[None]]
 """Raises InsufficientScopes unless the caller may make the call, granting these scopes."""
@@ -102,7 +102,7 @@ class ClientAccounts:
                 return found, key
             found.append(await self._described(keys[key]))
             text += sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))
-            await asyncio.sleep(0)  # others may go on: expansions take their time
+            await asyncio.sleep(0)  # lets other calls run: expansions take long
         return found, resume
 
     async def get(self, client_id: str) -> dict[str, Any]:
@@ -169,7 +169,7 @@ class ClientAccounts:
     async def update(
         self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
     ) -> dict[str, Any]:
-        """Changes a client; what it had already needs no scopes of the caller.
+        """Changes a client. The caller needs only the scopes that are new to the client.
 
         Raises InputError, ResourceNotFound, InsufficientScopes, ServiceUnavailable.
         """
@@ -277,11 +277,13 @@ class ClientAccounts:
             try:
                 return self._vault.open(record.client_id, record.sealed_token)
             except CannotOpen:
-                pass  # sealed with a key that is gone: no repeat of this call
+                pass  # encrypted with a key that is no longer configured: this call cannot be a repeat
         raise RequestConflict(f"There is a client {record.client_id} already, and it is another one")
 
     async def _schedule_deletion(self, record: ClientRecord) -> None:
-        """Ahead of the client itself: the expiry job looks at the client before it removes it."""
+        """Schedules the client's deletion before the client is written. The expiry job checks the client before it
+        deletes it.
+        """
         if record.delete_on_expiration:
             due = max(record.expires, self._runtime.now())
             await self._expiry.client(record.client_id, row_key(record.client_id), due)
@@ -303,7 +305,7 @@ class ClientAccounts:
         }
 
     async def _refuse_too_many(self, scopes: Sequence[str]) -> None:
-        """Raises InputError for scopes that expand to more than the client's requests may cost."""
+        """Raises InputError if the expansion of the scopes would exceed what one request may cost."""
         roles = await self._keyring.roles()
         try:
             roles.expand(scopes)

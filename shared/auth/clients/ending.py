@@ -34,13 +34,13 @@ class Refused:
 
 
 class RefusedStore:
-    """A row a client, in the History table. All methods may raise StorageUnavailable."""
+    """Rows of the History table, one for each refused client. All methods may raise StorageUnavailable."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
     async def put(self, refused: Mapping[str, Refused]) -> None:
-        """Writes what a process has seen, by client id, a hundred at most: one request."""
+        """Writes the refusals that a process has seen, by client id, at most a hundred, in one request."""
         assert len(refused) <= MAX_OPERATIONS
         rows = [
             Upsert(row_key(client_id), {"clientId": client_id, "why": each.why, "last": format_date(each.last)})
@@ -49,14 +49,15 @@ class RefusedStore:
         await self._tables.transact(HISTORY, _PARTITION, rows)
 
     async def since(self, time: datetime) -> dict[str, Refused]:
-        """Clients that were refused since then, a page at most: one request."""
+        """Clients that were refused at `time` or later: one page at most, in one request."""
         page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
         found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
         return {client_id: each for client_id, each in found.items() if each.last >= time}
 
     async def forget(self, until: datetime) -> None:
-        """Removes clients that have not been refused since then, up to a page of them: one request, and one for
-        each."""
+        """Removes clients that were last refused before `until`, one page at most: one request to read them, and one
+        for each.
+        """
         page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
         for row in page.rows:
             if _refused(row).last < until:
@@ -71,20 +72,21 @@ def _refused(row: Row) -> Refused:
 
 
 NOTICE = timedelta(days=30)
-"""How long before its end a client is named."""
+"""How long before its expiration a client is reported."""
 SHORTEST = 3
 """The notice is at most this fraction of a client's lifetime: a client that lives for a week has two days of notice."""
 FLUSH_SECONDS = 60.0
-"""Interval in which a process writes which clients are refused, if any are."""
+"""Interval in which a process writes the refused clients, if there are any."""
 AGAIN = timedelta(minutes=2)
-"""A further refusal this long after the first one comes from a program that goes on: a person who has mistyped a token
-does not, and a process may know a changed token only after a minute."""
+"""If a client is still refused this long after its first refusal, a program keeps trying. A person who mistyped a token
+has stopped by then, and every process knows a changed token after a minute.
+"""
 WITHIN = timedelta(hours=1)
-"""A refusal this long after the one before counts as the first again."""
+"""A refusal this long after the previous one counts as a first refusal again."""
 WRITTEN_EVERY = timedelta(minutes=10)
-"""How often the same process writes a client again that it keeps refusing."""
+"""How often a process rewrites the row of a client that it keeps refusing."""
 LATELY = timedelta(minutes=30)
-"""How long a client is named after its last known refusal."""
+"""How long a client is reported after its last known refusal."""
 
 log = logging.getLogger("taskcluster.housekeeping")
 
@@ -149,12 +151,14 @@ class RefusedCredentials:
         self._store = store
         self._runtime = runtime
         self._seen: dict[str, _Seen] = {}
-        """As many as fit into one request: the first ones, while they go on."""
+        """By client id, at most as many as one request can write. Clients refused later are noted only when an earlier
+        one is dropped because its refusals have stopped.
+        """
         self._forgotten: datetime | None = None
         self._kept: Memo[str, Mapping[str, Refused]] = Memo(remembered.REFUSED, runtime.now)
 
     def note(self, client_id: str, why: Refusal) -> None:
-        """A refusal, just now."""
+        """Notes a refusal that has just happened."""
         now, seen = self._runtime.now(), self._seen.get(client_id)
         if seen is not None and now - seen.last <= WITHIN:
             self._seen[client_id] = replace(seen, why=why, last=now)
@@ -165,8 +169,9 @@ class RefusedCredentials:
             self._seen[client_id] = _Seen(why=why, first=now, last=now)
 
     async def flush(self) -> None:
-        """Writes which clients go on to be refused: one request, none if there is nothing to tell. Raises
-        StorageUnavailable."""
+        """Writes the clients that are refused repeatedly: one request, or none if there are no such clients. Raises
+        StorageUnavailable.
+        """
         due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
         if not due:
             return

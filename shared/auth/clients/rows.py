@@ -29,7 +29,9 @@ from shared.store.partitions import PageReader
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
 ROOT_CLIENT_ID = "static/taskcluster/root"
-"""As in every deployment of Taskcluster: it has the scopes `*`, for bootstrapping, and issues what the queue signs."""
+"""Id of the root client, as in every deployment of Taskcluster. It has the scopes `*`, for bootstrapping, and issues
+the credentials that the queue hands out.
+"""
 ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
 
 Refusal = Literal["disabled", "ended", "token", "unreadable"]
@@ -156,7 +158,7 @@ class ClientTerm:
     created: datetime
     expires: datetime
     stays: bool
-    """Somebody has to prolong it: it is not disabled, and does not ask to be removed at its end."""
+    """Whether its end matters to somebody: it is enabled, and not marked for deletion on expiration."""
 
 
 class ClientStore:
@@ -180,7 +182,7 @@ class ClientStore:
         return [_decode(row) for row in page.rows], page.resume
 
     def terms(self) -> PageReader[ClientTerm]:
-        """How long each client works, page after page; of each row only what tells that."""
+        """The term of each client, page by page. Only the columns that it needs are read."""
 
         async def read(start: str | None) -> tuple[list[ClientTerm], str | None]:
             page = await self._tables.query(TABLE, _PARTITION, start=start or "", end="\x7f", select=_TERM)
@@ -262,7 +264,9 @@ def is_client_id(client_id: str) -> bool:
 
 
 def row_key(client_id: str) -> str:
-    """The slash is not allowed in keys, and the tilde not in client ids: prefixes stay prefixes."""
+    """The id with tildes for slashes, which keys forbid. Client ids hold no tilde, so the key of a prefix is a prefix
+    of the key.
+    """
     return client_id.replace("/", "~")
 
 

@@ -70,11 +70,11 @@ class RoleAccounts:
                 return found, role_id
             found.append(_described(snapshot, snapshot.records[role_id]))
             text -= sum(map(len, found[-1]["expandedScopes"])) + sum(map(len, found[-1]["scopes"]))
-            await asyncio.sleep(0)  # others may go on: expansions take their time
+            await asyncio.sleep(0)  # lets other calls run: expansions take long
         return found, None
 
     async def ids(self, start: str, limit: int | None) -> tuple[list[str], str | None]:
-        """As `page`, their ids alone."""
+        """Like `page`, but only the ids."""
         ids = _from(await self._roles.load(), start)
         if limit is None or len(ids) <= limit:
             return ids, None
@@ -115,7 +115,7 @@ class RoleAccounts:
     async def update(
         self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
     ) -> dict[str, Any]:
-        """Changes a role; what it granted already needs no scopes of the caller.
+        """Changes a role. The caller needs only the scopes that are new to the role.
 
         Raises ResourceNotFound, InsufficientScopes, InputError.
         """
@@ -145,7 +145,7 @@ class RoleAccounts:
 
         async def attempt(snapshot: RoleSnapshot) -> None:
             if role_id in snapshot.records:
-                note(entry, None)  # stays so if the role is gone at the next attempt: this call may have removed it
+                note(entry, None)  # None: an earlier attempt may have removed the role
                 await self._roles.delete(snapshot, role_id)
                 note(entry, True)
 
@@ -157,7 +157,7 @@ class RoleAccounts:
         following = RoleSnapshot.of({**snapshot.records, record.role_id: record}, None)
         try:
             for _piece in role_rules.check(following.roles):
-                await asyncio.sleep(0)  # others may go on: a check of very many roles takes its time
+                await asyncio.sleep(0)  # lets other calls run: checking very many roles takes long
         except RolesRefused as refused:
             raise InputError(str(refused)) from None
         note(entry, None)
@@ -170,7 +170,9 @@ class RoleAccounts:
         return _described(following, record)
 
     async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:
-        """Read all roles, decide, write against what was read; again when somebody else was faster."""
+        """A compare-and-swap loop: reads all roles, decides, and writes on condition that nobody has changed them
+        since.
+        """
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             try:
                 return await attempt(await self._roles.load())

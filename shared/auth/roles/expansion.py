@@ -13,15 +13,15 @@ from shared.base.frozen import dataclass
 
 ASSUME = "assume:"
 PARAMETER = "<..>"
-"""In a scope of a role whose id ends in a star: stands for what the star matched."""
+"""Placeholder in the scopes of a role whose id ends in a star: replaced by what the star matched."""
 EVERYTHING = "*"
 
 MAX_STEPS = 20_000
-"""The most roles and scopes that one expansion may look at, those that it was given included."""
+"""The most roles and scopes that one expansion may examine, including the scopes to expand."""
 MAX_TEXT = 2_000_000
 """The most characters that those scopes may have together."""
 MAX_PASSED = 10 * MAX_STEPS
-"""The most roles with a star that one expansion may look at in vain: that costs less."""
+"""The most roles with a star that one expansion may examine without a match. Higher, as these cost less."""
 
 
 class ExpansionTooLarge(ServiceError):
@@ -185,12 +185,12 @@ class Roles:
 
 
 class PrefixIndex:
-    """Finds those of many prefixes with which a text starts."""
+    """Finds which of many prefixes a text starts with."""
 
     def __init__(self, prefixes: Iterable[str]) -> None:
         self._sorted = sorted(prefixes)
         self.parents: dict[str, str | None] = {}
-        """Of each prefix the longest other one with which it starts."""
+        """By prefix: the longest other prefix that it starts with."""
         self.depth = 0
         """The longest chain of prefixes, each of which starts with the one before."""
         open_ones: list[str] = []
@@ -204,7 +204,8 @@ class PrefixIndex:
     def longest(self, text: str, work: Work | None = None) -> str | None:
         """The longest prefix with which the text starts, or None."""
         # Every text between a prefix and a text that starts with it, in sorted order, starts with that prefix as well.
-        # So all prefixes of the text are the greatest one that is not after it, or parents of that.
+        # So the text's prefixes are among two: the greatest one that does not sort after the text, and that one's
+        # ancestors.
         position = bisect_right(self._sorted, text)
         candidate = self._sorted[position - 1] if position else None
         while candidate is not None and not text.startswith(candidate):

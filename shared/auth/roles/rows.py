@@ -31,7 +31,7 @@ TABLE = "Roles"
 _PARTITION = "roles"
 _HEADER = "header"
 HEADER = (_PARTITION, _HEADER)
-"""Partition and row key of the row that every change of a role moves on."""
+"""Partition and row key of the header, the row that every change of a role rewrites."""
 _ROLE = "role~"
 _UNSAFE = re.compile(r"[^A-Za-z0-9!$&()*+,.:;<=>@\[\]^_`{|}-]")
 
@@ -77,10 +77,10 @@ class RoleStore:
         self._runtime = runtime or Runtime()
 
     async def load(self) -> RoleSnapshot:
-        """All roles as they were at one time. Raises StorageUnavailable also if changes keep it from reading one.
+        """A consistent snapshot of all roles. Raises StorageUnavailable, also if roles change too often to read one.
 
         One page is a snapshot. Several pages are one only if the header, which every change rewrites, is the same
-        before and after. A mixture of roles from different times could grant what no state of them did.
+        before and after. A mixture of roles from different times could grant scopes that were never granted together.
         """
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             pages, rows = await self._read()
@@ -111,7 +111,9 @@ class RoleStore:
         await self._write(snapshot, Delete(role_key(role_id)))
 
     async def _write(self, snapshot: RoleSnapshot, operation: Operation) -> None:
-        """One transaction with the header: roles are judged together (cycles), so they change one at a time."""
+        """Writes in one transaction with the header, so that only one change of roles succeeds at a time: whether a
+        change is allowed (cycles) depends on all roles.
+        """
         note: dict[str, Value] = {"lastChanged": operation.key}
         header = Create(_HEADER, note) if snapshot.etag is None else Merge(_HEADER, note, snapshot.etag)
         try:

@@ -31,23 +31,23 @@ MAX_SCOPES = 100_000
 MAX_CHECKED_STEPS = 100 * MAX_STEPS
 """The most steps that checking one change may take, all expansions together."""
 _PIECE = 2_000
-"""Nodes of the graph that are visited without a pause."""
+"""Nodes of the graph that are visited before other calls may run."""
 _SHOWN = 20
-"""Roles of a cycle that a message names."""
+"""The most roles of a cycle that a message lists."""
 _PLACEHOLDER = "\x1a"
 _LONGEST_ID = 512
 _ASSUMED_SUFFIX = 100
-"""Characters that those who assume a role with a star are taken to choose."""
+"""Assumed length of the text that replaces the star when a role with a star is assumed."""
 _SOME_TEXT = (PARAMETER * _ASSUMED_SUFFIX)[:_ASSUMED_SUFFIX]
-"""Stands for those characters; no role is likely to name this text."""
+"""A text of that length, which is unlikely to occur in any role."""
 
 
 class RolesRefused(ServiceError):
-    """These roles may not be; the message says why."""
+    """This set of roles is not allowed; the message says why."""
 
 
 class _Node(NamedTuple):
-    """A point in the graph of what leads to what.
+    """A node in the graph of which roles can be reached from which.
 
     `role`: one role. `under`: all roles whose ids start with the text. `over`: the role whose id is the text and a
     star, and all roles with a star whose prefixes are shorter prefixes of the text. Without `under` and `over` the
@@ -60,19 +60,19 @@ class _Node(NamedTuple):
 
 @dataclass(slots=True)
 class _Reach:
-    """Upper bounds of what is looked at from a node on."""
+    """Upper bounds of what an expansion examines that starts at a node."""
 
     steps: int = 0
-    """Roles and scopes."""
+    """Number of roles and scopes."""
     length: int = 0
     """Characters of the longest scope without a parameter."""
     growth: int = 0
-    """Characters that the longest scope with a parameter has besides it."""
+    """Characters of the longest scope with a parameter, not counting the parameter."""
 
     def too_large(self, depth: int) -> bool:
         """Whether an expansion might pass the limits; `depth` is how deep roles with a star are nested."""
         longest = max(self.length, self.growth + _ASSUMED_SUFFIX)
-        steps = self.steps + 1  # with the scope that assumes the role
+        steps = self.steps + 1  # one more for the scope that assumes the role
         return steps > MAX_STEPS or steps * longest + _LONGEST_ID > MAX_TEXT or steps * depth > MAX_PASSED
 
 
@@ -203,7 +203,7 @@ class _Graph:
 
 
 def _nested(ids: list[str], prefixes: set[str]) -> dict[str, list[_Node]]:
-    """For each prefix: the next longer prefixes under it, and the roles under it that are under none of those."""
+    """For each prefix: its child prefixes, and the roles that start with it but with none of those."""
     under: dict[str, list[_Node]] = {prefix: [] for prefix in prefixes}
     nodes = [_Node("under", prefix) for prefix in prefixes] + [_Node("role", role) for role in ids]
     open_ones: list[str] = []
@@ -218,7 +218,9 @@ def _nested(ids: list[str], prefixes: set[str]) -> dict[str, list[_Node]]:
 
 
 def _check_expansions(roles: Roles, reach: Mapping[_Node, _Reach]) -> Iterator[None]:
-    """Expands those roles that may pass the limits: the bounds count a role once for each way that leads to it."""
+    """Expands the roles whose upper bounds pass the limits. The bounds overestimate: they count a role once for each
+    path that leads to it.
+    """
     steps = 0
     for role in roles.ids:
         if not reach[_Node("role", role)].too_large(roles.prefixes.depth):

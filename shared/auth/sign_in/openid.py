@@ -28,8 +28,9 @@ Fetch = Callable[[str], Awaitable[bytes]]
 """The content at a URL. Raises OSError, TimeoutError or ValueError when it cannot be had."""
 
 FirstExchange = Callable[[str, datetime], Awaitable[datetime]]
-"""When an ID token was first exchanged: now, unless it was before. Its arguments are the token's hash and its
-expiration. Raises StorageUnavailable."""
+"""Records an exchange of an ID token and returns the time of the first one: now, unless there was an earlier one. Its
+arguments are the token's hash and its expiration. Raises StorageUnavailable.
+"""
 
 ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
 """Accepted signature algorithms, with the property that a published key of each must have."""
@@ -38,19 +39,22 @@ LEEWAY = timedelta(minutes=1)
 KEYS_LAST = timedelta(hours=1)
 """How long published keys are kept, so that a withdrawn one is not used for longer."""
 KEYS_REST = timedelta(seconds=30)
-"""How soon they may be read again because of a token with an unknown key, which anybody can make up."""
+"""Shortest time between two readings of the keys because of a token with an unknown key: anybody can make up such a
+token.
+"""
 FAILURE_RESTS = timedelta(seconds=5)
-"""How long a failed reading of them answers all who would read them."""
+"""How long after a failed reading of the keys everybody is answered with that failure."""
 AGAIN_WITHIN = timedelta(minutes=1)
 """How long after its first exchange an ID token of a person may be exchanged again: the answer may have been lost."""
 EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""
 _FETCH_SECONDS = 5.0
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
-"""Seconds of the latest time at which a token ends for us."""
+"""The latest expiration of a token that is told apart, in seconds since the epoch: the last day that dates can express.
+"""
 _CLAIMS = ("groups", "roles")
 _SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
-"""Characters that scopes may have, but for the asterisk and the space."""
+"""The characters of scopes, without the asterisk and the space."""
 _PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
 
 
@@ -65,7 +69,7 @@ class Provider:
     scopes: str
     """What the console asks the provider for, separated by spaces."""
     user_claim: str
-    """The claim that names a person for good."""
+    """The claim that identifies a person permanently."""
     roles: Sequence[tuple[str, str]]
     """A value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
 
@@ -218,7 +222,7 @@ class PublishedKeys:
         return float("inf") if self._read is None else self._monotonic() - self._read
 
     def _chosen(self, key_id: object, algorithm: str) -> list[Mapping[str, Any]]:
-        """Those of the known keys that a token may mean; none when they are too old."""
+        """The known keys that may have signed a token; none if the keys were read too long ago."""
         if self._age() > KEYS_LAST.total_seconds():
             return []
         property_name, wanted = ALGORITHMS[algorithm]
@@ -232,7 +236,7 @@ class PublishedKeys:
         ]
 
     async def _renew(self) -> None:
-        """Reads the keys, or waits for who reads them. Raises ServiceUnavailable."""
+        """Reads the keys, or waits for the reading that is under way. Raises ServiceUnavailable."""
         if self._reading is None:
             if self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds():
                 raise ServiceUnavailable(self._failed[1])
