@@ -1,4 +1,8 @@
-"""The table of budgets in docs/design.md, section 6, read: what each call may cost, in requests and round trips."""
+"""The tables of budgets in docs/design.md, read: what each call may cost, in requests and round trips.
+
+Those of section 6 and its like have a row for each call and variant, that of section 12 one for calls that read by a
+list.
+"""
 
 from __future__ import annotations
 
@@ -31,26 +35,68 @@ class Figures:
     """At the most; None where it is chance which of many chains of requests is the longest."""
 
 
+ONE_READ = "status; task; getArtifact; findTask; history; listPoisonMessages"
+
+
 @cache
 def table() -> Mapping[str, Row]:
     """All rows by their name; the name of a variant begins with its call: "claimWork … n tasks"."""
+    tables = [_cells(each) for each in _tables("| Call | Order | Operations | Depth |")]
+    return dict(row for each in tables for row in _rows(each))
+
+
+@dataclass(frozen=True)
+class ByList:
+    """What a call costs that reads something for each of a list (design 12)."""
+
+    formula: str
+    most: int
+    """The longest list; 0 for calls whose cost does not depend on one."""
+    turn: str
+
+    @property
+    def operations(self) -> int:
+        """At the most."""
+        return evaluated(self.formula, self.most)
+
+
+@cache
+def by_lists() -> Mapping[str, ByList]:
+    """The calls that read by a list, by their name."""
+    found: dict[str, ByList] = {}
+    (rows,) = (_cells(each) for each in _tables("| Call | Reads for each of | Most reads | Its turn |"))
+    for calls, _, cost, turn in rows:
+        formula, _, most = cost.partition(", n ≤ ")
+        row = ByList(formula, int(most.replace(",", "") or 0), turn)
+        found |= dict.fromkeys(calls.split(", "), row)
+    return found
+
+
+def _tables(head: str) -> list[str]:
+    """The rows of all tables with these columns."""
     text = (ROOT / "docs" / "design.md").read_text()
-    section = text[text.index('<a id="design-6"></a>') : text.index('<a id="design-7"></a>')]
-    return dict(_rows(section))
+    return [after.split("\n\n")[0] for after in text.split(f"{head}\n|---|---|---|---|\n")[1:]]
 
 
-def _rows(section: str) -> Iterator[tuple[str, Row]]:
+def _cells(rows: str) -> list[list[str]]:
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in rows.splitlines()]
+
+
+def _rows(cells: list[list[str]]) -> Iterator[tuple[str, Row]]:
     call = ""
-    for line in re.findall(r"^\|( .* )\|$", section, re.MULTILINE)[1:]:
-        name, _, operations, depth = (cell.strip() for cell in line.split("|"))
+    for name, _, operations, depth in cells:
         if not name.startswith("…"):
             call = re.split(r"[,;]| of ", name)[0]
         yield (f"{call} {name}" if name.startswith("…") else name), Row(operations, depth)
 
 
 def figures(*names: str, n: int = 0) -> Figures:
-    """Of a row and of those that add to it, where `n` is what they call n. Raises KeyError for unknown names."""
-    rows = [table()[name] for name in names]
+    """Of a row and of those that add to it, or of a call that reads by a list of n, where `n` is what they call n.
+
+    Raises KeyError for unknown names.
+    """
+    lists = {name: Row(each.formula, "") for name, each in by_lists().items()}
+    rows = [{**lists, **table()}[name] for name in names]
     assert [row.operations.startswith("+") for row in rows] == [False, *(True for _ in rows[1:])], names
     return Figures(
         operations=sum(evaluated(row.operations, n) for row in rows),

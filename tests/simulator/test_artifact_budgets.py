@@ -12,7 +12,7 @@ from shared.queue.artifacts.rules import Upload
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved
 from shared.store.counting import Kind, Operations, counting
-from tests.azurite.budget_table import figures
+from tests.azurite.budget_table import ONE_READ, figures
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, artifact, direct, read, reference, upload_blob
 from tests.simulator.situations import A, running
@@ -21,11 +21,11 @@ from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
 Step = Callable[[World], Coroutine[Any, Any, Any]]
-RELAY_PUT = figures("relay PUT, the first, to the process that has created the artifact")
+RELAY_PUT = figures("relay PUT, the first, to the creating process")
 RELAY_PUT_AGAIN = figures("relay PUT, another one")
-READ = figures("getArtifact")
-FIRST_READ = figures("getArtifact … the first after a direct PUT")
-FIRST_READ_OF_GZIP = figures("getArtifact … the first after a direct PUT of gzip")
+READ = figures(ONE_READ)
+FIRST_READ = figures("getArtifact, the first after a direct PUT")
+FIRST_READ_OF_GZIP = figures("getArtifact … of gzip")
 EARLY = figures("createArtifact … that expires in an earlier hour than its task")
 
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from local.state import ROOT
 from shared.api.endpoint import Endpoint
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
 from shared.base.settings import Settings
 from shared.store.counting import counting
+from tests.azurite.budget_table import by_lists
 from tests.simulator.situations import A
 from tests.simulator.test_handlers_of_endpoints import called
 from tests.simulator.world import POOL, World
@@ -51,19 +51,8 @@ BODIES: dict[str, dict[str, list[str]]] = {
 """Of the calls whose list is in their body, which is as long as may be."""
 
 
-def stated() -> dict[str, tuple[int, str]]:
-    """The most reads and the turn of each call, as the document says."""
-    text = (ROOT / "docs" / "design.md").read_text().split('<a id="design-12"></a>')[1]
-    found: dict[str, tuple[int, str]] = {}
-    for calls, _, most, turn in re.findall(r"^\|([^|]*)\|([^|]*)\|([^|]*)\|([^|]*)\|$", text, re.M):
-        numbers = [int(number.replace(",", "")) for number in re.findall(r"[\d,]*\d", most)]
-        if numbers:
-            found |= {name.strip(): (sum(numbers), turn.strip()) for name in calls.split(",")}
-    return found
-
-
-STATED = stated()
-
+STATED = by_lists()
+"""As the document says."""
 
 LISTS = {"taskIds", "taskQueueIds", "indexPaths", "names"}
 """What is authorised item by item, and read so."""
@@ -99,7 +88,7 @@ def test_the_table_names_the_calls_that_there_are() -> None:
 @pytest.mark.parametrize("name", [name for name in STATED if name not in ELSEWHERE])
 def test_no_call_reads_more_than_stated(name: str) -> None:
     world = a_world()
-    most, _ = STATED[name]
+    most = STATED[name].operations
 
     async def story() -> None:
         with counting() as operations:
@@ -137,7 +126,7 @@ def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, mo
                 refused.add(name)
 
     world.run(story())
-    assert refused == {name for name, (_, turn) in STATED.items() if turn == kind}
+    assert refused == {name for name, each in STATED.items() if each.turn == kind}
 
 
 def test_lists_and_sign_ins_leave_room_for_other_calls() -> None:

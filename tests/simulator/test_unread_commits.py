@@ -27,7 +27,8 @@ from tests.simulator.world import CLAIM_TIMEOUT, POOL, World
 from tests.twin.gate import Killed, Phase, as_process
 
 ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
-RECLAIM, REPORT = figures("reclaimTask").operations, figures("reportCompleted, reportFailed").operations
+RECLAIM = figures("reclaimTask").operations
+REPORT = figures("reportCompleted, reportFailed; reportException, final").operations
 CLAIM = figures("claimWork, one task, polled by the server").operations
 
 

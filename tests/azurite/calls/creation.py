@@ -13,7 +13,7 @@ from tests.azurite.budgets import Bench, budget
 
 OPEN = "createTask … n ≤ 48 open dependencies of its group, known to the process"
 UNKNOWN = "createTask … n dependencies that were just resolved, or that the process does not know, besides"
-EARLIER = "createTask … expires more than an hour before its group, the first in its hour"
+EARLIER = "createTask … first of an earlier hour than its group"
 ONE_RESOLVED = "createTask … n ≤ 48 dependencies, one of them resolved"
 
 

@@ -8,15 +8,16 @@ from typing import Any
 from shared.base.ids import new_slugid
 from shared.queue.groups.jobs import GroupJob
 from shared.store.counting import Operations
+from tests.azurite.budget_table import ONE_READ
 from tests.azurite.budgets import Bench, budget
 
 
-@budget("status", "status; task")
+@budget("status", ONE_READ)
 async def status(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.status(await bench.create()))
 
 
-@budget("task", "status; task")
+@budget("task", ONE_READ)
 async def task(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.definition(await bench.create()))
 
@@ -31,7 +32,7 @@ async def moved(bench: Bench, name: str, task_id: str, *more: Any) -> Operations
     return await bench.measure(call())
 
 
-@budget("cancelTask, running", "cancelTask, running")
+@budget("cancelTask, running", "cancelTask, running; deadline message due")
 async def cancel_running(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.running())
 
@@ -53,7 +54,7 @@ async def cancel_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.unscheduled())
 
 
-@budget("scheduleTask", "scheduleTask")
+@budget("scheduleTask", "scheduleTask; rerunTask, unscheduled")
 async def schedule(bench: Bench) -> Operations:
     return await moved(bench, "schedule", await bench.unscheduled())
 
@@ -63,7 +64,7 @@ async def rerun(bench: Bench) -> Operations:
     return await moved(bench, "rerun", await bench.completed())
 
 
-@budget("rerunTask, unscheduled", "rerunTask … unscheduled")
+@budget("rerunTask, unscheduled", "scheduleTask; rerunTask, unscheduled")
 async def rerun_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "rerun", await bench.unscheduled())
 
@@ -74,12 +75,12 @@ async def change_priority(bench: Bench) -> Operations:
     return await moved(bench, "change_priority", await bench.create(), "high")
 
 
-@budget("changeTaskPriority, running", "changeTaskPriority … running")
+@budget("changeTaskPriority, running", "sealTaskGroup; changeTaskPriority, running")
 async def change_priority_of_running(bench: Bench) -> Operations:
     return await moved(bench, "change_priority", await bench.running(), "high")
 
 
-@budget("sealTaskGroup", "sealTaskGroup")
+@budget("sealTaskGroup", "sealTaskGroup; changeTaskPriority, running")
 async def seal(bench: Bench) -> Operations:
     group = new_slugid()
     await bench.create(taskGroupId=group)

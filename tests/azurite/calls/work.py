@@ -12,8 +12,8 @@ from shared.store.counting import Operations
 from tests.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
 from tests.events.attempts import until
 
-REPORT = "reportCompleted, reportFailed"
-UNKNOWN = "claimWork … n of them of which this process does not know that they are pending"
+REPORT = "reportCompleted, reportFailed; reportException, final"
+UNKNOWN = "claimWork … n of them that this process does not know"
 
 
 @budget("claimWork, one task", "claimWork, one task, polled by the server")
@@ -129,7 +129,7 @@ async def report_renewed(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.report(await renewed_elsewhere(bench), 0, Resolved.COMPLETED))
 
 
-@budget("reportCompleted, followed up", REPORT, "reportCompleted … followed up by its process ([5](#design-5))")
+@budget("reportCompleted, followed up", REPORT, "reportCompleted … followed up by its process")
 async def report_followed(bench: Bench) -> Operations:
     services = bench.process(max_followed_resolutions=1)
     task_id = await bench.create()
@@ -150,7 +150,7 @@ async def report_retry(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.report_exception(task_id, 0, Resolved.WORKER_SHUTDOWN))
 
 
-@budget("reportException, no retry", "reportException … final")
+@budget("reportException, no retry", REPORT)
 async def report_exception(bench: Bench) -> Operations:
     task_id = await bench.running()
     return await bench.measure(bench.calls.lifecycle.report_exception(task_id, 0, Resolved.INTERNAL_ERROR))
