@@ -17,7 +17,7 @@ Strategy = Literal["default", "accurate"]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Scale:
-    """What is configured of a scaled job."""
+    """The configuration of a scaled job."""
 
     target: float = 1.0
     """Runs that one worker works on at a time."""
@@ -41,7 +41,7 @@ def starts(values: Sequence[float | None], *, running: int, starting: int = 0, s
     value = max((each for each in values if each is not None and each > scale.activation), default=0.0)
     if value <= 0 and minimum == 0:
         return 0
-    if running < minimum:  # only these: the values wait for the next look
+    if running < minimum:  # workers that are still starting count; the values are read again at the next interval
         return minimum - running
     wanted = math.ceil(min(value / scale.target, room))
     busy = running - minimum

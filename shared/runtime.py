@@ -33,11 +33,11 @@ class Runtime:
     jitter: Callable[[], float] = random.random
     """A number in [0, 1) for back-off; not for secrets."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    """Waits for so many seconds."""
+    """Waits for the given seconds."""
     meter: Meter = field(default_factory=Meter)
-    """Takes what is measured."""
+    """Receives measurements."""
     tracer: Tracer = field(default_factory=NoTracer)
-    """Takes what a call goes through."""
+    """Receives the spans of calls."""
 
 
 def attempts(

@@ -21,7 +21,7 @@ log = logging.getLogger("taskcluster.index")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:
-    """A part of the answer to a batch, and the position in it from which to go on."""
+    """Some of the entries that a batch asks for, and the position in its list at which the next call continues."""
 
     entries: Sequence[Entry]
     resume: int | None
@@ -51,10 +51,10 @@ class Index:
         return entry
 
     async def find_all(self, paths: Sequence[str], start: int, limit: int) -> Found:
-        """The entries of the paths that have one, from a position in the list on.
+        """The entries of `paths`, from position `start` on; paths without an entry are left out.
 
-        `paths` are all different. Each is read, so that not all of them are looked up in one call: as many as the page
-        may have entries, and 64 at least. Raises ServiceUnavailable when too many lists are read.
+        `paths` are all different. One call looks up as many paths as its page may have entries, but at least 64. Raises
+        ServiceUnavailable when too many lists are read.
         """
         end = min(start + max(limit, bounds.ROWS_AT_A_TIME), len(paths))
         entries = await self._lookups.each(self._entry, paths[start:end])

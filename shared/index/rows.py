@@ -41,7 +41,7 @@ class IndexStore:
         self._expiry = expiry
         self._runtime = runtime
         self._listed: Memo[str, datetime] = Memo(remembered.NAMESPACES)
-        """Until when this process knows a namespace to be listed at least."""
+        """By namespace: until when, at least, it is listed, as far as this process knows."""
 
     async def insert(self, entry: Entry, *, is_call: bool) -> Entry:
         """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
@@ -78,7 +78,7 @@ class IndexStore:
         return entry
 
     async def find_with_deletion(self, path: str) -> tuple[Entry | None, datetime | None]:
-        """As `find`; and when the path was deleted last, None if that was never or is long ago."""
+        """Like `find`, and also when the path was last deleted; None if it never was, or long ago."""
         namespace, name = split(path)
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
         if row is None:
@@ -194,7 +194,9 @@ class IndexStore:
             await self._list_namespace(namespace, expires, row)
 
     async def _list_namespace(self, namespace: str, expires: datetime, row: Row | None) -> None:
-        """The sweeps first, so that nothing that is listed stays for ever: of the namespace, and of what it is in."""
+        """Lists a namespace. Its sweep, and that of the root, are scheduled first, so that nothing that is listed stays
+        for ever.
+        """
         parent, name = split(namespace)
         partition, key = keys.index_partition(parent), keys.index_namespace(name)
         await self.schedule_sweep(namespace)
@@ -235,11 +237,11 @@ def _values(entry: Entry) -> dict[str, Value]:
 
 
 _DELETED = "deleted"
-"""Property of an entry's row: when the path was deleted last."""
+"""Property of an entry's row: when the path was last deleted."""
 _IS_GONE = "gone"
-"""Set in the row of an entry that was deleted, and not stored again since."""
+"""Property that marks the row of a deleted entry; a new entry at the path removes it."""
 _KEPT = "kept"
-"""When the row may be deleted, if that is later than its entry's expiration."""
+"""Property: when the row may be deleted, if later than its entry's expiration."""
 
 
 def _entry(row: Row) -> Entry | None:

@@ -35,7 +35,7 @@ class Entry:
     data: Mapping[str, Any]
     expires: datetime
     at: datetime
-    """When it was asked for: the time of the call, or of the task's resolution."""
+    """Time of the request for this entry: that of the call, or of the task's resolution."""
 
 
 def is_path(text: str) -> bool:

@@ -87,14 +87,15 @@ def asks_of(storage: Storage) -> dict[str, Ask]:
 
 
 LIMIT_SECONDS = 5.0
-"""How long storage may take to answer everything."""
+"""Time limit in seconds for all questions to storage together."""
 WAITS = timedelta(minutes=1)
 """How long a message may be visible without a function receiving it before it counts as late."""
 JOB_LATE = timedelta(hours=2)
-"""How far the expiry job may be behind the hour that it could have finished: it runs every ten minutes, and goes on for
-longer where much expires at once."""
+"""How far the expiry job may lag behind the latest hour that is over. It runs every ten minutes, and needs several runs
+when much expires at once.
+"""
 BACKLOG = 100
-"""Events that wait for Service Bus without anything being wrong: sends fail now and then, and are retried."""
+"""Number of unsent events that counts as normal: single sends fail now and then, and are retried."""
 
 _TIMED = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, GROUP_QUEUE)
 _HOUR = timedelta(hours=1)

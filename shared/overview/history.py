@@ -49,13 +49,13 @@ from shared.telemetry.instruments import (
 from shared.telemetry.meter import Labels
 
 FRESH = timedelta(seconds=10)
-"""Gauges are not read again before that."""
+"""How old gauges must be before they are read again."""
 OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS, STALLED)
-"""The gauges that have a value for each task queue. They are of those that were read last."""
+"""The gauges with a value for each task queue. They cover the task queues of the latest reading."""
 
 
 class Gauges:
-    """Keeps the meter's gauges up to date: a small read a task queue, one an internal queue.
+    """Keeps the meter's gauges up to date: one small read for each task queue, and one for each internal queue.
 
     Bounded: where there are very many task queues, those without tasks are looked at in turn.
     """
@@ -73,9 +73,9 @@ class Gauges:
         self._snapshots = snapshots
         self._stalls = stalls
         self._busy: dict[str, Figures] = {}
-        """Task queues that had tasks when they were read last."""
+        """Task queues that had tasks at the latest reading."""
         self._next: str | None = None
-        """Where in the directory the next refresh goes on."""
+        """The key in the directory at which the next refresh continues."""
         self._queues = queues
         self._ending = ending
         self._refused = refused
@@ -93,7 +93,7 @@ class Gauges:
 
     @property
     def loads(self) -> Mapping[str, Figures]:
-        """What waits and runs in the task queues that had tasks when they were read last."""
+        """Pending and running tasks of the task queues that had any at the latest reading."""
         return self._busy
 
     async def _pools(self) -> None:
@@ -102,7 +102,7 @@ class Gauges:
         async def read(start: str | None) -> tuple[list[str], str | None]:
             return await self._stores.pools.known(start, bounds.SAMPLED_QUEUES - len(chosen))
 
-        for start in dict.fromkeys((self._next, None)):  # on from there, then from the beginning
+        for start in dict.fromkeys((self._next, None)):  # the rest of the directory, then its beginning
             pages = PageReader(read, start)
             async for pools in pages:
                 chosen |= dict.fromkeys(pools)
@@ -146,8 +146,9 @@ log = logging.getLogger("taskcluster.housekeeping")
 FLUSH_SECONDS = 60.0
 """Interval in which a process writes what it has counted, if there is anything."""
 MARGIN = timedelta(seconds=5)
-"""Delay of a sample after its time, so that all counts written before that time can be read. Longer than clocks
-differ."""
+"""Delay of a sample after its time, so that all counts written before that time can be read. Longer than clocks of
+processes differ.
+"""
 MINUTES_KEPT = timedelta(days=2)
 """How long samples are kept."""
 HOURS_KEPT = timedelta(days=30)

@@ -24,16 +24,16 @@ _HELD = 120.0
 """Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
 
 Report = Callable[[str], object]
-"""Is told how far it is."""
+"""Called with the progress of a move."""
 
 
 def unwatched(text: str) -> None:
-    """Tells nobody."""
+    """Ignores progress."""
 
 
 @dataclass(frozen=True)
 class Moved:
-    """What came of a command: how many messages were moved, and how many of those it looked at stayed."""
+    """The outcome of a command: how many messages were moved, and how many of those that it considered stayed."""
 
     done: int
     left: int
@@ -151,7 +151,7 @@ async def _move(
 
 
 async def _remove(queues: Queues, queue: str, message: Message) -> None:
-    with suppress(ReceiptLost):  # it was hidden for too long, and somebody else has it
+    with suppress(ReceiptLost):  # its visibility timeout ended, and somebody else has received it
         await queues.delete(poison_queue(queue), message.receipt)
 
 
@@ -171,7 +171,9 @@ def _shown(message: Message) -> dict[str, Any]:
 SECONDS = 15.0
 """Time budget of a call that moves messages; repeat the call to continue."""
 SHOWN = ("taskId", "runId", "taskGroupId", "kind", "put", "attempts")
-"""What is shown of a message: what it is about. Receipts and what an event would say are nobody's to copy."""
+"""The fields of a message that are shown: they tell what it is about. Receipts and the content of events are left out,
+as nobody should copy them.
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -180,7 +182,7 @@ class Times:
 
     expiry: datetime | None
     expired_before: datetime | None
-    """What is due before that has been deleted."""
+    """Everything due before this time has been deleted."""
     reconciler: datetime | None
     sample: datetime | None
     """The last sample of the history."""

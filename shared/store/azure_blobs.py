@@ -102,7 +102,7 @@ class AzureBlobs:
                 )
                 return await stream.readall()
         except Refused as answer:
-            if answer.code == "InvalidRange":  # asked for what is after the blob's end
+            if answer.code == "InvalidRange":  # the range begins after the blob's end
                 return b""
             if answer.status in {404, 409}:  # 409: archived, or encrypted with a key that is not ours
                 raise BlobMissing(path) from None
@@ -179,7 +179,7 @@ class AzureBlobs:
         except Refused as answer:
             if answer.code == "InvalidBlockList":
                 return False
-            if answer.status in {409, 412}:  # another type of blob, archived, leased again and again, being copied to
+            if answer.status in {409, 412}:  # of another type, archived, leased again, target of a copy
                 log.warning("blocks of %s cannot be committed: %s", path, answer, extra={"action": "upload_spoiled"})
                 return False
             raise

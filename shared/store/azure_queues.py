@@ -117,7 +117,7 @@ class AzureQueues:
         await self._hold(delete(self._endpoint, self._name(queue), receipt))
 
     async def _hold(self, request: Request) -> Answer:
-        """The answer to a request that needs the message's latest receipt."""
+        """Sends a request that needs the message's latest receipt. Raises ReceiptLost."""
         try:
             return await self._wire.send(request)
         except Refused as answer:
@@ -131,7 +131,7 @@ class AzureQueues:
 
 async def _make(client: QueueClient) -> None:
     try:
-        with unavailable(), suppress(ResourceExistsError):  # what the SDK makes of 204: it exists just so
+        with unavailable(), suppress(ResourceExistsError):  # the SDK raises this for 204: it exists already
             await client.create_queue(error_map=REFUSALS)
     except Refused as answer:
         if answer.code == _BEING_DELETED:

@@ -113,7 +113,8 @@ class AzureTables:
 
 
 def _explained(answer: Refused) -> Exception:
-    """What a refusal of a write means to the caller; the answer itself where it means nothing but a defect."""
+    """The exception that explains a refused write to the caller; the refusal itself if it can only be a defect of
+    ours."""
     if answer.code == _NO_TABLE:
         return answer
     if answer.status == 413 or answer.code in _TOO_LARGE:

@@ -31,13 +31,13 @@ from shared.store.wire import (
 )
 
 _KEPT_SECONDS = 15.0
-"""How long an idle one is used again: shorter than any front end or address translation keeps it."""
+"""How long an idle connection may still be used: front ends and address translation (NAT) keep it longer."""
 _LONGEST_HEAD = 1 << 16
-"""Bytes of an answer within which its body begins."""
+"""The most bytes of an answer's head."""
 _PIECE = 1 << 18
 """A large body is written in pieces of this size, so that it does not hold the event loop."""
 _EYEBALLS_SECONDS = 0.25
-"""Before the next address of a name is tried beside the first (RFC 8305)."""
+"""Seconds before a second address of a name is tried in parallel with the first (RFC 8305, "happy eyeballs")."""
 
 
 class Headers(dict[str, str]):
@@ -120,7 +120,7 @@ class Connections:
             await next(iter(self._open)).lost
 
     def _take(self, origin: str) -> _Connection | None:
-        """The one that was used last: it is the least likely to be closed by the other side just now."""
+        """The idle connection that was used last, as the server is least likely to close it now."""
         idle = self._idle.get(origin)
         oldest = asyncio.get_running_loop().time() - self._kept_seconds
         while idle:
@@ -172,7 +172,7 @@ class _Connection(asyncio.Protocol):
         self.is_open = False
         self.idle_since = 0.0
         self.lost: asyncio.Future[None] = loop.create_future()
-        """Done when the connection has ended."""
+        """A future that is done when the connection has ended."""
         self._loop = loop
         self._all_open = all_open
         self._transport: asyncio.Transport
@@ -217,7 +217,9 @@ class _Connection(asyncio.Protocol):
         self._transport.abort()
 
     def _answer(self) -> None:
-        """The answer is whole. What has not been sent by now would be taken for the next request."""
+        """The answer is complete. If the request is not fully sent by now, the server would take the rest for the next
+        request, so the connection is closed.
+        """
         if not self._has_sent or self._transport.get_write_buffer_size():
             self.abort()
         waiter, self._waiter = self._waiter, None
@@ -277,12 +279,12 @@ class _Connection(asyncio.Protocol):
     # --- the parser's ---
 
     def on_message_begin(self) -> None:
-        """A second answer in the same piece is nobody's."""
+        """An answer begins. A second answer to the same request is a protocol error."""
         if self._is_whole:
             raise HttpParserError("surplus")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """One header. Those that follow the body are not asked for."""
+        """One header of an answer. Trailers, which follow the body, are not requested."""
         if not self._has_head:
             self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
 
@@ -296,7 +298,7 @@ class _Connection(asyncio.Protocol):
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """The end, by its length or by the last chunk; or of an interim answer."""
+        """The end of an answer, by its length or its last chunk, or of an interim answer (1xx)."""
         if not self._has_head:
             self._headers = Headers()
             return

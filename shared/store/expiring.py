@@ -41,11 +41,12 @@ _DEATHS = "deaths"
 _RESUME = "resume"
 _EXCHANGED = "exchanged"
 _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
-"""Nothing can be added to the last moments that a date can express."""
+"""The latest expiration that is kept: dates close to the end of the calendar cannot be added to."""
 
 
 def is_over(expires: datetime, now: datetime) -> bool:
-    """Whether something that expires then may be deleted. No date is too late to ask."""
+    """Whether something that expires then may be deleted. Works for every date, also where adding to it would
+    overflow."""
     return expires <= now - EXPIRY_GRACE_PERIOD
 
 
@@ -175,12 +176,12 @@ class ExpiryStore:
         return parse_date(str(row.values[_EXCHANGED]))
 
     async def histories(self, partitions: Sequence[str], expires: datetime) -> None:
-        """Looks into histories for what has expired. One request, as they are of one hour."""
+        """Schedules the clean-up of histories. One request, since all are due in the same hour."""
         rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition), {}) for partition in partitions]
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), rows)
 
     async def strays(self, task_id: str, expires: datetime) -> None:
-        """A look for blobs of a task that come after it was deleted."""
+        """Schedules a search for blobs that were uploaded for a task after its deletion."""
         await self.write(expires, "strays", (task_id,), {})
 
     async def write(self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]) -> None:
@@ -254,7 +255,8 @@ class ExpiryStore:
         return None if row is None else _read_hour(row)
 
     async def noted(self) -> datetime | None:
-        """When the job has noted last how far it is, by the storage's clock: at least once an hour while it runs."""
+        """When the job last noted its position, by the storage's clock. It does so at least once an hour while it
+        runs."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else row.timestamp
 

@@ -46,7 +46,7 @@ UPLOADS = ("upload~", "upload\x7f")
 
 
 def dependent(task_id: str) -> str:
-    """Edge in the required task's partition: "I unblock that task"."""
+    """Edge in the partition of the required task: it names a dependent of another group."""
     return f"dependent~{task_id}"
 
 
@@ -70,7 +70,7 @@ def required_of(edge: str) -> str:
 
 
 UNBLOCKS = "unblocks~"
-"""How the keys of edges in a group begin."""
+"""Prefix of the keys of edges in a group."""
 
 
 def dependent_of(edge: str) -> str:
@@ -327,8 +327,9 @@ def _index_name(name: str) -> str:
 
 
 STRAYS = "artifact.strays"
-"""Row that says that the task may have blobs that no row names: left by a call or job that died while it replaced or
-deleted the content of an artifact."""
+"""Row that marks a task as possibly having blobs that no row names: a call or job died while it replaced or deleted the
+content of an artifact.
+"""
 
 
 def direct(run_id: int, name: str) -> str:

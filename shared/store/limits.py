@@ -116,7 +116,7 @@ def _overhead(partition: str, operation: Operation) -> int:
 
 @lru_cache(maxsize=1024)  # a partition stands in each row of a transaction, and in the answer
 def in_url(key: str) -> str:
-    """A key as it stands between the quotes of an entity's URL."""
+    """A key, encoded for the quotes in an entity's URL."""
     return quote(key.replace("'", "''"), safe="")
 
 
@@ -128,8 +128,9 @@ def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
 
 
 def _at_most(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """More than `entity_size` and than the keys in a URL, without a look at the characters: two units each at most, six
-    bytes of JSON a unit. Few rows are so large that more has to be known."""
+    """A cheap upper bound of `entity_size` and of the keys in a URL. It assumes two UTF-16 units for each character,
+    and six bytes of JSON for each unit. Only rows above this bound, which are rare, are measured exactly.
+    """
     size = 2 * _PROPERTY_OVERHEAD + _MOST_OF_CHARACTER * 2 * (len(partition) + len(key) + 2)
     for name, value in values.items():
         size += _PROPERTY_OVERHEAD + 2 * len(name)

@@ -1,4 +1,5 @@
-"""Reading rows by pages, and deleting what has expired a page at a time. Nobody else follows the pages of a range.
+"""Reading rows by pages, and deleting what has expired a page at a time. All code that reads more than one page of a
+range does so through this module.
 
 Memory is bounded by two pages, whatever there is to read. Every delete is conditional on the row being as it was read.
 """
@@ -14,7 +15,7 @@ from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Delete, Row, Tables
 T = TypeVar("T")
 
 END = "\x7f"
-"""Behind every key."""
+"""A key that sorts after all others."""
 
 
 class OutOfTime(ServiceError):

@@ -241,8 +241,9 @@ def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> b
 
 
 def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
-    """Compares letters and digits alone where the keys do not stand there as they are sent: what else is in a key,
-    services write in addresses each in its own way."""
+    """Whether an address names these keys. If they do not occur there exactly as sent, only letters and digits are
+    compared, since services encode other characters differently.
+    """
     place = _LOCATION.search(part)
     if place is None:
         return True
@@ -254,7 +255,7 @@ def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
 
 
 def _keys(partition: str, key: str) -> str:
-    """How a row's address ends."""
+    """The end of a row's address."""
     return f"(PartitionKey='{limits.in_url(partition)}',RowKey='{limits.in_url(key)}')"
 
 

@@ -28,7 +28,9 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageRefused, StorageUnavailable
 
 IN_PATH = "!$&'()*,;=@:"
-"""Stand in a path as they are, so that no client or server in between writes the address anew, which is signed."""
+"""Characters that are not escaped in a path: those that no client or server on the way would encode otherwise, as the
+address is signed.
+"""
 IN_QUERY = "/!$'()*,@:"
 """The same, in the value of an option."""
 USER_AGENT = "taskcluster-queue-on-azure"
@@ -164,7 +166,7 @@ class BrokenAnswer(NoAnswer):
 
 
 class AnswerToAnother(NoAnswer):
-    """What came is no answer to the request; neither is what follows on the connection."""
+    """The answer belongs to another request, and so may everything that follows on the connection."""
 
     def __init__(self) -> None:
         super().__init__("AnswerToAnother")
@@ -193,7 +195,7 @@ class Exchange(Protocol):
     """What sends requests: connections, and the time limits of one try."""
 
     async def exchange(self, request: Request) -> Answer:
-        """One try, with a whole answer, which is the request's own. Raises NoAnswer."""
+        """One try. Returns the complete answer to this very request. Raises NoAnswer."""
         ...
 
     async def close(self) -> None:

@@ -250,7 +250,7 @@ class _LogHandler(logging.Handler):
         self._logger = logger
 
     def emit(self, record: logging.LogRecord) -> None:
-        """As every handler of the library: what fails is said on stderr, and is no failure of the call that logs."""
+        """Reports failures on stderr, as all handlers of `logging` do, so that they never fail the call that logs."""
         try:
             self._export(record)
         except Exception:

@@ -36,7 +36,7 @@ def bound(**fields: str | int) -> Iterator[None]:
 class Record(logging.LogRecord):
     """A record whose text ends with its fields."""
 
-    __slots__ = ("_bound",)  # a slot, as logging refuses a field that is in __dict__ already
+    __slots__ = ("_bound",)  # a slot, since logging refuses fields whose names are in __dict__
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

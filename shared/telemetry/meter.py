@@ -16,7 +16,7 @@ OTHER = "(others)"
 """The value of every label of the series that takes the rest. No task queue can have this name."""
 
 Listener = Callable[[Instrument, float, Labels], None]
-"""Hears of every measurement as it is made: an increment, an observation, or a gauge's new value."""
+"""Called with every measurement: an increment, an observation, or a gauge's new value."""
 
 
 @dataclass

@@ -38,12 +38,12 @@ _UPLOAD_LIFE: Mapping[StorageType, timedelta] = {
     StorageType.BLOB: timedelta(minutes=15),
     StorageType.AZURE: timedelta(minutes=30),
 }
-"""Life of upload URLs where it is not `LONGEST_UPLOAD` at the most (contract 7.2)."""
+"""How long upload URLs of these types live (contract 7.2); others live up to `LONGEST_UPLOAD`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Created:
-    """An artifact as it is stored now, and until when its content may be uploaded."""
+    """A created artifact as stored, and until when its content may be uploaded."""
 
     artifact: Artifact
     etag: str
@@ -113,7 +113,9 @@ class Artifacts:
     async def _schedule_expiry(
         self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
     ) -> Scheduled | None:
-        """What the expiry job has to know is written ahead; what expires with the task goes with it."""
+        """Schedules the artifact's deletion before the artifact is written. One that expires with its task is deleted
+        with it and needs nothing.
+        """
         scheduled = None
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
             scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
@@ -179,10 +181,10 @@ class Artifacts:
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
     async def _is_running(self, task_id: str, run_id: int, wanted: Artifact) -> bool:
-        """Whether a run without a guard is running by now.
+        """Whether a run without a guard row is running now.
 
-        Raises InputError, RequestConflict (contract 7.1). But this call may have been acknowledged by storage with an
-        answer that was lost, and was sent again after the run was resolved: then there is nothing to write.
+        Raises InputError, RequestConflict (contract 7.1). A resolved run is no conflict if an earlier try of this call
+        has written the artifact and its answer was lost: then nothing is left to write.
         """
         run = rules.known_run(await self._stores.tasks.status(task_id), run_id)
         try:
@@ -193,7 +195,9 @@ class Artifacts:
         return run.state is State.RUNNING
 
     async def _remove_replaced(self, old: Stored | None, artifact: Artifact) -> None:
-        """Content that is uploaded in another way from now on has a new place; the old one is never read again."""
+        """Deletes the old blob of an artifact whose content is uploaded in another way from now on, and therefore to a
+        new place.
+        """
         if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
             await self._blobs.delete(old.container, old.path)
 
@@ -204,7 +208,7 @@ def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
 
 
 class Finishing:
-    """Makes artifacts present whose upload is over, and announces them; again on repeats."""
+    """Marks artifacts as present when their upload ends, and announces them. A repeat announces them again."""
 
     def __init__(self, stores: Stores, store: ArtifactStore, blobs: Blobs, artifacts: Artifacts) -> None:
         self._stores = stores
@@ -286,7 +290,7 @@ class Finishing:
         return found.length
 
     async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:
-        """The artifact is there, and its run no longer waits for it, in one commit."""
+        """In one commit, marks the artifact as present and notes in its run that it is finished."""
         run_id, name = stored.run_id, stored.artifact.name
         async for attempt in attempts(self._stores.runtime):
             if attempt:
@@ -317,7 +321,9 @@ def _without_upload_id(artifact: Artifact) -> Artifact:
 
 
 class ArtifactQuota:
-    """A process counts what it creates, and has all artifacts of a task counted now and then."""
+    """Bounds a task's artifacts. A process counts those that it creates, and now and then counts all of them in
+    storage.
+    """
 
     def __init__(self, artifacts: ArtifactStore, now: Callable[[], datetime]) -> None:
         self._artifacts = artifacts

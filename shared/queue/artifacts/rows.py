@@ -161,7 +161,7 @@ class ArtifactStore:
         return number
 
     async def forget(self, upload: Waiting) -> None:
-        """An upload is not waited for any more, unless it has been announced again since."""
+        """Stops waiting for an upload, unless it has been announced again since."""
         try:
             await self._tables.transact(keys.TASKS, upload.task_id, [Delete(upload.key, upload.etag)])
         except TransactionRefused:

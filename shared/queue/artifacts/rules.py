@@ -23,24 +23,25 @@ MAX_RUN = 1000
 MAX_NAME = 1024
 """Characters of a name."""
 MAX_DETAILS = 15_000
-"""Characters of what a type stores of its own: URL, name, or message."""
+"""Characters of the text that belongs to an artifact's type: a URL, a name, or a message."""
 MAX_STORED = 32_000
-"""UTF-16 units of the same in JSON, where a control character takes six and a rare one two."""
+"""UTF-16 units of that text as JSON: a control character takes six, one beyond the basic plane takes two."""
 MAX_BLOCK = 4000 << 20
-"""Bytes of one block: what a bare PUT can bring straight to a blob."""
+"""Bytes of one block, and therefore of a plain PUT that goes straight to a blob."""
 MAX_PUT = 5000 << 20
 """Bytes of a blob that is written with one request."""
 MAX_UNFINISHED = 100
-"""`blob` artifacts of a run whose upload is under way."""
+"""The most `blob` artifacts of a run that are being uploaded at a time."""
 MAX_OF_TASK = 10_000
 """Artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task."""
 COUNTED_EVERY = 50
-"""New artifacts of a task after which a process counts all of them. A task may exceed `MAX_OF_TASK` by as many for each
-process, and an ordinary task never pays for a count."""
+"""Number of new artifacts of a task after which a process counts all of the task's artifacts. Each process may let a
+task exceed `MAX_OF_TASK` by this number. A task with fewer artifacts never costs a count.
+"""
 MAX_PARTS = 50_000
 """Blocks of a blob."""
 OPAQUE = "application/octet-stream"
-"""Said of content whose declared type cannot stand in a header."""
+"""Content type of a blob whose declared type is not allowed in a header."""
 DEFAULT_TYPE = "application/binary"
 
 
@@ -59,20 +60,20 @@ class StorageType(StrEnum):
 ANNOUNCED_AT_ONCE = frozenset({StorageType.REFERENCE, StorageType.LINK, StorageType.ERROR})
 """Types that are complete when they are created (contract 7.5)."""
 FINISHED_LATER = frozenset({StorageType.OBJECT, StorageType.BLOB})
-"""Types that are there only after a call that says so."""
+"""Types that are present only after a call has finished their upload."""
 
 
 class Upload(StrEnum):
-    """How the content of an artifact comes into its blob."""
+    """How the content of an artifact is uploaded."""
 
     NONE = "none"
-    """There is none."""
+    """The artifact has no content of its own."""
     DIRECT = "direct"
-    """A bare PUT brings a block, which this service commits."""
+    """The client PUTs one block to storage, and this service commits it."""
     RELAY = "relay"
-    """A PUT to this service."""
+    """The client PUTs the content to this service."""
     CLIENT = "client"
-    """The client writes the blob itself, as a whole."""
+    """The client writes the complete blob itself."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +110,7 @@ class Artifact:
 
     @property
     def is_hidden(self) -> bool:
-        """Whether it is for readers as if it was not there: its upload has not been finished (trap 43)."""
+        """Whether readers are told that it does not exist, because its upload is not finished (trap 43)."""
         return self.storage_type in FINISHED_LATER and not self.is_present
 
     @property
@@ -282,7 +283,7 @@ def begins_as_gzip(head: bytes, length: int) -> bool:
 
 
 def is_made_of(content_length: int, trailer: bytes) -> bool:
-    """Whether a gzip trailer states that length of the original, modulo 2^32."""
+    """Whether a gzip trailer states this length of the unpacked content (modulo 2^32)."""
     return content_length % (1 << 8 * GZIP_TRAILER) == int.from_bytes(trailer, "little")
 
 

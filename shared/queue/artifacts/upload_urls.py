@@ -70,7 +70,8 @@ class Relay:
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
         """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
 
-        With the ETag of its row, as `Created` has it, the first content that comes to this process needs no read.
+        If the ETag of the artifact's row is known (see `Created`), the first content that this process receives can be
+        stored without a read.
         """
         until = str(int(expiry.timestamp()))
         words = (artifact.content_type, artifact.version, until)

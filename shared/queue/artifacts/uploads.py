@@ -197,7 +197,9 @@ class Uploads:
         return latest is None or latest.artifact.version != stored.artifact.version
 
     async def _has_come(self, upload: Waiting) -> bool:
-        """Commits what has come since the last commit. Nothing has: then the blob may be there already."""
+        """Commits blocks uploaded since the last commit. If there are none, the blob may exist already. Returns whether
+        it does.
+        """
         if not upload.version:
             return False
         if await self._commit(upload.container, upload.path, upload.name, upload.content_type):
@@ -205,7 +207,7 @@ class Uploads:
         return await self._blobs.properties(upload.container, upload.path) is not None
 
     async def _wait_on(self, upload: Waiting) -> None:
-        """An upload may still be under way: the expiry job looks again and again, until that cannot be."""
+        """Lets the expiry job look for an upload again until none can be under way any more."""
         now = self._now()
         if upload.version and now < upload.until + UNDER_WAY:
             await self._expiry.upload(upload.task_id, upload.run_id, upload.name, max(upload.until, now))

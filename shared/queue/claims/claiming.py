@@ -32,7 +32,7 @@ log = logging.getLogger("taskcluster.claims")
 
 @dataclass(kw_only=True, slots=True)
 class _Attempt:
-    """A message that may become a claim, and the handle by which it is held as far as is known."""
+    """A received message that may become a claim, and the latest known handle of it."""
 
     message: PendingMessage
     task_queue_id: str
@@ -199,8 +199,9 @@ class Claiming:
         return tasks.last_committed(message.task_id, share)
 
     async def _replace(self, at: _Attempt) -> None:
-        """The message was moved with a receipt that nobody knows: by a request of this call, if only that can have held
-        it. Its run gets another message if it is pending still; else it would be hidden for as long as a claim lasts.
+        """The message was moved, but its new receipt is unknown: the answer was lost. If only this call can have moved
+        it, its run gets a new message, provided that the run is still pending. Otherwise the run would be hidden for as
+        long as a claim lasts.
 
         Raises StorageUnavailable, ServiceUnavailable.
         """
@@ -216,7 +217,7 @@ class Claiming:
                 await self._executor.run(message.task_id, decide)
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
-        """The attempt failed: the message says again what it said, and the next poller may try."""
+        """Called when an attempt fails. Restores the message's text and shows it, so that the next poller may try."""
         try:
             await self._put_back(at, seconds)
         except (StorageUnavailable, ServiceUnavailable):

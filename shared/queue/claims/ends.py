@@ -24,7 +24,7 @@ from shared.queue.tasks.transitions import hold_pending, interrupt, resolved_aga
 
 
 class NotExpired(NoDecision):
-    """A due claim message finds nothing to expire; `again` is when to look again, None never."""
+    """A due claim message finds nothing to expire. `again` is when it is to be handled again; None: never."""
 
     def __init__(self, again: datetime | None) -> None:
         super().__init__(str(again))

@@ -199,7 +199,7 @@ class HandingOut:
         await prepared.release(is_defect)
 
     async def _announce(self, claimed: _Claimed, unavailable: list[Exception]) -> timedelta | None:
-        """None when it is announced; else the time after which its run may be tried again."""
+        """Announces the claim. Returns None or, if that failed, the time after which its run may be claimed again."""
         task = claimed.loaded.task
         try:
             await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
@@ -212,7 +212,7 @@ class HandingOut:
         return None
 
     async def _finish(self, claimed: _Claimed) -> None:
-        """What is left of the run whose claim had expired: only orphans."""
+        """Removes what is left of the expired run. If this fails, only orphans remain."""
         task = claimed.loaded.task
         try:
             await self._executor.follow_up(claimed.loaded, Decision(task=None, after=claimed.decision.after))
@@ -230,9 +230,11 @@ def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -
 
 AT_ONCE = timedelta(0)
 AFTER_DEFECT = timedelta(minutes=1)
-"""A claim that failed for a defect would fail again: its run is shown to workers after this."""
+"""Delay until a run is shown to workers again after its claim failed for a defect, as the next claim is likely to fail
+too.
+"""
 AGAIN = timedelta(seconds=5)
-"""After this a claim is given back by its message, where the call that has made it could not."""
+"""Delay of the message that gives a claim back if its call could not."""
 
 
 class GivingBack:

@@ -152,10 +152,10 @@ class PollUrls:
 
 WINDOW = timedelta(seconds=10)
 FREE = 20
-"""Vain requests for a pool in one window that lead to no pause."""
+"""Requests without work for a pool in one window that are free: no pause is advised."""
 HIGHEST = 7
 LONGEST = 2 ** (HIGHEST - 1)
-"""Seconds of the longest advice."""
+"""The longest pause, in seconds, that is advised."""
 
 
 @dataclass
@@ -180,7 +180,7 @@ class BackOff:
         """Counts a request that found nothing, or only asked for URLs. Returns the advice in seconds, 0 for none."""
         now = self._now()
         traffic = self._pools.get(task_queue_id) or _Traffic(began=now)
-        self._pools[task_queue_id] = traffic  # also one that is known: the pool that was asked for least recently goes
+        self._pools[task_queue_id] = traffic  # a known pool counts as recent again
         _roll(traffic, now)
         traffic.count += 1
         return int(2 ** (traffic.level - 1)) if traffic.level else 0

@@ -28,10 +28,10 @@ from shared.store.limits import MAX_MESSAGES
 
 
 class Starvation:
-    """Orders a pool's bands so that none waits for ever, if a setting asks for it."""
+    """Orders a pool's bands. If a setting asks for it, bands whose oldest run has waited too long come first."""
 
     def __init__(self, pools: PoolStore, runtime: Runtime, starves_after: timedelta) -> None:
-        """`starves_after`: how long a band's oldest run may wait until the band goes first; zero for ever."""
+        """`starves_after`: how long a band's oldest run may wait before the band comes first; zero: never."""
         self._pools = pools
         self._now = runtime.now
         self._starves_after = starves_after
@@ -55,27 +55,33 @@ class Starvation:
 
 
 BUSY_INTERVAL = 1.0
-"""Seconds between two looks at a pool that had work lately. A task of another process waits for the next look."""
+"""Seconds between two polls of a pool that had work lately. A task that another process made pending waits for the next
+poll.
+"""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 CALLS_AGAIN = 1.0
-"""Seconds in which a client whose wait was ended has called again; where none has, twice as many waits are ended."""
+"""Seconds within which a client whose wait was ended should call again. If none has, the next poll ends twice as many
+waits.
+"""
 PAUSES = 5.0
-"""Seconds that generic-worker lets pass between two calls: one that has waited longer calls again at once."""
+"""Shortest time in seconds between two calls of a generic-worker. One whose call has lasted longer calls again at
+once."""
 STILL_THERE = 5.0
-"""Seconds for which a call counts as new whose messages have come to nothing: it looks for others."""
+"""Seconds for which a call still counts as new after none of its messages led to a claim, so that it may take
+others."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PollIntervals:
-    """Seconds between two looks at a pool while somebody waits."""
+    """Seconds between two polls of a pool while somebody waits."""
 
     busy: float
     idle: float
 
     @classmethod
     def of(cls, idle: float) -> PollIntervals:
-        """The intervals of a process; a pool that has had work is looked at twice as often at the least."""
+        """The intervals for a given idle interval. A pool that had work lately is polled at least twice as often."""
         return cls(busy=min(BUSY_INTERVAL, idle / 2), idle=idle)
 
 
@@ -87,7 +93,7 @@ class _Waiter:
     served: asyncio.Future[None]
     messages: list[PendingMessage] = field(default_factory=list)
     is_new: bool = True
-    """No look for it has ended yet."""
+    """Whether no poll that included it has ended yet."""
 
     @property
     def lacks(self) -> int:
@@ -97,16 +103,16 @@ class _Waiter:
 @dataclass(eq=False)
 class _Pool:
     waiters: list[_Waiter] = field(default_factory=list)
-    """In the order in which they came."""
+    """Waiting calls in the order in which they came."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     loop: asyncio.Task[None] | None = None
     last_found: float = 0.0
     expected: int = 0
-    """Messages for which waits were ended and whose clients have not called again yet."""
+    """Number of messages for which waits were ended, and whose clients have not called again yet."""
     asked: float = 0.0
     """When waits were last ended for messages."""
     urgency: int = 1
-    """Factor between the messages that are there and the waits that are ended for them."""
+    """Number of waits that are ended for each message."""
 
     @property
     def new(self) -> list[_Waiter]:
@@ -114,7 +120,7 @@ class _Pool:
 
     @property
     def waiting(self) -> int:
-        """Those that are given nothing any more."""
+        """Number of calls that only wait: they are given no messages any more."""
         return sum(not waiter.is_new for waiter in self.waiters)
 
 
@@ -259,7 +265,7 @@ class Poller:
 
     @staticmethod
     def _serve(pool: _Pool, waiters: Sequence[_Waiter]) -> None:
-        """These get what they have, if they still wait."""
+        """Ends the waits of these calls with the messages that they have, unless they were cancelled."""
         for waiter in waiters:
             if waiter in pool.waiters:
                 pool.waiters.remove(waiter)
@@ -293,7 +299,7 @@ class Poller:
             self._serve(pool, told)
 
     async def _visible(self, task_queue_id: str, most: int) -> int:
-        """How many messages are there, as far as `most`; other processes see them as well."""
+        """Number of visible messages, counted up to `most`. Other processes see the same messages."""
         visible = 0
         for band in await self._stores.queues.bands(task_queue_id):
             if visible >= most:
@@ -311,7 +317,7 @@ class Poller:
 
 
 def _who_calls_soonest(waiters: Sequence[_Waiter], now: float) -> list[_Waiter]:
-    """Those that wait, whose clients call again at once before those that pause first."""
+    """The waiting calls; first those whose clients call again at once, then those whose clients pause."""
     waiting = [waiter for waiter in waiters if not waiter.is_new]
     pausing = [waiter for waiter in waiting if now - waiter.came < PAUSES]
     at_once = [waiter for waiter in waiting if now - waiter.came >= PAUSES]

@@ -55,7 +55,7 @@ class Verdict(Enum):
 
 
 def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
-    """What to do with a message of that hintId and age in seconds. The message's own run is only a hint.
+    """What to do with a message, given its hintId and its age in seconds. The message's own run is only a hint.
 
     A resolved task may be about to be rerun: the message of its next run is there before that is committed.
     """

@@ -56,7 +56,7 @@ class Claim:
     definition: Json
     credentials: Json
     taken_until: datetime
-    """Of the run, as the status shows it."""
+    """takenUntil of the run, as the status shows it."""
 
 
 class Work:
@@ -222,7 +222,7 @@ class Work:
         if not messages:
             await self._presence.seen(record)
             return []
-        await together(*map(self._release, messages[count:]))  # before: nothing may fail once there are claims
+        await together(*map(self._release, messages[count:]))  # done first: nothing may fail once there are claims
         claimed = await self._claim_to_the_end(task_queue_id, messages[:count], worker, record, work_request)
         return await self._claims(claimed)
 

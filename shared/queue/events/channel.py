@@ -152,7 +152,7 @@ class Channel:
             await asyncio.wait(self._closing)
 
     def _leave(self, items: Sequence[_Item]) -> None:
-        """A message whose caller has given up is dropped, unless its batch is being sent."""
+        """Drops a message whose caller has given up, unless its batch is being sent."""
         self._callers -= 1
         for item in items:
             item.done.cancel()
@@ -193,7 +193,9 @@ class Channel:
             self._refusals.succeeded()
 
     async def _send_batch(self, batch: list[_Item]) -> None:
-        """Sends the batch. If it is refused whole for what may be wrong with one of its messages, sends each alone."""
+        """Sends the batch. If Service Bus refuses the batch for a reason that may concern one message only, sends each
+        message alone.
+        """
         try:
             await self._send_on_a_new_link_if_needed(batch)
         except ServiceBusError as error:
@@ -203,7 +205,9 @@ class Channel:
             await self._send_one_by_one(batch)
 
     async def _send_one_by_one(self, batch: Sequence[_Item]) -> None:
-        """Sends each message alone. Raises when two in a row are refused: then it is not about one message."""
+        """Sends each message alone. Raises when two in a row are refused, since the reason is then not a single
+        message.
+        """
         refused_before = False
         for item in batch:
             if item.done.done():
@@ -266,7 +270,9 @@ class Channel:
         return self._opening
 
     def _opened(self, opening: asyncio.Task[Link]) -> None:
-        """One that failed is forgotten, so that the next call opens again; the breaker counts it once."""
+        """Drops a link that could not be opened, so that the next call opens another. The breaker counts the failure
+        once.
+        """
         error = None if opening.cancelled() else opening.exception()
         if error is None:
             return

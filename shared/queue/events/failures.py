@@ -22,10 +22,10 @@ class EventsUnavailable(ServiceError):
 
 
 class Breaker:
-    """Opens after `threshold` failures in a row. Not for several threads.
+    """A circuit breaker that opens after `threshold` failures in a row. Not thread-safe.
 
-    While it is open nothing is tried until a pause is over, longer with every failed try. Then a single attempt is let
-    through, the probe; its outcome decides.
+    While it is open, nothing is tried until a pause is over. Then it lets a single attempt through, the probe: success
+    closes the breaker, and failure starts a longer pause.
     """
 
     def __init__(

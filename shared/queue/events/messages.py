@@ -168,7 +168,7 @@ def _run_then(event: TaskEvent, snapshot: Snapshot, run: Run) -> Run:
 
 
 def _task_words(event: TaskEvent, then: Task, run: Run | None) -> dict[str, str]:
-    """The words of the primary routing key by name, in the key's order."""
+    """The words of the primary routing key by their names, in order."""
     provisioner_id, worker_type = then.task_queue_id.split("/", 1)
     held = run if event.has_worker else None
     return {
@@ -248,7 +248,9 @@ def _message_id(event: Event, life: str) -> str:
 
 
 def _life(event: TaskEvent, task: Task, run: Run | None) -> str:
-    """Which task of an id; and which claim of a run, since one that may not have been announced is given back."""
+    """Tells apart tasks that had the same id, and claims of the same run: a claim that may not have been announced is
+    given back, and the run claimed again.
+    """
     if event.exchange is Exchange.TASK_RUNNING and run is not None and run.started is not None:
         return f"{task.life}{round(run.started.timestamp() * 1000):x}"
     return task.life

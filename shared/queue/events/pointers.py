@@ -20,7 +20,9 @@ from shared.queue.tasks.internal_messages import MalformedMessage
 from shared.queue.tasks.rules import State
 
 _VERSION = 1
-"""Raise it when a field changes its meaning or a new one is needed: code of a lower version leaves such a pointer."""
+"""Version of the pointers that this code writes. Raise it when a field changes its meaning, or when readers need a new
+one: older code then leaves the pointer for newer code.
+"""
 
 _DIGEST = "digest"
 

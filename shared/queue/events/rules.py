@@ -91,7 +91,9 @@ class TaskEvent:
     snapshot: Snapshot | None = None
     """The task right after the transition; None until the event is rendered for the first time, which takes it."""
     life: str = ""
-    """Which task of that id (`Task.life`); empty until then, and in pointers of earlier versions."""
+    """Tells apart tasks that had the same id (`Task.life`). Empty until the event is first rendered, and in pointers of
+    earlier versions.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,7 +149,7 @@ def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, .
 
 
 def _retries_left(task: Task, run_id: int) -> int:
-    """As it was when a run became pending: a retry takes one, and a rerun starts afresh."""
+    """The retries that were left when the run became pending: each retry uses one, and a rerun restores all of them."""
     left = task.retries
     for number, run in enumerate(task.runs[: run_id + 1]):
         if run.reason_created is Created.RERUN:

@@ -53,7 +53,7 @@ class UnsentEvents:
         return self._now() + min(max(held, FIRST_RETRY), LAST_RETRY)
 
     def note_deleted(self, task_id: str) -> None:
-        """A task was deleted that has expired: if there are unsent events they may have been of it."""
+        """Notes that an expired task was deleted. If there are unsent events, some may have been about it."""
         if not self._are_some:
             return
         self._meter.add(UNANNOUNCED_EXPIRATIONS)
@@ -80,7 +80,7 @@ class ExpiryFailures:
         self._meter = runtime.meter
 
     def note(self, kind: str, key: str, failures: int, error: Exception) -> None:
-        """Notes that what this row of the Expiry table is about could not be deleted, so many times in a row."""
+        """Notes that the item of this row of the Expiry table could not be deleted, `failures` times in a row."""
         is_stuck = failures >= STUCK_AFTER
         self._meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
         details = {"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures}

@@ -35,7 +35,7 @@ class _Sweep:
     until: datetime
     is_apart: bool
     later: list[datetime] = field(default_factory=list)
-    """When to look again at what stays although it is due."""
+    """When to try again what stays although it is due."""
     failures: list[Exception] = field(default_factory=list)
     """Member rows of tasks that may not have expired; they stay."""
 
@@ -47,9 +47,9 @@ class _Batch:
     stay: set[str] = field(default_factory=set)
     failed: dict[str, Exception] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
-    """Those that are left to rows of their own, although they have not failed."""
+    """Tasks that have not failed, but get rows of their own in the Expiry table."""
     unbegun: list[str] = field(default_factory=list)
-    """Member rows of those for which there was no time."""
+    """Member rows of the tasks for which there was no time."""
 
 
 class MemberExpiry:
@@ -140,7 +140,7 @@ class MemberExpiry:
 
         await in_waves(bounds.BACKGROUND, delete, members)
         if len(batch.failed) >= bounds.BACKGROUND and len(batch.failed) + len(batch.unbegun) == len(members):
-            raise next(iter(batch.failed.values()))  # the cause is hardly these tasks
+            raise next(iter(batch.failed.values()))  # so many failures are unlikely to be the fault of single tasks
         await self._leave_to_own_rows(sweep, members, batch)
         staying = batch.stay.union(batch.unbegun)
         await self._leave_together(sweep, [member for member in members if member.key not in staying])
@@ -239,7 +239,9 @@ class MemberExpiry:
 
 
 DEATHS = 2
-"""How often the process has died of a group, at last of it alone, before its tasks are tried apart."""
+"""Number of times that a process died while it deleted a group, the last time nothing but that group, before the
+group's tasks are tried one by one.
+"""
 
 
 class GroupExpiry:

@@ -27,12 +27,12 @@ from shared.store.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.store.partitions import OutOfTime
 
 LONGEST = timedelta(minutes=1)
-"""Time budget for one thing while others wait: the rest of it is due again in a later hour."""
+"""Time budget for one item while others wait. What is left of the item is due again in a later hour."""
 OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP, keys.UNSWEPT_GROUP})
-"""Kinds that stay while events that may be of them are unsent."""
+"""Kinds of items whose deletion waits while events that may be about them are unsent."""
 
 EXPIRY_JOB = "static/taskcluster/auth"
-"""Who deletes a client that has expired, in its history: the name that upstream uses."""
+"""The clientId that the audit log names for the deletion of an expired client, as upstream does."""
 
 _LISTED = "listed"
 """Rows that are due with their group, and stay for as long as it does: they are looked at after it."""
@@ -45,11 +45,11 @@ class _Failed:
 
 
 _Result = datetime | _Failed | None
-"""What became of one thing: see `Expiration`."""
+"""The outcome for one item: see `Expiration`."""
 
 
 class Swept(Protocol):
-    """Rows of another context that end."""
+    """The part of the expiry job that another context provides: rows of that context that expire."""
 
     async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes what has expired of one thing. Returns when it is due again. Raises OutOfTime."""

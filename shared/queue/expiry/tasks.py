@@ -188,7 +188,7 @@ class TaskExpiry:
             if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
                 return self._now()
             if not self._is_settled(status):
-                return self._now()  # its resolution, a late one, has yet to be handled
+                return self._now()  # the task was resolved late: its resolved message has yet to be handled
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
             await self._artifacts.expect_late_blobs(task_id, expires, rows, status.timestamp)

@@ -19,12 +19,12 @@ from shared.runtime import attempts
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Look:
-    """What the first active rows of a group say to all who check it at the same time."""
+    """What the first active rows of a group show. Concurrent checks share it."""
 
     group: Group | None = None
     """None where the check is left to the handler of a task that is not settled yet."""
     wait: timedelta | None = None
-    """Until a row is old enough to be removed."""
+    """Seconds until a row is old enough to be removed."""
     has_removed: bool = False
     """Whether there were rows, all of which were removed: others may follow."""
 
@@ -117,14 +117,15 @@ class GroupCheck:
             await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
     async def _ensure_its_deadline(self, task: Task) -> None:
-        """The task is unresolved; at its deadline that ends."""
+        """Called for an unresolved task: makes sure that it will be resolved at its deadline."""
         if self._stores.runtime.now() - task.deadline > OVERDUE:
             await self._stores.messages.put_lost_deadline(task)
 
     async def _ensure_its_handler(self, task: Task, row: Active) -> None:
-        """The task is resolved and not settled: its own handler is to come and will check.
+        """Called for a task that is resolved and not settled. Usually its own handler will still run, and check the
+        group.
 
-        Where that is old all the same, the handler is called once more.
+        If the resolution is old, its message is put again.
         """
         resolved = task.last_run.resolved
         if resolved is not None:
@@ -146,10 +147,10 @@ class GroupCheck:
         await self.clear_due(group)
 
     async def clear_due(self, group: Group) -> None:
-        """Notes that the check that was due is done, unless another one has become due since.
+        """Notes that the due check is done, unless another one has become due since.
 
-        A header that has changed otherwise, since the group was sealed, say, is read again. Raises ServiceUnavailable
-        if that happens too often: then the message is handled again, and the event's MessageId is the same.
+        If the header was changed for another reason, such as sealing, it is read again. Raises ServiceUnavailable if
+        that happens too often. The message is then handled again, and the event has the same MessageId.
         """
         latest: Group | None = group
         async for _ in attempts(self._stores.runtime):

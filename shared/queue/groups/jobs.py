@@ -113,7 +113,7 @@ class GroupJobs:
             raise progress.failure
 
     async def size(self, task_group_id: str) -> int:
-        """How many tasks the group has: one request per thousand."""
+        """Number of tasks of the group: one request for each thousand."""
         return sum([len(page) async for page in self._stores.groups.all_members(task_group_id)])
 
     async def _work(

@@ -35,7 +35,9 @@ _UNKNOWN: Mapping[str, Value] = {"definition": b""}
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
 _SMALL_IN_MEMORY = 256 * 1024
-"""Bytes that it may then take in memory: what shrinks to a thousandth is no small definition."""
+"""Bytes that such a definition may take once unpacked. A small packed one may be large: compression can shrink text to
+a thousandth.
+"""
 
 
 class GuardMissing(ServiceError):
@@ -202,7 +204,9 @@ def _member_values(packed: PackedDefinition) -> dict[str, Value]:
 
 
 def _with_edges(definition: Definition, edges: Edges) -> list[Operation]:
-    """An edge may be there already, left by a call that died or was refused: whose it is shows in its ETag."""
+    """Adds the edges to the transaction. An edge may exist already, left by a call that died or was refused; its ETag
+    tells whose it is.
+    """
     return [Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]
 
 

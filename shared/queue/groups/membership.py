@@ -43,7 +43,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What this process knows of a group; the expiration only grows."""
+    """What this process knows of a group. A group's expiration never becomes earlier."""
 
     expires: datetime
     is_swept: bool
@@ -62,7 +62,7 @@ class Membership:
         self._runtime = runtime
         self._known: Memo[str, _Known] = Memo(remembered.GROUPS)
         self._sweeps: Memo[tuple[str, str], bool] = Memo(remembered.SWEEPS)
-        """The sweeps that this process has scheduled, by group and hour."""
+        """By group and hour: the sweeps that this process has scheduled."""
 
     async def join(self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES) -> Place:
         """Adds the task as an active member, with its first edges out of tasks of its group. What will delete it, once
@@ -133,7 +133,7 @@ class Membership:
     async def _join(
         self, definition: Definition, packed: PackedDefinition, edges: Edges, *, group: Group | None = None
     ) -> Place:
-        """With guards if they are there, and else without."""
+        """Joins with guards for the edges or, if one of the guard rows is missing, without."""
         try:
             joined = await self._members.join(definition, packed, edges, group=group)
         except RequiredSettled:

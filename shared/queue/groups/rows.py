@@ -19,7 +19,7 @@ from shared.store.interface import MAX_OPERATIONS, Row, Value
 FINAL = "final"
 STATE = "state"
 OPENED = "opened"
-"""Properties of a member row, each with a generation behind it."""
+"""Prefixes of properties of a member row; each is followed by a generation."""
 _SINCE = "since"
 _SHOWN = 3
 """Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
@@ -88,12 +88,12 @@ class Edges:
 
     @property
     def first(self) -> tuple[str, ...]:
-        """Those that go with the member row."""
+        """The edges that are written in the transaction of the member row."""
         return self.required[:EDGES_WITH_MEMBER]
 
     @property
     def rest(self) -> tuple[str, ...]:
-        """Those that follow it."""
+        """The edges that are written after it."""
         return self.required[EDGES_WITH_MEMBER:]
 
 

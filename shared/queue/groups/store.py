@@ -153,7 +153,7 @@ class GroupStore:
         try:
             await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
         except TransactionRefused:
-            return  # there is no such row, which is as good: without one, the status row is read
+            return  # without the row, the status row is read anyway
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
         """The first active rows; the header too, as it is after them, when there are fewer than `limit`.

@@ -26,7 +26,7 @@ from shared.store.expiring import ExpiryStore, is_over
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 
 REFRESHED_EVERY = timedelta(minutes=5)
-"""Shortest time between two writes of a row, so its `lastDateActive` is at most this old."""
+"""Shortest time between two writes of a row, so that its `lastDateActive` is at most this out of date."""
 DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
 
@@ -160,7 +160,7 @@ class DirectoryStore:
         def change(before: Entry | None) -> Entry | None:
             nonlocal until
             now = self._now()
-            wanted, until = until, expires + REFRESHED_EVERY if expires < _NO_SPARE else expires  # for a second try
+            wanted, until = until, expires + REFRESHED_EVERY if expires < _NO_SPARE else expires  # for the next try
             if before is None:
                 return Entry(name=name, expires=wanted, last_active=now)
             if is_fresh(before.last_active, before.expires):

@@ -32,7 +32,7 @@ class Counts:
 
     @property
     def unresolved(self) -> int:
-        """Those that wait, and those that are being worked on."""
+        """Pending and claimed runs."""
         return self.pending + self.claimed
 
 
@@ -41,7 +41,7 @@ class PoolSnapshot:
     """Runs that have index rows: pending before their deadline, and claimed."""
 
     pending: int
-    """A number: there may be very many."""
+    """The number of claimed runs. They are not kept one by one, as there may be very many."""
     claimed: frozenset[tuple[str, int]]
     oldest: datetime | None = None
     """Since when the run that waits longest has been pending."""
@@ -153,7 +153,7 @@ def is_row_of(indexed: Indexed, row: PoolRow) -> bool:
 
 
 COPY_LASTS = timedelta(seconds=1)
-"""How old such a copy may be."""
+"""How old a kept copy of a large pool's index may be."""
 
 
 class PoolSnapshots:

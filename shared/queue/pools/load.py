@@ -23,7 +23,7 @@ from shared.store.partitions import rows_of
 
 
 def waited(figures: Figures) -> dict[str, float]:
-    """How long runs had waited when they were started: nothing if none was."""
+    """Median and 95th percentile of the time that runs waited before they were started; empty if none was started."""
     waits = {"waitP50Seconds": figures.wait(0.5), "waitP95Seconds": figures.wait(0.95)}
     return {name: round(seconds, 1) for name, seconds in waits.items() if seconds is not None}
 
@@ -67,7 +67,9 @@ def ceiling(moment: datetime, step: timedelta) -> datetime:
 
 @dataclass(kw_only=True, slots=True)
 class Figures:
-    """A task queue, or all: how many runs waited and ran when the sample was taken, and what happened before."""
+    """The figures of one task queue, or of all together, in a sample: runs that were pending and claimed at its time,
+    and what happened since the previous sample.
+    """
 
     pending: int = 0
     claimed: int = 0
@@ -76,19 +78,19 @@ class Figures:
     completed: int = 0
     failed: int = 0
     exception: int = 0
-    """Runs that were resolved since the sample before."""
+    """Runs that were resolved since the previous sample."""
     waits: Counter[int] = field(default_factory=Counter)
-    """Runs that were started since then, by the class of the time that they had waited."""
+    """Number of runs that were started since the previous sample, by the class of the time that they had waited."""
 
     def count(self, other: Figures) -> None:
-        """Adds what happened elsewhere in the same time, or in a time next to it."""
+        """Adds what happened in another task queue, or in an adjoining period."""
         self.completed += other.completed
         self.failed += other.failed
         self.exception += other.exception
         self.waits.update(other.waits)
 
     def join(self, other: Figures) -> None:
-        """Adds another task queue at the same time."""
+        """Adds the figures of another task queue at the same time."""
         self.pending += other.pending
         self.claimed += other.claimed
         self.oldest = max(self.oldest, other.oldest)
@@ -96,7 +98,7 @@ class Figures:
 
     @property
     def weight(self) -> int:
-        """How much there is to tell."""
+        """A measure of the activity; 0 if there was none."""
         return self.pending + self.claimed + self.completed + self.failed + self.exception + sum(self.waits.values())
 
     def wait(self, share: float) -> float | None:
@@ -236,7 +238,7 @@ class HistoryStore:
         return [(_time(row), _unpacked(row, part).get(task_queue_id, Figures())) for row in rows]
 
     async def forget(self, kind: Kind, until: datetime) -> None:
-        """Removes samples of that time and before, a page at most. Raises StorageUnavailable."""
+        """Removes samples of `until` and before, one page at most. Raises StorageUnavailable."""
         page = await self._tables.query(keys.HISTORY, kind, start=keys.sample(until), end="\x7f", select=())
         await self._remove(kind, [row.key for row in page.rows])
 

@@ -43,7 +43,7 @@ NOTED_EVERY = timedelta(days=1)
 DELETED_WITHIN = timedelta(minutes=2)
 """From the mark in the header on: deleting stops after half of this, and creating is refused for all of it."""
 WAIT_FOR_DELETION = 20
-"""Seconds that a call waits for it before it reports that storage is not available."""
+"""Seconds that a call waits for queues that are being deleted before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
 
 
@@ -70,7 +70,7 @@ class PoolQueues:
         while band not in self._made:
             making = self._making.get(band)
             if making is not None:
-                await asyncio.wait([making])  # another call is at it; if it fails, this one tries
+                await asyncio.wait([making])  # another call is doing it; if that fails, this call tries
                 continue
             making = asyncio.ensure_future(self._make_band(task_queue_id, priority))
             self._making[band] = making
@@ -227,7 +227,7 @@ class PoolQueues:
                 return header
             else:
                 noted = Merge(keys.POOL, {_USED: format_date(now), _DELETING: "", _DELETED: False}, header.etag)
-                await self._change(task_queue_id, noted)  # then, or if that was refused, read again
+                await self._change(task_queue_id, noted)  # now, or after a refusal, read again
             header = None
 
     async def _header(self, task_queue_id: str) -> Row | None:

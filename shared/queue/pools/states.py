@@ -50,7 +50,7 @@ class Stall:
 
     @property
     def brief(self) -> str:
-        """As part of a list of several."""
+        """The same in short, for a list of several task queues."""
         return f"{self.task_queue_id} ({self.pending:,} pending, the oldest for {_minutes(self.waited)}; {self._why})"
 
     @property
@@ -63,7 +63,7 @@ class Stall:
 
 
 class Stalls:
-    """Finds them. All methods raise StorageUnavailable."""
+    """Finds stalled task queues. All methods raise StorageUnavailable."""
 
     def __init__(
         self,

@@ -64,7 +64,8 @@ class WorkerRecord:
         return self.quarantine_until > now
 
     def admits(self, began: datetime, process: str, now: datetime) -> bool:
-        """Whether a run may be handed to the worker in a call that began then, in that process."""
+        """Whether the worker may be given a run in a call that began at `began` in the process
+        `process`."""
         is_latest = began > self.waits_from or (process == self.waits_in and process != "")
         return is_latest and not self.is_quarantined(now)
 
@@ -79,7 +80,9 @@ class WorkerRecord:
         )
 
     def waiting(self, began: datetime, process: str) -> WorkerRecord:
-        """The record of a worker that has begun a wait then, in that process; unchanged if a newer one is known."""
+        """The record of a worker that began a wait at `began` in the process `process`; unchanged if a newer wait is
+        known.
+        """
         return replace(self, waits_from=began, waits_in=process) if began > self.waits_from else self
 
     def removed(self, now: datetime) -> WorkerRecord:

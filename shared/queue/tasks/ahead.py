@@ -36,9 +36,11 @@ from shared.runtime import Runtime
 from shared.store.interface import ReceiptLost
 
 _WEIGHT = 1 / 16
-"""Weight of the latest first try in the average: the last few dozen decide."""
+"""Weight of the latest first try in the moving average, which reflects the last few dozen."""
 _ENOUGH = 0.75
-"""A first try that fails costs up to three requests, and one that succeeds saves one."""
+"""Share of successes from which first tries are worth it: a failure costs up to three requests, and a success saves
+one.
+"""
 
 
 class FirstTries:
@@ -69,7 +71,7 @@ class _Written:
     handle: MessageHandle | None = None
     hint_id: str | None = None
     roll_back: Callable[[], Awaitable[None]] | None = None
-    """Undoes the write; None when this call did not make the row or message, so that it is not its to remove."""
+    """Undoes the write; None if another call made the row or message, so that this call must not remove it."""
 
 
 class WriteAhead:
@@ -223,7 +225,8 @@ class WriteAhead:
             except ReceiptLost:
                 if not replaces_lost:
                     raise
-                # It has just fired: its handler finds a later takenUntil, and the new one replaces it
+                # The claim message has just become due. Its handler finds a later takenUntil, and the new message
+                # replaces it.
         return await self._put_claim(effect)
 
     async def _put_claim(self, effect: PutClaim | MoveClaim) -> _Written:

@@ -28,7 +28,7 @@ _CHUNK = 60_000
 _BESIDE_ABOVE = 128 * 1024
 """Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
 _UNPACKED_BESIDE_ABOVE = 512 * 1024
-"""The same limit for the memory that a packed definition will take."""
+"""Bytes in memory of an unpacked definition beyond which the same is done."""
 _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"

@@ -46,7 +46,7 @@ class _Attempt:
     found: dict[str, Task | None] = field(default_factory=dict)
     """Dependencies whose status rows were read, as they were then."""
     states: dict[str, State] = field(default_factory=dict)
-    """The states of dependencies, as they were at some time during the call."""
+    """The states of dependencies, each as it was at some moment of the call."""
     roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     is_guarded: bool = False
     """No dependency of the group was settled when the edges out of all of them were written."""
@@ -62,13 +62,13 @@ class _Attempt:
                 self.states[task_id] = task.state
 
     def is_satisfied(self, task_id: str) -> bool:
-        """Whether a dependency counts already."""
+        """Whether a dependency is satisfied already."""
         state = self.states.get(task_id)
         return state is not None and bool(satisfied_by(self.definition, {task_id: state}))
 
     @property
     def edges(self) -> Edges:
-        """The edges of the group; that of a task which waits for itself is one of them."""
+        """The edges to dependencies of the task's own group, including the edge of a task that waits for itself."""
         own, group = self.definition.task_id, self.definition.task_group_id
         required = [each for each in self.definition.dependencies if each == own or self.groups[each] == group]
         return Edges.of(own, required, [each for each in required if self.is_satisfied(each)])

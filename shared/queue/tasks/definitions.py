@@ -96,7 +96,7 @@ class Share:
     """What one call may take for the definitions that it has in memory at a time."""
 
     def __init__(self, memory: Memory, most: float = math.inf) -> None:
-        """`most` bytes, or one definition if it alone has more."""
+        """At most `most` bytes; a single definition may be larger."""
         self._memory = memory
         self._most = most
         self._used = 0

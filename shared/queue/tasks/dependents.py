@@ -22,7 +22,7 @@ from shared.queue.tasks.rules import State
 T = TypeVar("T")
 
 TRIED_FOR = timedelta(seconds=20)
-"""How long a lost race is tried again: the message has been received, and to put it again costs more."""
+"""How long a lost race is retried at least: to put the received message again would cost more."""
 
 
 class _NotListed(NoDecision):
@@ -55,7 +55,7 @@ class PendingRows:
         return await self._pools.add_pending(task_queue_id, row)
 
     def one_less(self) -> None:
-        """Writes what is there, when nothing more is to come."""
+        """Counts one expected row less, and writes the collected rows once no more are expected."""
         self._expected -= 1
         if self._expected == 0 and self._waiting:
             writing = asyncio.create_task(self._write(self._waiting))
@@ -78,7 +78,9 @@ class PendingRows:
 
 
 class RowToCome:
-    """A dependent that may get a row; the others wait until that is known. A context manager."""
+    """A dependent that may get an index row. A context manager: until it ends, the rows of the others wait for this
+    one.
+    """
 
     def __init__(self, rows: PendingRows) -> None:
         self._rows = rows
@@ -93,7 +95,7 @@ class RowToCome:
         self.none()
 
     def none(self) -> None:
-        """Lets the others go on without this row: there is none, or it takes too long."""
+        """Lets the others be written without this row: there will be none, or it takes too long."""
         if self._is_open:
             self._is_open = False
             self._rows.one_less()
@@ -145,7 +147,7 @@ class Dependents:
         return await bit.exists
 
     async def _commit_all(self, dependent: str) -> None:
-        """Round after round, until nothing is left."""
+        """Commits in rounds until no bits are left."""
         queue = self._queues[dependent]
         while queue:
             taken: list[_Bit] = []
@@ -190,7 +192,7 @@ def _answer_all(bits: list[_Bit], *, exists: bool) -> None:
 
 
 def _answer(future: asyncio.Future[T], result: T) -> None:
-    """Unless the one who waited was cancelled."""
+    """Sets the result, unless the waiting caller was cancelled."""
     if not future.done():
         future.set_result(result)
 

@@ -29,7 +29,7 @@ from shared.telemetry.instruments import EVENTS_LOST
 log = logging.getLogger("taskcluster.events")
 
 LOOK_AGAIN = 30.0
-"""Seconds until such a message is looked at again."""
+"""Seconds until the message is handled again."""
 
 
 class _NotDue(NoDecision):
@@ -114,7 +114,7 @@ class Postponed(ServiceError):
 
 
 class _Outage:
-    """A topic that could not be reached, as this process has seen it."""
+    """An outage of one topic, as seen by this process."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         began = now()

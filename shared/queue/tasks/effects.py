@@ -109,7 +109,7 @@ class PoolRow:
     run_id: int
     priority: Priority
     deadline: datetime
-    """Of the task: a pending run past it does not count any more."""
+    """Deadline of the task. A pending run does not count after it."""
     worker_group: str = ""
     worker_id: str = ""
     claim_id: str = ""
@@ -130,7 +130,7 @@ class SetRowPriority:
 
     task_queue_id: str
     row: PoolRow
-    """As it was, with the old priority."""
+    """The index row as it was before the change, with the old priority."""
     priority: Priority
 
 
@@ -217,11 +217,13 @@ class Decision:
     """Steps: what is in one runs in parallel, and each starts when the one before is done."""
     events: tuple[TaskEvent, ...] = field(default=())
     refusal: ApiError | None = None
-    """Raised when all is done: the call is refused, but what it finds done may have yet to be announced."""
+    """An error that is raised after the effects were carried out. The call is refused, but what an earlier call did may
+    still have to be announced.
+    """
 
 
 class NoDecision(ServiceError):
-    """A transition finds that it is not its turn; nothing changes."""
+    """Raised by a transition that does not apply to the task's present state; nothing is changed."""
 
 
 def row_of(task: Task, run_id: int) -> PoolRow:

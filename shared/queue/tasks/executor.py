@@ -119,7 +119,7 @@ class Follower(Protocol):
     """Follows up resolutions that were committed, as `usecases.following` does."""
 
     def delay(self) -> timedelta:
-        """How long the resolved message is hidden meanwhile."""
+        """How long a resolved message is hidden while its work is followed up here."""
         ...
 
     def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
@@ -325,4 +325,4 @@ class Executor:
                 effect.handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
             )
         except ReceiptLost:
-            return  # the call that holds the lease lets it go, or it becomes visible at takenUntil
+            return  # the call that holds the lease releases it, or it becomes visible at takenUntil

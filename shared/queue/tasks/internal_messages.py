@@ -31,7 +31,9 @@ INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GR
 
 
 RunNumber = Annotated[int, Field(ge=0)]
-"""It may be of a run that no task has: a report names any run, and its message is written before the task is read."""
+"""No upper bound: the run may not exist. A report may name any run, and its resolved message is put before the task is
+read.
+"""
 
 
 class MalformedMessage(ServiceError, ValueError):
@@ -233,7 +235,7 @@ class ResolvedMessage:
     group_only: bool = False
     """The check of the group alone."""
     delay: float = UNCOMMITTED_RESOLUTION.first
-    """Seconds to wait the next time that there is nothing to do yet."""
+    """Seconds to wait if the commit, or the dependents, are still missing when the message is handled."""
 
     @classmethod
     def of(cls, body: ResolvedBody) -> ResolvedMessage:

@@ -135,7 +135,7 @@ _NO_HANDLES = MessageHandles()
 
 
 def _version(task: Task) -> tuple[str, int]:
-    """Which commit has made a status, of which life of the task."""
+    """Order of a status: the task's life, and the number of the commit that made it."""
     return task.fingerprint, task.sequence
 
 
@@ -185,8 +185,8 @@ class KnownTasks:
     def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:
         """The group of a task that will not expire before `until`; None if this process does not know one.
 
-        Nor is it said of a task that this process has just seen resolved: a client that has seen it may expect a task
-        which waits for that one alone to be pending at once.
+        None also for a task that this process has just seen resolved. A client that saw the resolution may expect a
+        task that depends on nothing else to be pending at once, so createTask has to read the status.
         """
         known = self._known.get(task_id)
         if known is None or known.expires < until:

@@ -32,7 +32,7 @@ MIN_ROW_AGE = timedelta(minutes=1)
 UNUSED_FOR = timedelta(days=30)
 """How long a pool without tasks must be unused until its queues are deleted; the next use creates them again."""
 LONGEST_RUN = 240.0
-"""Seconds that a check of all pools takes, about. The timer comes every five minutes."""
+"""Approximate time budget, in seconds, of one check of all pools. The timer runs every five minutes."""
 
 
 class Reconciler:
@@ -175,7 +175,7 @@ class Reconciler:
             log.exception("task %s was not reconciled", row.task_id, extra={"action": "not_reconciled"})
 
     async def _repair(self, task_queue_id: str, row: IndexRow) -> None:
-        """The status row decides: a new message, or the row goes.
+        """Decides by the status row whether the run gets a new message or its index row is removed.
 
         If the task belongs to another pool, the row is an orphan of a call that was refused, or died. Moved on with
         that task, the row would let callers who are authorised for this pool alone see the task, and end its run.
@@ -213,7 +213,7 @@ class Reconciler:
                 row.task_id, lambda read, now: transitions.renew_message(read.task, row.run_id, hint_id)
             )
         except (NoDecision, ResourceNotFound):
-            return  # it has moved on since it was read
+            return  # the task has changed since it was read
         await self._stores.pools.rewrite(task_queue_id, row)
 
 

@@ -39,7 +39,7 @@ class _Page:
     run: Run
     message: ResolvedMessage
     is_continued: bool = False
-    """Whether another message has the work that follows."""
+    """Whether another message continues with the rest of the work."""
 
     def __post_init__(self) -> None:
         self.end = self.message.end
@@ -52,7 +52,7 @@ class _Page:
 
 
 class TaskIndex(Protocol):
-    """Where tasks are found by what they built."""
+    """The index, as far as resolutions need it."""
 
     async def task_completed(self, definition: Definition, resolved: datetime) -> None:
         """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
@@ -275,16 +275,16 @@ class Resolution:
             return await self._dependents.satisfy(dependent, required, page.run.state, row)
 
     async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> bool:
-        """What workers have put straight into storage becomes the blobs of their artifacts, run by run.
+        """Commits the blocks that workers have put straight into storage as the blobs of their artifacts, run by run.
 
-        No other message has a part of it.
+        This work is never split between messages.
         """
         over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
         await self._uploads.commit(task.task_id, over)
         return False
 
     async def _add_to_index(self, read: Loaded, run: Run) -> bool:
-        """A task that has completed is indexed by its routes. No other message has a part of it."""
+        """Indexes a completed task by its routes. This work is never split between messages."""
         if run.state is State.COMPLETED and run.resolved is not None:
             await self._index.task_completed(read.definition, run.resolved)
         return False

@@ -14,7 +14,7 @@ from shared.base.priority import Priority
 MAX_RUNS = 50
 """A rerun beyond this many runs is refused (contract 4.2)."""
 MAX_OPERATIONS_KEPT = 8
-"""Commits that a status row remembers by their ids."""
+"""Number of latest commits whose ids a status row keeps."""
 
 
 class State(StrEnum):
@@ -174,13 +174,13 @@ class Task:
     generation: int = 0
     """How often a resolved task was opened again by a rerun."""
     sequence: int = 0
-    """Grows with every commit."""
+    """Number of commits so far."""
     satisfied: int = 0
     """The dependencies that are satisfied, as a bitmap over the definition's list."""
     prioritised: datetime | None = None
     """When the latest change of the priority was asked for, though it may have changed nothing; None before."""
     priority_change: PriorityChange | None = None
-    """None before, and where older code has replaced the row since."""
+    """The latest change; None if there was none, or if older code has replaced the row since."""
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     handles: MessageHandles = field(default_factory=MessageHandles)

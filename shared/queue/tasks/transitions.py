@@ -168,7 +168,9 @@ def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Dec
 
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
-    """A resolution that was reported before: announced again, as it was then, with the run that came of it."""
+    """The decision on a repeated report: the resolution is announced again as it was, and the retry run that followed
+    it, if any.
+    """
     is_last = run_id == task.last_run_id
     return Decision(
         task=None,
@@ -181,12 +183,12 @@ def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
 
 
 def cancel(task: Task, now: datetime) -> Decision:
-    """cancelTask: whatever is not resolved becomes exception/canceled (contract 2.4, 4.2)."""
+    """cancelTask: an unresolved task becomes exception/canceled (contract 2.4, 4.2)."""
     refuse_after_deadline(task, now)
     if task.is_resolved:
         if task.last_run.reason_resolved is Resolved.CANCELED:
             again = resolved_again(task, task.last_run_id, now)
-            return replace(again, after=((rewrite_member(task),),))  # the first call may have died before it did
+            return replace(again, after=((rewrite_member(task),),))  # the first call may have died before this
         return Decision(task=None)
     return end(task, Resolved.CANCELED, now)
 
@@ -283,7 +285,9 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
 
 
 def _asked_last(task: Task, now: datetime) -> datetime:
-    """The time of a priority change, moved after the one that the task notes, since clocks differ."""
+    """The time of a priority change. If it is not later than the change that the task notes, it is moved after it,
+    since clocks differ.
+    """
     return now if task.prioritised is None else max(now, task.prioritised + timedelta(milliseconds=1))
 
 
@@ -349,7 +353,7 @@ def rewrite_member(task: Task) -> RewriteMember:
 
 
 def remove(*handles: MessageHandle | None) -> tuple[After, ...]:
-    """Removals of those messages that there are."""
+    """Effects that remove the given messages, as far as they exist."""
     return tuple(RemoveMessage(handle=handle) for handle in handles if handle is not None)
 
 
