@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from shared.queue.events.announcer import Publisher
-from shared.queue.events.failures import EventsUnavailable
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.rendering import EventMessage
 from shared.runtime import Runtime
 from shared.store.counting import counting
 from shared.telemetry.instruments import DURATION, STORAGE_OPERATIONS

@@ -14,7 +14,7 @@ from shared.store.authorisation import TOKEN_SCOPE, Authorisations
 from shared.store.azure_blobs import AzureBlobs
 from shared.store.azure_queues import AzureQueues
 from shared.store.azure_tables import AzureTables
-from shared.store.exchange import Connections
+from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.names import Names
 from shared.store.refusals import REFUSALS

@@ -14,7 +14,7 @@ from shared.base.dates import format_date
 from shared.base.ids import new_slugid
 from shared.base.settings import Settings
 from shared.queue.claims.work import Claim
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedMessage
 from shared.queue.tasks.messages import pending_queue

@@ -10,7 +10,7 @@ import aiohttp
 
 from local.azurite import Azurite
 from shared.store.connection import AzureStorage
-from shared.store.exchange import Connections
+from shared.store.http_connections import Connections
 from shared.store.interface import Row, Storage
 from shared.store.names import Names
 from shared.store.pipeline import Transport

@@ -24,7 +24,7 @@ from cryptography.x509.oid import NameOID
 
 from local.azurite import ACCOUNT, Azurite
 from shared.store.connection import AzureStorage, Endpoints
-from shared.store.exchange import Connections
+from shared.store.http_connections import Connections
 from shared.store.pipeline import Transport
 from shared.store.wire import Patience
 

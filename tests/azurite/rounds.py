@@ -7,7 +7,7 @@ from collections.abc import Awaitable
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
-from shared.store.exchange import Connections
+from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.pipeline import Transport
 from shared.store.wire import Answer, Patience, Request

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from local.service_bus import ServiceBus
-from shared.queue.events.failures import EventsUnavailable
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
+from shared.queue.events.rendering import EventMessage
 from tests.events.builders import Life
 from tests.events.receiving import PATIENCE, received, stored
 

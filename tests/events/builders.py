@@ -10,7 +10,7 @@ from typing import Any
 from shared.base.priority import Priority
 from shared.queue.claims import rules as claims
 from shared.queue.events import rules as announcements
-from shared.queue.events.messages import EventMessage, render
+from shared.queue.events.rendering import EventMessage, render
 from shared.queue.events.rules import ArtifactEvent, Exchange, GroupEvent, TaskEvent
 from shared.queue.tasks import transitions
 from shared.queue.tasks.definition import Definition, initial_task

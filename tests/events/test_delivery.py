@@ -11,10 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.queue.events.failures import EventsUnavailable
-from shared.queue.events.messages import EventMessage, render
+from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.pointers import from_json, to_json
 from shared.queue.events.publisher import EventPublisher
+from shared.queue.events.rendering import EventMessage, render
 from shared.queue.events.rules import TaskEvent
 from tests.events.builders import Life
 from tests.events.receiving import SUBSCRIPTION, publishing, received, stored

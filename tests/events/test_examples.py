@@ -27,8 +27,8 @@ from listen.subscription import rules_for_any, subscription
 from local.service_bus import ServiceBus
 from local.service_bus_admin import AsyncPlainHttpTransport
 from shared.queue.events.exchanges import parse_exchange
-from shared.queue.events.messages import EventMessage
 from shared.queue.events.publisher import EventPublisher
+from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.rules import Resolved, Worker
 from tests.events.builders import WORKER, Life
 from tests.events.receiving import publishing

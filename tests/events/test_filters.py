@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
-from shared.queue.events.messages import render_group
+from shared.queue.events.rendering import render_group
 from shared.queue.events.rules import Exchange, check_routes, route_properties
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate

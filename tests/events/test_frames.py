@@ -25,7 +25,7 @@ from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusErr
 from local.service_bus import ServiceBus
 from shared.queue.events import frames
 from shared.queue.events.link import Link, _to_service_bus
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 from tests.events.attempts import TOPIC, one, until
 from tests.events.receiving import stored
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
-from shared.queue.events.messages import EventMessage, render, render_group
 from shared.queue.events.pointers import from_json, to_json
+from shared.queue.events.rendering import EventMessage, render, render_group
 from shared.queue.events.rules import Exchange, TaskEvent
 from shared.queue.tasks.rules import Resolved, State
 from tests.events.builders import Life, group_event

@@ -13,9 +13,9 @@ import pytest
 from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, FINISHED_LATER, StorageType
 from shared.queue.events import rules as announcements
 from shared.queue.events.exchanges import TOPICS, entry_of
-from shared.queue.events.messages import EventMessage, render, render_group
+from shared.queue.events.models import MESSAGES
+from shared.queue.events.rendering import EventMessage, render, render_group
 from shared.queue.events.rules import Exchange, TaskEvent
-from shared.queue.events.schemas import MESSAGES
 from shared.queue.tasks.rules import Resolved
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 

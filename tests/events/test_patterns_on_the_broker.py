@@ -13,7 +13,7 @@ from azure.servicebus.aio.management import ServiceBusAdministrationClient
 from listen.subscription import rules_for_any, subscription
 from local.service_bus import ServiceBus
 from local.service_bus_admin import AsyncPlainHttpTransport
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 from shared.queue.events.rules import Exchange
 from tests.events.builders import Life
 from tests.events.receiving import publishing, received

@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.tasks.rules import Resolved
 from tests.events.attempts import (

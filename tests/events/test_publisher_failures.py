@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from local.service_bus import ServiceBus
-from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import (
     LONGEST_PAUSE,

@@ -20,7 +20,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from shared.app.services import Services
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
-from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.rules import Resolved, Task, Worker
 from shared.store.interface import StorageUnavailable

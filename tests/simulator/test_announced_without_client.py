@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from shared.queue.events.messages import render
+from shared.queue.events.rendering import render
 from shared.queue.events.rules import TaskEvent, resolved
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE, RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved

@@ -12,7 +12,7 @@ from functools import partial
 import pytest
 
 from shared.base.errors import ServiceUnavailable
-from shared.queue.events.failures import EventsUnavailable
+from shared.queue.events.breaker import EventsUnavailable
 from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.running import READS, VICTIM, Attempt, attempt, requests

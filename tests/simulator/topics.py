@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.queue.events.failures import EventsUnavailable
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.rendering import EventMessage
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.twin.gate import Call, Gate, Phase, Resent

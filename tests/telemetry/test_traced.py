@@ -11,8 +11,8 @@ import pytest
 
 from functions.observation import TracedPublisher, traced_request
 from shared.base.ids import new_slugid
-from shared.queue.events.failures import EventsUnavailable
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.rendering import EventMessage
 from shared.queue.events.rules import Exchange, GroupEvent
 from shared.telemetry.tracing import Attributes, Kind
 

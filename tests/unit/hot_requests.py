@@ -19,7 +19,7 @@ from azure.core.credentials_async import AsyncTokenCredential
 from shared.base.retrying import STORAGE_REQUEST
 from shared.store.connection import AzureStorage, Credential, Endpoints
 from shared.store.counting import Kind
-from shared.store.exchange import Connections
+from shared.store.http_connections import Connections
 from shared.store.interface import Create, Delete, Merge, Receipt, Replace, Storage, Upsert
 from shared.store.wire import REQUEST_ID, Answer, Patience, Request
 

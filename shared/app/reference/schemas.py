@@ -12,7 +12,7 @@ from pydantic_core import CoreSchema
 
 from shared.api.endpoint import Endpoint
 from shared.queue.claims.endpoints import Credentials
-from shared.queue.events.schemas import MESSAGES, TaskSummary
+from shared.queue.events.models import MESSAGES, TaskSummary
 from shared.queue.pools.models import Actions
 from shared.queue.tasks.models import Metadata, RunStatus, TaskDefinitionAndStatus, TaskStatus
 

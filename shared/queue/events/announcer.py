@@ -8,9 +8,9 @@ from typing import Protocol
 from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.memo import Memo
-from shared.queue.events.failures import EventsUnavailable
-from shared.queue.events.messages import EventMessage, render, render_group
+from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.pointers import to_json
+from shared.queue.events.rendering import EventMessage, render, render_group
 from shared.queue.events.rules import Event, Exchange, GroupEvent, TaskEvent
 from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.rows import Loaded

@@ -25,9 +25,9 @@ from azure.servicebus.exceptions import (
 
 from shared.base import bounds
 from shared.base.errors import ServiceError
-from shared.queue.events.failures import Breaker
+from shared.queue.events.breaker import Breaker
 from shared.queue.events.link import Link
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 
 REFUSALS = (
     MessageSizeExceededError,

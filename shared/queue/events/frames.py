@@ -9,7 +9,7 @@ import struct
 from collections.abc import Sequence
 from functools import lru_cache
 
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 
 OVERHEAD = 700
 """Bytes of a frame that are no message, at most: its header, the transfer's fields, a batch's own message id."""

@@ -16,7 +16,7 @@ from azure.servicebus.exceptions import MessageSizeExceededError
 
 from shared.base.frozen import dataclass
 from shared.queue.events import frames
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 
 CLOSE_SECONDS = 2.0
 

@@ -17,10 +17,10 @@ from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from shared.base.concurrency import together
+from shared.queue.events.breaker import Breaker, EventsUnavailable
 from shared.queue.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
-from shared.queue.events.failures import Breaker, EventsUnavailable
 from shared.queue.events.link import Link
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 
 PUBLISH_SECONDS = 1.5
 """How long `publish` waits by default."""

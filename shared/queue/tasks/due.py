@@ -16,7 +16,7 @@ from shared.base.retrying import UNSENT_EVENTS
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims.ends import NotExpired
 from shared.queue.events import rules as announcements
-from shared.queue.events.failures import Breaker, EventsUnavailable
+from shared.queue.events.breaker import Breaker, EventsUnavailable
 from shared.queue.events.rules import Event, Exchange, TaskEvent
 from shared.queue.groups.check import GroupCheck
 from shared.queue.tasks import transitions

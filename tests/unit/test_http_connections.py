@@ -15,9 +15,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.store import exchange as subject
+from shared.store import http_connections as subject
 from shared.store.counting import Kind
-from shared.store.exchange import Connections, system_trust
+from shared.store.http_connections import Connections, system_trust
 from shared.store.wire import (
     REQUEST_ID,
     Answer,

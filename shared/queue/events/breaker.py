@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from shared.base.errors import ServiceError
 from shared.base.retrying import SERVICE_BUS, Retries
-from shared.queue.events.messages import EventMessage
+from shared.queue.events.rendering import EventMessage
 
 
 class EventsUnavailable(ServiceError):

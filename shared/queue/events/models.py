@@ -1,6 +1,6 @@
 """The messages' JSON schemas, as closed pydantic models (contract 4.1, 10).
 
-The models only describe: messages are rendered by `shared.queue.events.messages` and validated against these in tests.
+The models only describe: messages are rendered by `shared.queue.events.rendering` and validated against these in tests.
 """
 
 from __future__ import annotations
