@@ -54,7 +54,7 @@ class _File:
 
 
 @dataclass(frozen=True)
-class Site:
+class ConsoleSite:
     """The console as it is served."""
 
     page: _File

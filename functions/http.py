@@ -18,7 +18,7 @@ from typing import Any
 import azure.functions as func
 
 from functions import process, telemetry_export
-from functions.console import FOLDER, Site, sources
+from functions.console import FOLDER, ConsoleSite, sources
 from functions.observation import observed
 from functions.overload import Bodies, Contents, Load
 from shared.api.answer import (
@@ -63,7 +63,7 @@ ROUTERS = (
 LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
 CONTENTS = Contents(2 * process.SETTINGS.artifact_relay_limit_bytes)
-CONSOLE = Site.load(FOLDER, sources(process.SETTINGS))
+CONSOLE = ConsoleSite.load(FOLDER, sources(process.SETTINGS))
 
 _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.queue.events.exchanges import Entry, Word, entry_of
+from shared.queue.events.exchanges import ExchangeEntry, Word, entry_of
 from shared.queue.events.rules import MAX_ROUTES, ROUTES, Exchange, escape, number, slot
 
 MAX_PATTERN = 255
@@ -113,7 +113,7 @@ def _is_plain(character: str) -> bool:
     return code >= 0x20 and not 0x7F <= code <= 0x9F and not 0xD800 <= code <= 0xDFFF and code & 0xFFFE != 0xFFFE
 
 
-def _shape(entry: Entry) -> str:
+def _shape(entry: ExchangeEntry) -> str:
     return ".".join(word.constant or f"<{word.name}>" for word in entry.routing_key)
 
 
@@ -162,11 +162,11 @@ def _minimal(ways: Iterable[Way]) -> set[Way]:
     return kept
 
 
-def _in_order(way: Way, entry: Entry) -> list[tuple[str, str]]:
+def _in_order(way: Way, entry: ExchangeEntry) -> list[tuple[str, str]]:
     return sorted(way, key=lambda item: entry.words.index(item[0]))
 
 
-def _sorted(ways: Iterable[Way], entry: Entry) -> list[Way]:
+def _sorted(ways: Iterable[Way], entry: ExchangeEntry) -> list[Way]:
     return sorted(ways, key=lambda way: [(entry.words.index(name), value) for name, value in _in_order(way, entry)])
 
 

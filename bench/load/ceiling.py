@@ -29,7 +29,7 @@ from shared.store import table_requests as batch
 from shared.store.connection import parse_connection_string
 from shared.store.interface import Create, Value
 from shared.store.table_requests import encode_entity
-from shared.store.wire import Endpoint
+from shared.store.wire import StorageEndpoint
 
 NAME = "benchceiling"
 """Of a table; names of queues begin with it. Each measurement has queues of its own: the emulator looks through all
@@ -102,7 +102,7 @@ class _Bare:
         partition = uuid4().hex
         if self._writes % 2:
             operations = [Create(key, _ROW) for key in "abc"]
-            request = batch.encode(Endpoint.of(self._tables), NAME, partition, operations)
+            request = batch.encode(StorageEndpoint.of(self._tables), NAME, partition, operations)
             await self._send(
                 "POST", f"{self._tables}/$batch?{self._table_sas}", data=request.content, headers=dict(request.headers)
             )

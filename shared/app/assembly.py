@@ -15,7 +15,7 @@ from shared.base.settings import Settings
 from shared.overview.health import Ask, Health
 from shared.overview.history import History
 from shared.overview.operations import Operations
-from shared.queue.claims.poll_urls import WaitingWorkers
+from shared.queue.claims.poll_urls import WaitingWorkerCounts
 from shared.queue.events.announcer import Publisher
 from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
@@ -100,7 +100,7 @@ def assemble(
             stores, components.pages, components.lookups, components.pool_index, components.snapshots, components.stalls
         ),
         gauges=components.gauges,
-        waiting_workers=WaitingWorkers(
+        waiting_workers=WaitingWorkerCounts(
             runtime, {"claimWork": components.poller.waiting, "pollTaskUrls": components.poll_urls.waiting}
         ),
         refused_credentials=components.refused_credentials,

@@ -24,7 +24,7 @@ from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError, InputError
 from shared.base.ids import digest_of
 from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional
-from shared.index.rules import HIGHEST_RANK, LOWEST_RANK, Entry, split
+from shared.index.rules import HIGHEST_RANK, LOWEST_RANK, IndexEntry, split
 from shared.index.services import IndexServices
 from shared.queue.artifacts.rules import StorageType
 from shared.store.interface import StorageUnavailable
@@ -131,7 +131,7 @@ async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
 async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """insertTask: returns what is stored afterwards, which may be another task."""
     request = call.payload(InsertTaskRequest)
-    entry = Entry(
+    entry = IndexEntry(
         path=call.params["namespace"],
         task_id=request.taskId,
         rank=request.rank,
@@ -207,7 +207,7 @@ async def _content(services: IndexServices, task_id: str, name: str) -> str | No
     return address if urlsplit(address).scheme in ("http", "https") else None
 
 
-def _shown(entry: Entry) -> dict[str, Any]:
+def _shown(entry: IndexEntry) -> dict[str, Any]:
     return {
         "namespace": entry.path,
         "taskId": entry.task_id,

@@ -11,7 +11,7 @@ from shared.base.concurrency import Lookups, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.index.rows import IndexStore, Namespace
-from shared.index.rules import MOST_DATA, Entry, entries_of, is_path, paths_of
+from shared.index.rules import MOST_DATA, IndexEntry, entries_of, is_path, paths_of
 from shared.queue.tasks.codec import compact
 from shared.queue.tasks.definition import Definition
 from shared.store.expiring import Expiring
@@ -20,10 +20,10 @@ log = logging.getLogger("taskcluster.index")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Found:
+class FoundEntries:
     """Some of the entries that a batch asks for, and the position in its list at which the next call continues."""
 
-    entries: Sequence[Entry]
+    entries: Sequence[IndexEntry]
     resume: int | None
 
 
@@ -34,7 +34,7 @@ class Index:
         self._store = store
         self._lookups = lookups
 
-    async def insert(self, entry: Entry) -> Entry:
+    async def insert(self, entry: IndexEntry) -> IndexEntry:
         """Stores an entry by the rules of contract 18.3; returns what is stored then, which may be another task's.
 
         Raises InputError (data too large), ServiceUnavailable.
@@ -43,14 +43,14 @@ class Index:
             raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
         return await self._store.insert(entry, is_call=True)
 
-    async def find(self, path: str) -> Entry:
+    async def find(self, path: str) -> IndexEntry:
         """The entry of a path. Raises ResourceNotFound."""
         entry = await self._store.find(path)
         if entry is None:
             raise ResourceNotFound("Indexed task not found")
         return entry
 
-    async def find_all(self, paths: Sequence[str], start: int, limit: int) -> Found:
+    async def find_all(self, paths: Sequence[str], start: int, limit: int) -> FoundEntries:
         """The entries of `paths`, from position `start` on; paths without an entry are left out.
 
         `paths` are all different. One call looks up as many paths as its page may have entries, but at least 64. Raises
@@ -61,16 +61,16 @@ class Index:
         found = [(start + index, entry) for index, entry in enumerate(entries) if entry is not None]
         if len(found) > limit:
             end = found[limit][0]
-        return Found(entries=[entry for _, entry in found[:limit]], resume=end if end < len(paths) else None)
+        return FoundEntries(entries=[entry for _, entry in found[:limit]], resume=end if end < len(paths) else None)
 
-    async def _entry(self, path: str) -> Entry | None:
+    async def _entry(self, path: str) -> IndexEntry | None:
         return await self._store.find(path) if is_path(path) else None
 
     async def remove(self, path: str) -> None:
         """Removes an entry, if there is one."""
         await self._store.remove(path)
 
-    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
+    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
         """A page of the entries right in a namespace."""
         return await self._store.entries(namespace, start, limit)
 

@@ -16,7 +16,7 @@ from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
-from shared.index.rules import Entry, namespaces_above, replaces, split
+from shared.index.rules import IndexEntry, namespaces_above, replaces, split
 from shared.queue.tasks.codec import compact
 from shared.runtime import Runtime, attempts
 from shared.store import keys
@@ -43,7 +43,7 @@ class IndexStore:
         self._listed: Memo[str, datetime] = Memo(remembered.NAMESPACES)
         """By namespace: until when, at least, it is listed, as far as this process knows."""
 
-    async def insert(self, entry: Entry, *, is_call: bool) -> Entry:
+    async def insert(self, entry: IndexEntry, *, is_call: bool) -> IndexEntry:
         """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
 
         A call's comes after every deletion that was acknowledged, whatever the clocks say; a completion that is handled
@@ -72,12 +72,12 @@ class IndexStore:
             return entry
         raise ServiceUnavailable("the path is contended; send the call again")
 
-    async def find(self, path: str) -> Entry | None:
+    async def find(self, path: str) -> IndexEntry | None:
         """The entry of a path, unless it has expired. Raises StorageUnavailable."""
         entry, _ = await self.find_with_deletion(path)
         return entry
 
-    async def find_with_deletion(self, path: str) -> tuple[Entry | None, datetime | None]:
+    async def find_with_deletion(self, path: str) -> tuple[IndexEntry | None, datetime | None]:
         """Like `find`, and also when the path was last deleted; None if it never was, or long ago."""
         namespace, name = split(path)
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
@@ -108,7 +108,7 @@ class IndexStore:
             return
         raise ServiceUnavailable("the path is contended; send the call again")
 
-    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[Entry], str | None]:
+    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
         """A page of the entries right in a namespace that have not expired, by name, and where the next one starts."""
         rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
         now = self._runtime.now()
@@ -177,7 +177,7 @@ class IndexStore:
         )
         return page.rows, page.resume
 
-    async def _list_namespaces(self, entry: Entry) -> None:
+    async def _list_namespaces(self, entry: IndexEntry) -> None:
         """Lists the namespaces above an entry for long enough, parents before children; one that is listed for long
         enough has parents that are."""
         missing = []
@@ -225,7 +225,7 @@ def _next_sweep(now: datetime, partition: str) -> datetime:
     return datetime.combine(now.astimezone(UTC).date(), time(hour), UTC) + timedelta(days=1)
 
 
-def _values(entry: Entry) -> dict[str, Value]:
+def _values(entry: IndexEntry) -> dict[str, Value]:
     return {
         "path": entry.path,
         "taskId": entry.task_id,
@@ -244,12 +244,12 @@ _KEPT = "kept"
 """Property: when the row may be deleted, if later than its entry's expiration."""
 
 
-def _entry(row: Row) -> Entry | None:
+def _entry(row: Row) -> IndexEntry | None:
     """The entry of a row; None of one that was deleted."""
     values = row.values
     if values.get(_IS_GONE):
         return None
-    return Entry(
+    return IndexEntry(
         path=str(values["path"]),
         task_id=str(values["taskId"]),
         rank=int(values["rank"]),
@@ -275,7 +275,7 @@ def _kept(row: Row) -> datetime:
     return parse_date(str(row.values.get(_KEPT) or row.values["expires"]))
 
 
-def _remembered(row: Row, entry: Entry) -> dict[str, Value]:
+def _remembered(row: Row, entry: IndexEntry) -> dict[str, Value]:
     """Properties that a new entry's row takes over from the one that it replaces: when the path was deleted last, and
     until when an earlier completion may be handled again."""
     deleted = _deleted(row)

@@ -26,7 +26,7 @@ _LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class IndexEntry:
     """One path and the task that it names."""
 
     path: str
@@ -54,7 +54,7 @@ def joined(namespace: str, name: str) -> str:
     return f"{namespace}.{name}" if namespace else name
 
 
-def replaces(new: Entry, stored: Entry | None, deleted: datetime | None, now: datetime) -> bool:
+def replaces(new: IndexEntry, stored: IndexEntry | None, deleted: datetime | None, now: datetime) -> bool:
     """Whether an entry takes the place of the stored one (contract 18.3).
 
     The higher rank wins, of equal ranks what was asked for later: a completion whose message is handled twice, or
@@ -91,7 +91,7 @@ def paths_of(definition: Definition) -> list[str]:
     return [path for path in dict.fromkeys(routes) if is_path(path)]
 
 
-def entries_of(definition: Definition, resolved: datetime) -> list[Entry]:
+def entries_of(definition: Definition, resolved: datetime) -> list[IndexEntry]:
     """The entries that a completed task asks for by its routes and `extra.index`.
 
     None at all if one of the values there cannot be used (contract 18.6).
@@ -107,7 +107,7 @@ def entries_of(definition: Definition, resolved: datetime) -> list[Entry]:
     if rank is None or expires is None or not isinstance(data, dict):
         return []
     return [
-        Entry(path=path, task_id=definition.task_id, rank=rank, data=data, expires=expires, at=resolved)
+        IndexEntry(path=path, task_id=definition.task_id, rank=rank, data=data, expires=expires, at=resolved)
         for path in paths
     ]
 

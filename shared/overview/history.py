@@ -18,7 +18,7 @@ from shared.queue.pools.load import (
     MINUTES,
     Figures,
     HistoryStore,
-    Kind,
+    SampleKind,
     ceiling,
     class_of,
     floor,
@@ -241,7 +241,7 @@ class History:
         """
         now = self._runtime.now()
         near = since >= now - MINUTES_KEPT
-        kind: Kind = "minutes" if near else "hours"
+        kind: SampleKind = "minutes" if near else "hours"
         after = max(since, now - (MINUTES_KEPT if near else HOURS_KEPT))
         if task_queue_id is None:
             found = await self._store.totals(kind, after, now)

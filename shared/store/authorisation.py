@@ -21,7 +21,7 @@ from azure.core.credentials_async import AsyncSupportsTokenInfo, AsyncTokenCrede
 
 from shared.base.concurrency import OneByOne
 from shared.base.frozen import dataclass
-from shared.store.wire import Answer, Authorisation, Request
+from shared.store.wire import Authorisation, Request, StorageAnswer
 
 TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
 _EARLY_SECONDS = 300
@@ -60,7 +60,7 @@ class TableKey:
         words = (request.method, "", headers.get("Content-Type", ""), headers["x-ms-date"], f"/{account}{request.path}")
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
-    async def renewed(self, answer: Answer) -> bool:
+    async def renewed(self, answer: StorageAnswer) -> bool:
         """The same key gives the same answer."""
         return False
 
@@ -86,7 +86,7 @@ class QueueKey:
         )
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
-    async def renewed(self, answer: Answer) -> bool:
+    async def renewed(self, answer: StorageAnswer) -> bool:
         """The same key gives the same answer."""
         return False
 
@@ -111,7 +111,7 @@ class Bearer:
         assert self._token is not None, "it was just asked for"
         request.headers["Authorization"] = f"Bearer {self._token.token}"
 
-    async def renewed(self, answer: Answer) -> bool:
+    async def renewed(self, answer: StorageAnswer) -> bool:
         """Forget the token; ask for one with other claims if the answer demands that (continuous access evaluation)."""
         self._token = None
         challenge = answer.headers.get("WWW-Authenticate", "")

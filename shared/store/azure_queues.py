@@ -20,7 +20,17 @@ from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
 from shared.store.refusals import REFUSALS
-from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Answer, Endpoint, Refused, Request, Wire, unavailable
+from shared.store.wire import (
+    IN_PATH,
+    IN_QUERY,
+    USER_AGENT,
+    Refused,
+    Request,
+    StorageAnswer,
+    StorageEndpoint,
+    Wire,
+    unavailable,
+)
 
 if TYPE_CHECKING:
     from azure.storage.queue.aio import QueueClient
@@ -36,7 +46,11 @@ class AzureQueues:
     """Queues of one account."""
 
     def __init__(
-        self, wire: Wire, endpoint: Endpoint, name: Callable[[str], str], open_client: Callable[[str], QueueClient]
+        self,
+        wire: Wire,
+        endpoint: StorageEndpoint,
+        name: Callable[[str], str],
+        open_client: Callable[[str], QueueClient],
     ) -> None:
         """`name` gives a queue's name in the account, `open_client` the SDK's client of that name, for what is rare."""
         self._wire = wire
@@ -116,7 +130,7 @@ class AzureQueues:
         """See `interface.Queues.delete`."""
         await self._hold(delete(self._endpoint, self._name(queue), receipt))
 
-    async def _hold(self, request: Request) -> Answer:
+    async def _hold(self, request: Request) -> StorageAnswer:
         """Sends a request that needs the message's latest receipt. Raises ReceiptLost."""
         try:
             return await self._wire.send(request)
@@ -148,25 +162,25 @@ _COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version"
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
-def put(endpoint: Endpoint, queue: str, text: str, delay: int) -> Request:
+def put(endpoint: StorageEndpoint, queue: str, text: str, delay: int) -> Request:
     """Adds a message, to be seen after `delay` seconds."""
     query = f"visibilitytimeout={delay}&messagettl={_FOREVER}"
     return Request(Kind.QUEUE_PUT, "POST", endpoint, f"/{queue}/messages", *_with_text(text), query=query)
 
 
-def get(endpoint: Endpoint, queue: str, count: int, hidden_for: int) -> Request:
+def get(endpoint: StorageEndpoint, queue: str, count: int, hidden_for: int) -> Request:
     """Receives messages, and hides them for that many seconds."""
     query = f"numofmessages={count}&visibilitytimeout={hidden_for}"
     return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
 
 
-def peek(endpoint: Endpoint, queue: str, count: int) -> Request:
+def peek(endpoint: StorageEndpoint, queue: str, count: int) -> Request:
     """Looks at messages without taking them."""
     query = f"peekonly=true&numofmessages={count}"
     return Request(Kind.QUEUE_PEEK, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
 
 
-def update(endpoint: Endpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
+def update(endpoint: StorageEndpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
     """Moves a message, with a new text if there is one."""
     query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}&visibilitytimeout={delay}"
     resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
@@ -174,14 +188,14 @@ def update(endpoint: Endpoint, queue: str, receipt: Receipt, text: str | None, d
     return Request(Kind.QUEUE_UPDATE, "PUT", endpoint, resource, headers, content, query=query)
 
 
-def delete(endpoint: Endpoint, queue: str, receipt: Receipt) -> Request:
+def delete(endpoint: StorageEndpoint, queue: str, receipt: Receipt) -> Request:
     """Removes a message."""
     query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}"
     resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
     return Request(Kind.QUEUE_DELETE, "DELETE", endpoint, resource, dict(_COMMON), query=query)
 
 
-def read_put(answer: Answer) -> Receipt:
+def read_put(answer: StorageAnswer) -> Receipt:
     """What moves the message that was put. Raises StorageUnavailable for an answer that does not say it."""
     try:
         (element,) = _elements(answer)
@@ -190,17 +204,17 @@ def read_put(answer: Answer) -> Receipt:
         raise StorageUnavailable("an answer that names no message") from None
 
 
-def read_messages(answer: Answer) -> list[Message]:
+def read_messages(answer: StorageAnswer) -> list[Message]:
     """The messages that were taken. Raises StorageUnavailable for what is no list of them."""
     return _messages(answer, _receipt)
 
 
-def read_peeked(answer: Answer) -> list[Message]:
+def read_peeked(answer: StorageAnswer) -> list[Message]:
     """The messages that were looked at. Raises StorageUnavailable for what is no list of them."""
     return _messages(answer, _no_receipt)
 
 
-def _messages(answer: Answer, receipt: Callable[[Element], Receipt]) -> list[Message]:
+def _messages(answer: StorageAnswer, receipt: Callable[[Element], Receipt]) -> list[Message]:
     try:
         return [
             Message(
@@ -215,7 +229,7 @@ def _messages(answer: Answer, receipt: Callable[[Element], Receipt]) -> list[Mes
         raise StorageUnavailable("an answer that is not a list of messages") from None
 
 
-def read_update(answer: Answer, receipt: Receipt) -> Receipt:
+def read_update(answer: StorageAnswer, receipt: Receipt) -> Receipt:
     """What moves a message that was moved. Raises StorageUnavailable for an answer that does not say it."""
     try:
         return Receipt(
@@ -232,7 +246,7 @@ def _with_text(text: str) -> tuple[dict[str, str], bytes]:
     return {**_COMMON, "Content-Type": "application/xml"}, content.encode()
 
 
-def _elements(answer: Answer) -> list[Element]:
+def _elements(answer: StorageAnswer) -> list[Element]:
     root = fromstring(answer.content)  # noqa: S314 - see the import
     if root.tag != "QueueMessagesList":
         raise ValueError(root.tag)

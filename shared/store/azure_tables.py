@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from shared.store import limits, table_requests
 from shared.store import table_requests as batch
 from shared.store.interface import Operation, Page, Refusal, Row, StorageUnavailable, TransactionRefused
-from shared.store.wire import Endpoint, Refused, Wire
+from shared.store.wire import Refused, StorageEndpoint, Wire
 
 _NO_TABLE = "TableNotFound"
 _TOO_LARGE = frozenset({"EntityTooLarge", "PropertyValueTooLarge", "RequestBodyTooLarge", "TooManyProperties"})
@@ -18,7 +18,7 @@ class AzureTables:
     """Tables of one account. A table that does not exist yet reads as empty and is made by the first write."""
 
     def __init__(
-        self, wire: Wire, endpoint: Endpoint, name: Callable[[str], str], make: Callable[[str], Awaitable[None]]
+        self, wire: Wire, endpoint: StorageEndpoint, name: Callable[[str], str], make: Callable[[str], Awaitable[None]]
     ) -> None:
         """`name` gives a table's name in the account; `make` makes the one of that name, if it does not exist."""
         self._wire = wire

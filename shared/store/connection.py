@@ -19,7 +19,7 @@ from shared.store.interface import Storage
 from shared.store.names import Names
 from shared.store.refusals import REFUSALS
 from shared.store.signing import AccountKey, DelegatedKey, SignedAccess, Signers
-from shared.store.wire import Endpoint, Exchange, Patience, Refused, Watch, Wire, unavailable
+from shared.store.wire import Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
     from azure.core.pipeline import AsyncPipeline
@@ -74,7 +74,7 @@ class AzureStorage:
         prefix: str = "",
         signing_key: str | None = None,
         patience: Patience | None = None,
-        exchange: Exchange | None = None,
+        exchange: Sender | None = None,
         transport: Transport | None = None,
         watch: Watch | None = None,
     ) -> None:
@@ -95,8 +95,8 @@ class AzureStorage:
         queues = Wire("queue", self._exchange, authorisations.queue, self._patience, watch)
         blobs = AzureBlobs(self._blob_client, self._container_client, self._patience)
         self.storage = Storage(
-            tables=AzureTables(tables, Endpoint.of(endpoints.table), self.names.table, self._make_table),
-            queues=AzureQueues(queues, Endpoint.of(endpoints.queue), self.names.queue, self._queue_client),
+            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table), self.names.table, self._make_table),
+            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue), self.names.queue, self._queue_client),
             blobs=blobs,
             access=self._access(signing_key, blobs),
         )
@@ -108,7 +108,7 @@ class AzureStorage:
         *,
         prefix: str = "",
         patience: Patience | None = None,
-        exchange: Exchange | None = None,
+        exchange: Sender | None = None,
         transport: Transport | None = None,
         watch: Watch | None = None,
     ) -> Self:

@@ -43,7 +43,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class CountedRequest:
     """One logical request: what it does, to which resource, and its level (see `Operations.depth`)."""
 
     kind: Kind
@@ -58,7 +58,7 @@ class Operations:
     A request that is sent again after a failure counts once; `retries` counts the repeats.
     """
 
-    requests: list[Request] = field(default_factory=list)
+    requests: list[CountedRequest] = field(default_factory=list)
     retries: int = 0
     _finished: int = 0
 
@@ -80,7 +80,7 @@ class Operations:
     def begin(self, kind: Kind, target: str) -> int:
         """Record a request that starts now; returns its level for `end`."""
         level = self._finished + 1
-        self.requests.append(Request(kind, target, level))
+        self.requests.append(CountedRequest(kind, target, level))
         return level
 
     def end(self, level: int) -> None:

@@ -19,13 +19,13 @@ from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 from shared.base import bounds
 from shared.store.wire import (
     REQUEST_ID,
-    Answer,
     AnswerToAnother,
     BrokenAnswer,
     Disconnected,
     NoConnection,
     Patience,
     Request,
+    StorageAnswer,
     is_answer_to,
     may_pass,
 )
@@ -64,7 +64,7 @@ def system_trust() -> ssl.SSLContext:
 
 
 class Connections:
-    """The connections of a process, to all services, for one event loop: a `wire.Exchange`.
+    """The connections of a process, to all services, for one event loop: a `wire.Sender`.
 
     None is opened before the first request. `close` ends them all.
     """
@@ -87,8 +87,8 @@ class Connections:
         self._open: set[_Connection] = set()
         self._is_closed = False
 
-    async def exchange(self, request: Request) -> Answer:
-        """See `wire.Exchange`. What the service closed while it was idle is no failure: another one is opened."""
+    async def exchange(self, request: Request) -> StorageAnswer:
+        """See `wire.Sender`. What the service closed while it was idle is no failure: another one is opened."""
         head = _head(request)
         origin = request.endpoint.origin
         async with self._turns:
@@ -176,13 +176,13 @@ class _Connection(asyncio.Protocol):
         self._loop = loop
         self._all_open = all_open
         self._transport: asyncio.Transport
-        self._waiter: asyncio.Future[Answer] | None = None
+        self._waiter: asyncio.Future[StorageAnswer] | None = None
 
     # --- the exchange ---
 
-    async def exchange(self, head: bytes, content: bytes) -> Answer:
+    async def exchange(self, head: bytes, content: bytes) -> StorageAnswer:
         """One request, and its whole answer. Raises Disconnected, BrokenAnswer; then, or cancelled, it is closed."""
-        waiter: asyncio.Future[Answer] = self._loop.create_future()
+        waiter: asyncio.Future[StorageAnswer] = self._loop.create_future()
         self._waiter = waiter
         self._parser = HttpResponseParser(self)
         self._headers = Headers()
@@ -224,7 +224,7 @@ class _Connection(asyncio.Protocol):
             self.abort()
         waiter, self._waiter = self._waiter, None
         if waiter is not None and not waiter.done():
-            waiter.set_result(Answer(self._status, self._headers, b"".join(self._body)))
+            waiter.set_result(StorageAnswer(self._status, self._headers, b"".join(self._body)))
 
     def _fail(self, error: Exception) -> None:
         waiter, self._waiter = self._waiter, None

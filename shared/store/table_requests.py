@@ -23,7 +23,7 @@ from shared.base.errors import ServiceError
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, StorageUnavailable, Upsert, Value
-from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Answer, Endpoint, Request
+from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Request, StorageAnswer, StorageEndpoint
 
 VERSION = "2019-02-02"
 """Of the Table service's protocol."""
@@ -41,7 +41,7 @@ _CONTINUATION = ("NextPartitionKey", "NextRowKey")
 _TYPE = "@odata.type"
 
 
-def get(endpoint: Endpoint, table: str, partition: str, key: str) -> Request:
+def get(endpoint: StorageEndpoint, table: str, partition: str, key: str) -> Request:
     """Asks for one row."""
 
     def is_named_in(content: bytes) -> bool:
@@ -53,7 +53,7 @@ def get(endpoint: Endpoint, table: str, partition: str, key: str) -> Request:
 
 
 def query(
-    endpoint: Endpoint,
+    endpoint: StorageEndpoint,
     table: str,
     partition: str,
     *,
@@ -76,7 +76,7 @@ def query(
     return Request(Kind.TABLE_READ, "GET", endpoint, f"/{table}()", dict(_COMMON), query=text, is_named_in=is_named_in)
 
 
-def write(endpoint: Endpoint, table: str, partition: str, operation: Operation) -> Request:
+def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Operation) -> Request:
     """Carries out one operation, which must have passed `limits.check_transaction`."""
     headers = dict(_COMMON)
     is_new = isinstance(operation, Create)
@@ -109,7 +109,7 @@ def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
     return text + "}"
 
 
-def read_row(answer: Answer) -> Row:
+def read_row(answer: StorageAnswer) -> Row:
     """The row of an answer to `get`. Raises StorageUnavailable for what is none."""
     try:
         return _row(json.loads(answer.content))
@@ -117,7 +117,7 @@ def read_row(answer: Answer) -> Row:
         raise StorageUnavailable("an answer that is not a row") from None
 
 
-def read_page(answer: Answer) -> tuple[list[Row], Continuation]:
+def read_page(answer: StorageAnswer) -> tuple[list[Row], Continuation]:
     """Rows of an answer to `query`, and where to go on, if at all. Raises StorageUnavailable for what is none."""
     try:
         rows = [_row(entity) for entity in json.loads(answer.content)["value"]]
@@ -127,7 +127,7 @@ def read_page(answer: Answer) -> tuple[list[Row], Continuation]:
     return rows, {name: value for name, value in found.items() if value}
 
 
-def read_etag(answer: Answer, operation: Operation) -> str:
+def read_etag(answer: StorageAnswer, operation: Operation) -> str:
     """The new ETag, "" of what was deleted. Raises StorageUnavailable when the answer has none."""
     if isinstance(operation, Delete):
         return ""
@@ -198,7 +198,7 @@ class OperationRefused(ServiceError):
         self.code = code
 
 
-def encode(endpoint: Endpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
+def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
     """The request for `operations`, which must have passed `limits.check_transaction`."""
     # Random, so that no value can hold it.
     mark = os.urandom(16).hex()

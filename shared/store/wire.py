@@ -75,7 +75,7 @@ class Refused(ServiceError):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class StorageEndpoint:
     """Where a service is: scheme and host, and the path of the account, which emulators have."""
 
     origin: str
@@ -95,7 +95,7 @@ class Request:
 
     kind: Kind
     method: str
-    endpoint: Endpoint
+    endpoint: StorageEndpoint
     resource: str
     """The path below the endpoint, percent-encoded; it is sent and signed as it stands."""
     headers: dict[str, str]
@@ -120,7 +120,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class StorageAnswer:
     """An answer, read to its end. `headers` are found whatever their case."""
 
     status: int
@@ -177,7 +177,7 @@ _PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
 _FAILURES = (NoAnswer, AzureError, TimeoutError)
 
 
-def is_answer_to(request: Request, answer: Answer) -> bool:
+def is_answer_to(request: Request, answer: StorageAnswer) -> bool:
     """Whether an answer belongs to this try of the request.
 
     A connection may hold an unread answer to an abandoned request, or an error page of a proxy. An answer repeats the
@@ -191,10 +191,10 @@ def is_answer_to(request: Request, answer: Answer) -> bool:
     return request.is_named_in is not None and request.is_named_in(answer.content)
 
 
-class Exchange(Protocol):
+class Sender(Protocol):
     """What sends requests: connections, and the time limits of one try."""
 
-    async def exchange(self, request: Request) -> Answer:
+    async def exchange(self, request: Request) -> StorageAnswer:
         """One try. Returns the complete answer to this very request. Raises NoAnswer."""
         ...
 
@@ -210,7 +210,7 @@ class Authorisation(Protocol):
         """Set the header. Raises AzureError without a token, ValueError for a token that would go over plain HTTP."""
         ...
 
-    async def renewed(self, answer: Answer) -> bool:
+    async def renewed(self, answer: StorageAnswer) -> bool:
         """Whether a request that was answered with 401 is to be authorised and sent once more. Raises AzureError."""
         ...
 
@@ -225,7 +225,7 @@ class Wire:
     def __init__(
         self,
         service: str,
-        exchange: Exchange,
+        exchange: Sender,
         authorisation: Authorisation,
         patience: Patience,
         watch: Watch | None = None,
@@ -236,7 +236,7 @@ class Wire:
         self._patience = patience
         self._watch = watch
 
-    async def send(self, request: Request) -> Answer:
+    async def send(self, request: Request) -> StorageAnswer:
         """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
 
         Tried again is what failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write whose
@@ -263,7 +263,7 @@ class Wire:
             raise _failure(_code(answer) or "HTTP", answer.status)
         return answer
 
-    async def _try(self, request: Request) -> tuple[Answer, int]:
+    async def _try(self, request: Request) -> tuple[StorageAnswer, int]:
         """The last answer, and its first status of a transient failure (408, 429, 5xx), or 0."""
         time_of = asyncio.get_running_loop().time
         end = time_of() + self._patience.total
@@ -281,7 +281,7 @@ class Wire:
         answer = await self._try_once(request, end)
         return answer, _passing_status(request, answer)
 
-    async def _try_once(self, request: Request, end: float) -> Answer:
+    async def _try_once(self, request: Request, end: float) -> StorageAnswer:
         """One timer for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
         now = asyncio.get_running_loop().time()
         if now >= end:
@@ -292,7 +292,7 @@ class Wire:
                 return await self._authorised(request)
             return answer
 
-    async def _authorised(self, request: Request) -> Answer:
+    async def _authorised(self, request: Request) -> StorageAnswer:
         request.headers["x-ms-date"] = _date(int(time.time()))
         request.headers[REQUEST_ID] = new_request_id()
         await self._authorisation.authorise(request)
@@ -330,7 +330,7 @@ def _failure(what: str, status: int | None) -> StorageUnavailable:
     return kind(f"{what} {status or ''}".strip())
 
 
-def _passing_status(request: Request, answer: Answer) -> int:
+def _passing_status(request: Request, answer: StorageAnswer) -> int:
     """The first status of an answer that means a transient failure, or 0."""
     if may_pass(answer.status):
         return answer.status
@@ -339,7 +339,7 @@ def _passing_status(request: Request, answer: Answer) -> int:
     return next(filter(may_pass, request.statuses(answer.content)), 0)
 
 
-def _code(answer: Answer) -> str:
+def _code(answer: StorageAnswer) -> str:
     """The service's word for an error. Azure Tables has it in a JSON body, without a header."""
     if code := answer.headers.get("x-ms-error-code"):
         return code

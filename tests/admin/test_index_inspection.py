@@ -14,7 +14,7 @@ from admin.index_inspection import TOP, IndexRow, inspect_index
 from admin.inspection import Finding, inspect_task
 from admin.output import Report, unwatched
 from shared.base.dates import format_date
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
@@ -45,9 +45,9 @@ async def inspected(world: World, report: Report = unwatched) -> dict[str, list[
     return await inspect_index(records(world), rows, swept(), report)
 
 
-def entry(world: World, path: str, days: float = 3) -> Entry:
+def entry(world: World, path: str, days: float = 3) -> IndexEntry:
     now = world.clock.now()
-    return Entry(path=path, task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=days), at=now)
+    return IndexEntry(path=path, task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=days), at=now)
 
 
 def in_namespace(namespace: str, key: str) -> tuple[str, str]:
@@ -191,7 +191,7 @@ def test_a_task_that_is_not_at_its_path_is_found() -> None:
         await lose()
         one = entry(world, PATH)
         await world.services.index.insert(
-            Entry(path=PATH, task_id=task_id, rank=0, data={}, expires=one.expires, at=at)
+            IndexEntry(path=PATH, task_id=task_id, rank=0, data={}, expires=one.expires, at=at)
         )
 
     async def story() -> None:

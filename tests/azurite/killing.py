@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from shared.store.counting import Kind
 from shared.store.names import Names
 from shared.store.pipeline import Transport
-from shared.store.wire import Answer, Exchange, Patience, Request
+from shared.store.wire import Patience, Request, Sender, StorageAnswer
 from tests.azurite.inside import View, milliseconds
 from tests.azurite.simulation import RequestLoop
 from tests.twin.clock import VirtualClock
@@ -60,11 +60,11 @@ class Killing:
 class KillingExchange:
     """Sends hot requests by connections that last; `close` leaves those open."""
 
-    def __init__(self, inner: Exchange, killing: Killing) -> None:
+    def __init__(self, inner: Sender, killing: Killing) -> None:
         self._inner = inner
         self._killing = killing
 
-    async def exchange(self, request: Request) -> Answer:
+    async def exchange(self, request: Request) -> StorageAnswer:
         """One hot request."""
         return await self._killing.gated(request, lambda: self._inner.exchange(request))
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.pipeline import Transport
-from shared.store.wire import Answer, Patience, Request
+from shared.store.wire import Patience, Request, StorageAnswer
 from tests.twin import MemoryStorage, VirtualClock
 from tests.twin.gate import Call, Phase, open_gate
 
@@ -69,7 +69,7 @@ class _Exchange(Connections):
         super().__init__(Patience())
         self._rounds = rounds
 
-    async def exchange(self, request: Request) -> Answer:
+    async def exchange(self, request: Request) -> StorageAnswer:
         return await self._rounds.take(super().exchange(request))
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from shared.base.concurrency import together
 from shared.base.ids import new_slugid
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.runtime import utc_now
 from shared.store.interface import Storage
 from tests.azurite.budgets import Bench
@@ -19,9 +19,9 @@ PATH = "race.v2.latest"
 NOW = utc_now()
 
 
-def entry(rank: int, seconds: float = 0, path: str = PATH) -> Entry:
+def entry(rank: int, seconds: float = 0, path: str = PATH) -> IndexEntry:
     expires = NOW + timedelta(days=1)
-    return Entry(
+    return IndexEntry(
         path=path, task_id=new_slugid(), rank=rank, data={}, expires=expires, at=NOW + timedelta(seconds=seconds)
     )
 

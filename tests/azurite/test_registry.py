@@ -11,7 +11,7 @@ import pytest
 from shared.base.concurrency import together
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
-from shared.queue.pools.directory import Declaration, DirectoryStore, Kind
+from shared.queue.pools.directory import Declaration, DirectoryKind, DirectoryStore
 from shared.queue.pools.index import Counts, PoolIndex
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.worker_rows import HISTORY, LIFE, Quarantine, WorkerStore
@@ -51,15 +51,15 @@ def rows(count: int, **changes: object) -> list[PoolRow]:
 async def test_listings_in_the_order_of_ids(azure_storage: Storage) -> None:
     names = ["a-b/x", "a/x", "a/x-y", "a/xy", "a1/x", "aB/x", "a_/x", "ab/x", "A/x", "Z9/x", "_/x", "-/x"]
     store = directory(azure_storage)
-    await together(*(store.declare(Kind.TASK_QUEUE, name, Declaration(stability="stable")) for name in names))
+    await together(*(store.declare(DirectoryKind.TASK_QUEUE, name, Declaration(stability="stable")) for name in names))
     found: list[str] = []
     start: str | None = ""
     while start is not None:
-        page, start = await store.page(Kind.TASK_QUEUE, start, keys.LISTED[1], 5)
+        page, start = await store.page(DirectoryKind.TASK_QUEUE, start, keys.LISTED[1], 5)
         found.extend(entry.name for entry in page)
     assert found == sorted(names)
     within = keys.of_provisioner("a")
-    entries, _ = await store.page(Kind.TASK_QUEUE, within[0], within[1], 1000)
+    entries, _ = await store.page(DirectoryKind.TASK_QUEUE, within[0], within[1], 1000)
     assert [entry.name for entry in entries] == ["a/x", "a/x-y", "a/xy"]
 
 
@@ -68,7 +68,7 @@ async def test_many_processes_see_a_task_queue_at_once(azure_storage: Storage) -
     lives = [timedelta(days=1 + number % 5) for number in range(8)]
     before = Runtime().now()
     await together(*(process.seen(POOL, life) for process, life in zip(processes, lives, strict=True)))
-    for kind, name in ((Kind.TASK_QUEUE, POOL), (Kind.PROVISIONER, "provisioner")):
+    for kind, name in ((DirectoryKind.TASK_QUEUE, POOL), (DirectoryKind.PROVISIONER, "provisioner")):
         entry = await processes[0].entry(kind, name)
         assert entry is not None and entry.expires >= before + timedelta(days=5)
 
@@ -91,9 +91,9 @@ async def test_budget_of_being_seen(storage_in_rounds: Storage) -> None:
 async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) -> None:
     pools, store = PoolStore(azure_storage, Runtime(), KnownStatuses(utc_now)), directory(azure_storage)
     await pools.queues.ensure_band(POOL, "high")
-    assert await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
+    assert await store.page(DirectoryKind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
     await store.seen(POOL, LIFE)
-    assert len((await store.page(Kind.TASK_QUEUE, "", keys.LISTED[1], 10))[0]) == 1
+    assert len((await store.page(DirectoryKind.TASK_QUEUE, "", keys.LISTED[1], 10))[0]) == 1
     assert await pools.known(None, 1000) == ([POOL], None)
 
 

@@ -10,7 +10,7 @@ import taskcluster
 
 from listen.filters import pattern_for
 from shared.app.reference.documents import exchanges_reference
-from shared.queue.events.exchanges import ENTRIES, TOPICS, Entry, entry_of, parse_exchange
+from shared.queue.events.exchanges import ENTRIES, TOPICS, ExchangeEntry, entry_of, parse_exchange
 from shared.queue.events.rules import Exchange
 
 CLIENT = taskcluster.QueueEvents({"rootUrl": "https://tc.example.com"})
@@ -38,7 +38,7 @@ def test_the_reference_is_as_clients_expect_it() -> None:
 
 
 @pytest.mark.parametrize("entry", ENTRIES, ids=lambda entry: entry.name)
-def test_the_public_client_knows_the_same_exchange(entry: Entry) -> None:
+def test_the_public_client_knows_the_same_exchange(entry: ExchangeEntry) -> None:
     method = getattr(CLIENT, entry.name)
     assert method() == {
         "exchange": f"exchange/taskcluster-queue/v1/{entry.exchange.value}",

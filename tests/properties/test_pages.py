@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.queue.groups.rows import active_values
-from shared.queue.pools.directory import Kind
+from shared.queue.pools.directory import DirectoryKind
 from shared.queue.pools.index import PoolIndex
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
@@ -67,7 +67,7 @@ LISTINGS: dict[str, tuple[str, str, Callable[[int], tuple[str, dict[str, Value]]
         lambda n: (f"pending~{LATER}~{_id(n)}~0000", {"scheduled": LATER, "priority": "lowest", "deadline": LATER}),
         _pending,
     ),
-    "task queues": (keys.DIRECTORY, Kind.TASK_QUEUE, lambda n: (_id(n), {"taskQueueId": _id(n)}), _pools),
+    "task queues": (keys.DIRECTORY, DirectoryKind.TASK_QUEUE, lambda n: (_id(n), {"taskQueueId": _id(n)}), _pools),
 }
 
 

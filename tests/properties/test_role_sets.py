@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from shared.api.scopes import ScopeSet
 from shared.auth.roles import expansion
-from shared.auth.roles.expansion import ExpansionTooLarge, Roles, Work
+from shared.auth.roles.expansion import ExpansionTooLarge, ExpansionWork, Roles
 from shared.auth.roles.rules import RolesRefused, check
 from tests.selection import examples
 
@@ -141,7 +141,7 @@ def test_no_set_that_is_let_in_takes_more_work_than_the_limit(ladder: Sequence[t
     found = Roles(roles)
     for role in roles:
         for held in (f"assume:{role}", f"assume:{role[:-1]}some text"):
-            work = Work()
+            work = ExpansionWork()
             try:
                 found.expand_afresh(frozenset([held]), work)
             except ExpansionTooLarge:

@@ -14,14 +14,14 @@ from shared.store import keys, limits
 from shared.store import table_requests as batch
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
 from shared.store.table_requests import encode_entity
-from shared.store.wire import Endpoint
+from shared.store.wire import StorageEndpoint
 from tests.selection import examples
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
 
-ENDPOINT = Endpoint.of("https://" + "a" * 24 + ".table.core.windows.net")
+ENDPOINT = StorageEndpoint.of("https://" + "a" * 24 + ".table.core.windows.net")
 TABLE = "T" * 63
 ETAG = "W/\"datetime'2026-01-02T03%3A04%3A05.1234567Z'\""
 

@@ -34,7 +34,7 @@ from shared.runtime import Runtime
 from shared.store import keys, table_requests
 from shared.store.expiring import Expiring, ExpiryStore
 from shared.store.interface import MAX_PAGE, Operation, Page, Row, Tables
-from shared.store.wire import Answer
+from shared.store.wire import StorageAnswer
 from tests.twin import MemoryStorage
 
 LONG_AGO = "2026-01-01T00:00:00.000Z"
@@ -67,7 +67,7 @@ class Endless:
                 }
             )
         body = json.dumps({"value": found}).encode()
-        rows, _ = table_requests.read_page(Answer(status=200, headers={}, content=body))
+        rows, _ = table_requests.read_page(StorageAnswer(status=200, headers={}, content=body))
         return Page(rows=rows, resume=f"{rows[-1].key} " if self._left else None)
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:

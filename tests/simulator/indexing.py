@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.queue.tasks.rules import Resolved
 from tests.simulator.world import World
 
@@ -18,10 +18,10 @@ async def complete(world: World, rank: int = 0, path: str = "demo.v2.app", **cha
     return task_id
 
 
-def entry(world: World, path: str, rank: int = 0, days: float = 1, task_id: str | None = None) -> Entry:
+def entry(world: World, path: str, rank: int = 0, days: float = 1, task_id: str | None = None) -> IndexEntry:
     """An entry that a call would store now."""
     now = world.clock.now()
-    return Entry(
+    return IndexEntry(
         path=path, task_id=task_id or world.slugid(), rank=rank, data={}, expires=now + timedelta(days=days), at=now
     )
 

@@ -14,7 +14,7 @@ from urllib.parse import parse_qs, urlsplit
 from shared.base.dates import format_date
 from shared.base.types import UploadMode
 from shared.queue.artifacts import rules
-from shared.queue.artifacts.creating import Created
+from shared.queue.artifacts.creating import CreatedArtifact
 from shared.queue.artifacts.models import PostArtifactRequest, from_request
 from shared.queue.artifacts.objects import object_name
 from shared.queue.artifacts.rules import Upload
@@ -190,7 +190,7 @@ SENDERS: Mapping[str, Send] = {
 }
 
 
-async def _create(world: World, file: File, mode: UploadMode, storage_type: str, **fields: Any) -> Created:
+async def _create(world: World, file: File, mode: UploadMode, storage_type: str, **fields: Any) -> CreatedArtifact:
     (task,) = world.tasks().values()
     request = PostArtifactRequest.model_validate(
         {

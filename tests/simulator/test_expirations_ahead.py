@@ -14,8 +14,8 @@ import pytest
 from shared.auth.clients import rows as client_store
 from shared.auth.clients.accounts import ClientRequest
 from shared.base.dates import format_date
-from shared.index.rules import Entry
-from shared.queue.pools.directory import Declaration, Kind
+from shared.index.rules import IndexEntry
+from shared.queue.pools.directory import Declaration, DirectoryKind
 from shared.store import keys
 from shared.store.expiring import ExpiryStore
 from tests.simulator.registry import after
@@ -40,7 +40,7 @@ async def declare_task_queue(world: World) -> None:
 
 async def insert_into_index(world: World) -> None:
     now = world.clock.now()
-    entry = Entry(path="a.b.c", task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=1), at=now)
+    entry = IndexEntry(path="a.b.c", task_id=world.slugid(), rank=0, data={}, expires=now + timedelta(days=1), at=now)
     await world.services.index.insert(entry)
 
 
@@ -73,7 +73,7 @@ def unnamed(world: World) -> set[str]:
         for row in world.rows(keys.POOLS)
         if row.key.startswith(keys.WORKERS[0])
     }
-    for kind, name in ((Kind.TASK_QUEUE, "taskQueueId"), (Kind.PROVISIONER, "provisionerId")):
+    for kind, name in ((DirectoryKind.TASK_QUEUE, "taskQueueId"), (DirectoryKind.PROVISIONER, "provisionerId")):
         listed = [row for row in world.rows(keys.DIRECTORY, kind) if "expires" in row.values]
         wanted |= {keys.expiring(kind, *str(row.values[name]).split("/")) for row in listed}
     for row in world.rows(keys.INDEX):

@@ -10,7 +10,7 @@ import pytest
 
 from shared.app.services import Services
 from shared.base.errors import ResourceNotFound
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Operations, counting
@@ -76,7 +76,7 @@ def test_two_completions_side_by_side_leave_the_higher_rank() -> None:
         high, low = entry(world, "a.b", rank=2), entry(world, "a.b", rank=1)
         other = world.process()
 
-        async def inserted(services: Services, one: Entry) -> None:
+        async def inserted(services: Services, one: IndexEntry) -> None:
             await services.index.insert(one)
 
         world.run(inserted(world.services, low), inserted(other, high))

@@ -18,7 +18,7 @@ from shared.auth import hawk
 from shared.auth.roles.accounts import RoleRequest
 from shared.base.errors import ResourceNotFound
 from shared.index import endpoints as index
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.store.interface import StorageUnavailable
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A, running
@@ -46,7 +46,7 @@ async def a_build(world: World, *scopes: str) -> None:
     """A runs and is found at the path; anonymous callers have these scopes."""
     await running(world)
     now = world.clock.now()
-    entry = Entry(path=PATH, task_id=A, rank=0, data={}, expires=now + timedelta(days=1), at=now)
+    entry = IndexEntry(path=PATH, task_id=A, rank=0, data={}, expires=now + timedelta(days=1), at=now)
     await world.services.index.insert(entry)
     authorise = AsyncMock()
     await world.services.roles.create("anonymous", RoleRequest(scopes=scopes, description=""), authorise)

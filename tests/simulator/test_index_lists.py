@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.base.dates import format_date
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.store import keys
 from tests.simulator.indexing import all_namespaces, entry, expire_for
 from tests.simulator.world import World
@@ -146,7 +146,7 @@ def test_dates_beyond_the_calendar_do_no_harm() -> None:
 
     async def story() -> None:
         last = datetime.fromisoformat("9999-12-31T23:59:59+00:00")
-        one = Entry(path="a.b", task_id=world.slugid(), rank=0, data={}, expires=last, at=world.clock.now())
+        one = IndexEntry(path="a.b", task_id=world.slugid(), rank=0, data={}, expires=last, at=world.clock.now())
         await world.services.index.insert(one)
         assert format_date((await world.services.index.find("a.b")).expires) == format_date(last)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.base.remembered import WORKER_COUNTS
-from shared.queue.pools.states import TaskQueueState
+from shared.queue.pools.states import CurrentTaskQueue
 from shared.store.counting import counting
 from tests.simulator.world import POOL, WORKER, World
 
@@ -19,7 +19,7 @@ def world() -> World:
     return world
 
 
-async def state_of(world: World) -> TaskQueueState:
+async def state_of(world: World) -> CurrentTaskQueue:
     (state,), _ = await world.services.task_queue_states.page(start="", limit=10)
     return state
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from shared.queue.artifacts.rules import Upload, part_id
-from shared.queue.artifacts.upload_urls import UploadRequest, UploadUrls
+from shared.queue.artifacts.upload_urls import SignedPut, UploadUrls
 from shared.queue.artifacts.uploads import BLOCK
 from tests.simulator.artifact_scenarios import CONTENT, STATED, artifact
 from tests.simulator.situations import A
@@ -44,7 +44,7 @@ def test_one_put_is_of_a_block_or_of_the_blob(world: World, upload: Upload, bloc
     assert block_of(url) == block
 
 
-def requests(world: World, sizes: list[int], **changes: object) -> list[UploadRequest]:
+def requests(world: World, sizes: list[int], **changes: object) -> list[SignedPut]:
     details = {"contentLength": SIZE, **changes}
     wanted = artifact(world, "blob", NAME, upload=Upload.CLIENT, details=details, encoding=changes.get("encoding", ""))
     (found,) = world.run(urls(world).requests(A, 0, wanted, sizes, world.clock.now() + timedelta(minutes=45)))

@@ -21,7 +21,7 @@ from shared.store.connection import AzureStorage, Credential, Endpoints
 from shared.store.counting import Kind
 from shared.store.http_connections import Connections
 from shared.store.interface import Create, Delete, Merge, Receipt, Replace, Storage, Upsert
-from shared.store.wire import REQUEST_ID, Answer, Patience, Request
+from shared.store.wire import REQUEST_ID, Patience, Request, StorageAnswer
 
 KEY = AzureNamedKeyCredential("account", "c2VjcmV0LWtleQ==")
 PATIENCE = Patience(total=20, retries=replace(STORAGE_REQUEST, first=0.001))
@@ -131,7 +131,7 @@ async def silence(request: web.Request) -> web.StreamResponse:
 class Unwrapped(Connections):
     """Speaks plain HTTP to the test's server, which the rest of the process takes for one with TLS."""
 
-    async def exchange(self, request: Request) -> Answer:
+    async def exchange(self, request: Request) -> StorageAnswer:
         endpoint = replace(request.endpoint, origin=request.endpoint.origin.replace("https://", "http://"))
         return await super().exchange(replace(request, endpoint=endpoint))
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.auth.roles import expansion
-from shared.auth.roles.expansion import ExpansionTooLarge, Roles, Work
+from shared.auth.roles.expansion import ExpansionTooLarge, ExpansionWork, Roles
 from shared.base import bounds
 
 ROLES = Roles(
@@ -142,7 +142,7 @@ def test_every_kind_of_work_counts(roles: dict[str, list[str]], held: list[str])
 
 
 def test_no_more_is_looked_at_than_the_limit_allows() -> None:
-    class Counted(Work):
+    class Counted(ExpansionWork):
         looked_at = 0
 
         def spend(self, steps: int, text: int) -> None:

@@ -27,12 +27,15 @@ from shared.store import table_requests as batch
 from shared.store.authorisation import QueueKey, TableKey
 from shared.store.counting import Kind
 from shared.store.interface import Create, Delete, Merge, Operation, Receipt, Replace, Upsert
-from shared.store.wire import Authorisation, Endpoint, Request
+from shared.store.wire import Authorisation, Request, StorageEndpoint
 
 ACCOUNT, KEY = "account", "c2VjcmV0LWtleQ=="
 CREDENTIAL = AzureNamedKeyCredential(ACCOUNT, KEY)
 ENDPOINTS = st.sampled_from(
-    [Endpoint.of("https://account.table.core.windows.net"), Endpoint.of("http://127.0.0.1:10002/devstoreaccount1")]
+    [
+        StorageEndpoint.of("https://account.table.core.windows.net"),
+        StorageEndpoint.of("http://127.0.0.1:10002/devstoreaccount1"),
+    ]
 )
 ODD = "a'b\"+ %41%2F&={x}[]()!*@:,$~<>|^`.-_é\u2028\U0001f600"
 # Not ";": the SDK signs what comes before it only. Ours is held to the services' own word in tests/azurite.
@@ -62,9 +65,9 @@ async def agreed(authorisation: Authorisation, policy: Any, request: Request) ->
 
 @settings(deadline=None, max_examples=60)
 @given(ENDPOINTS, KEYS, KEYS, KEYS, st.none() | st.lists(st.just("state"), max_size=2))
-@example(Endpoint.of("https://a.example"), ODD, "", "é", None)
+@example(StorageEndpoint.of("https://a.example"), ODD, "", "é", None)
 async def test_reads_of_tables(
-    endpoint: Endpoint, partition: str, start: str, end: str, select: list[str] | None
+    endpoint: StorageEndpoint, partition: str, start: str, end: str, select: list[str] | None
 ) -> None:
     more = {"NextPartitionKey": "1!8!cGFydA--", "NextRowKey": "1!4!=/+aw--"}
     for request in (
@@ -78,7 +81,7 @@ async def test_reads_of_tables(
 
 @settings(deadline=None, max_examples=60)
 @given(ENDPOINTS, KEYS, KEYS, st.text(st.characters(exclude_categories=["Cs"]), max_size=20))
-async def test_writes_of_tables(endpoint: Endpoint, partition: str, key: str, text: str) -> None:
+async def test_writes_of_tables(endpoint: StorageEndpoint, partition: str, key: str, text: str) -> None:
     operations: list[Operation] = [
         Create(key, {"text": text}),
         Upsert(key, {}),
@@ -94,8 +97,8 @@ async def test_writes_of_tables(endpoint: Endpoint, partition: str, key: str, te
 
 @settings(deadline=None, max_examples=60)
 @given(ENDPOINTS, TEXTS, IDS, IDS)
-@example(Endpoint.of("https://a.example"), "<&>", "a/b+c=", "id/with + signs%2F")
-async def test_requests_of_queues(endpoint: Endpoint, text: str, pop_receipt: str, message_id: str) -> None:
+@example(StorageEndpoint.of("https://a.example"), "<&>", "a/b+c=", "id/with + signs%2F")
+async def test_requests_of_queues(endpoint: StorageEndpoint, text: str, pop_receipt: str, message_id: str) -> None:
     receipt = Receipt(message_id=message_id, pop_receipt=pop_receipt, visible=datetime(2026, 1, 1, tzinfo=UTC))
     for request in (
         queue_requests.put(endpoint, "queue-1", text, 3),
@@ -110,7 +113,7 @@ async def test_requests_of_queues(endpoint: Endpoint, text: str, pop_receipt: st
 async def test_a_key_that_was_replaced_is_used_at_once() -> None:
     credential = AzureNamedKeyCredential(ACCOUNT, KEY)
     signed = TableKey(credential)
-    request = table_requests.get(Endpoint.of("https://a.example"), "Tasks", "p", "k")
+    request = table_requests.get(StorageEndpoint.of("https://a.example"), "Tasks", "p", "k")
     request.headers["x-ms-date"] = "Sun, 22 Nov 2026 12:15:43 GMT"
     await signed.authorise(request)
     before = request.headers["Authorization"]
@@ -128,6 +131,6 @@ async def test_a_key_that_was_replaced_is_used_at_once() -> None:
     ],
 )
 def test_endpoints(url: str, origin: str, base: str) -> None:
-    endpoint = Endpoint.of(url)
+    endpoint = StorageEndpoint.of(url)
     assert (endpoint.origin, endpoint.base) == (origin, base)
     assert Request(Kind.TABLE_READ, "GET", endpoint, "/T", {}).url == f"{url}/T"

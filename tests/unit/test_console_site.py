@@ -12,7 +12,7 @@ import pytest
 from pydantic import SecretStr
 
 from admin.public_scopes import PUBLIC_SCOPES
-from functions.console import FOLDER, Site, sources
+from functions.console import FOLDER, ConsoleSite, sources
 from shared.api.scopes import satisfies
 from shared.base.settings import Settings
 
@@ -21,8 +21,8 @@ PACKED = {"accept-encoding": "gzip, br"}
 
 
 @pytest.fixture(scope="module")
-def site() -> Site:
-    return Site.load(FOLDER, ["https://account.blob.core.windows.net"])
+def site() -> ConsoleSite:
+    return ConsoleSite.load(FOLDER, ["https://account.blob.core.windows.net"])
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def site() -> Site:
         "/login/callback",
     ],
 )
-def test_addresses_that_people_link_to_are_the_page(site: Site, path: str) -> None:
+def test_addresses_that_people_link_to_are_the_page(site: ConsoleSite, path: str) -> None:
     answer = site.answer(path, {})
     assert answer is not None
     assert answer.content_type.startswith("text/html")
@@ -49,11 +49,11 @@ def test_addresses_that_people_link_to_are_the_page(site: Site, path: str) -> No
 @pytest.mark.parametrize(
     "path", ["/favicon.ico", "/tasksx", "/api", "/console/", "/console/../host.json", "/index.html"]
 )
-def test_other_paths_are_not_of_the_console(site: Site, path: str) -> None:
+def test_other_paths_are_not_of_the_console(site: ConsoleSite, path: str) -> None:
     assert site.answer(path, {}) is None
 
 
-def test_whoever_opens_an_unknown_address_gets_the_page_and_programs_do_not(site: Site) -> None:
+def test_whoever_opens_an_unknown_address_gets_the_page_and_programs_do_not(site: ConsoleSite) -> None:
     page = site.unknown("/no/such/page", {"accept": "text/html,application/xhtml+xml,*/*;q=0.8"})
     assert page is not None
     assert (page.status, page.body) == (404, site.page.content)
@@ -75,7 +75,7 @@ def test_the_documented_roles_of_people_show_them_what_they_may_do() -> None:
         assert satisfies(scopes, {"AllOf": ["auth:current-scopes", "queue:health", "queue:status:a"]}), command
 
 
-def test_the_page_is_never_kept_and_assets_always(site: Site) -> None:
+def test_the_page_is_never_kept_and_assets_always(site: ConsoleSite) -> None:
     page = site.answer("/", {})
     assert page is not None
     assert "cache-control" not in page.headers  # every answer's own, which forbids keeping it
@@ -86,7 +86,7 @@ def test_the_page_is_never_kept_and_assets_always(site: Site) -> None:
     assert "immutable" in asset.headers["cache-control"]
 
 
-def test_everything_that_the_page_names_is_served(site: Site) -> None:
+def test_everything_that_the_page_names_is_served(site: ConsoleSite) -> None:
     page = site.answer("/", {})
     assert page is not None
     named = re.findall(r'"(/console/[^"]+)"', page.body.decode())
@@ -111,7 +111,7 @@ def test_modules_import_only_what_is_served() -> None:
     assert missing == []
 
 
-def test_compressed_for_those_that_accept_it(site: Site) -> None:
+def test_compressed_for_those_that_accept_it(site: ConsoleSite) -> None:
     plain, packed = site.answer("/", {}), site.answer("/", PACKED)
     assert plain is not None
     assert packed is not None
@@ -136,7 +136,7 @@ def _loaded_with(first: str, *others: str) -> list[str]:
     return loaded
 
 
-def test_the_page_names_all_that_its_frame_needs(site: Site) -> None:
+def test_the_page_names_all_that_its_frame_needs(site: ConsoleSite) -> None:
     """In one go, where a module that others name would be asked for once these have come."""
     page = site.answer("/", {})
     assert page is not None
@@ -148,7 +148,7 @@ def test_the_page_names_all_that_its_frame_needs(site: Site) -> None:
     assert b"{{" not in page.body
 
 
-def test_the_first_paint_takes_less_than_100_kilobytes(site: Site) -> None:
+def test_the_first_paint_takes_less_than_100_kilobytes(site: ConsoleSite) -> None:
     page = site.answer("/", {})
     assert page is not None
     vendored = ("vendor/preact.js", "vendor/hooks.js", "vendor/htm.js")  # which the page names itself
@@ -160,7 +160,7 @@ def test_the_first_paint_takes_less_than_100_kilobytes(site: Site) -> None:
     assert len(gzip.compress(page.body)) + sum(len(answer.body) for answer in answers if answer is not None) < 100_000
 
 
-def test_a_page_loads_scripts_and_styles_of_its_own_origin_alone(site: Site) -> None:
+def test_a_page_loads_scripts_and_styles_of_its_own_origin_alone(site: ConsoleSite) -> None:
     page = site.answer("/", {})
     assert page is not None
     policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
@@ -177,9 +177,9 @@ def test_a_page_loads_scripts_and_styles_of_its_own_origin_alone(site: Site) -> 
 def test_a_change_of_any_file_changes_the_path_of_all(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text('<script type="importmap">{}</script>{{assets}}')
     (tmp_path / "app.js").write_text("1")
-    before = Site.load(tmp_path, [])
+    before = ConsoleSite.load(tmp_path, [])
     (tmp_path / "app.js").write_text("2")
-    assert not before.assets.keys() & Site.load(tmp_path, []).assets.keys()
+    assert not before.assets.keys() & ConsoleSite.load(tmp_path, []).assets.keys()
 
 
 @pytest.mark.parametrize(

@@ -20,15 +20,15 @@ from shared.store.counting import Kind
 from shared.store.http_connections import Connections, system_trust
 from shared.store.wire import (
     REQUEST_ID,
-    Answer,
     AnswerToAnother,
     BrokenAnswer,
     Disconnected,
-    Endpoint,
     NoAnswer,
     NoConnection,
     Patience,
     Request,
+    StorageAnswer,
+    StorageEndpoint,
 )
 from tests.azurite.identity import make_certificate
 
@@ -62,7 +62,7 @@ FINE = WHOLE["by length"].encode()
 
 def request(url: str, *, method: str = "GET", content: bytes = b"", if_match: str = "") -> Request:
     headers = {REQUEST_ID: NAME, **({"If-Match": if_match} if if_match else {})}
-    return Request(Kind.TABLE_READ, method, Endpoint.of(url), "/row", headers, content, query="a=b")
+    return Request(Kind.TABLE_READ, method, StorageEndpoint.of(url), "/row", headers, content, query="a=b")
 
 
 @dataclass
@@ -410,7 +410,7 @@ class FakeTransport:
 async def test_an_answer_is_the_same_in_whatever_pieces_it_comes(name: str, cuts: list[int]) -> None:
     text = WHOLE[name].encode()
     answer, transport = await feed(text, cuts)
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, StorageAnswer)
     assert (answer.status, answer.content, answer.headers["ETag"]) == (200, b"hello", "W/1")
     assert not transport.is_aborted
 
@@ -420,12 +420,12 @@ async def test_nonsense_never_hangs_nor_passes(noise: bytes, at: int, cuts: list
     """Bytes in the midst of an answer: either an answer comes, or an error, once the connection has ended."""
     text = FINE[:at] + noise + FINE[at:]
     answer, transport = await feed(text, cuts)
-    assert isinstance(answer, Answer | NoAnswer)
+    assert isinstance(answer, StorageAnswer | NoAnswer)
     if isinstance(answer, NoAnswer):
         assert transport.is_aborted
 
 
-async def feed(text: bytes, cuts: list[int]) -> tuple[Answer | BaseException, FakeTransport]:
+async def feed(text: bytes, cuts: list[int]) -> tuple[StorageAnswer | BaseException, FakeTransport]:
     loop = asyncio.get_running_loop()
     connection, transport = subject._Connection(loop, set()), FakeTransport()
     connection.connection_made(cast(asyncio.Transport, transport))

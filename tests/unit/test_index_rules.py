@@ -12,7 +12,7 @@ from shared.base.types import LONGEST_PATH
 from shared.index.rules import (
     HIGHEST_RANK,
     LOWEST_RANK,
-    Entry,
+    IndexEntry,
     entries_of,
     is_path,
     joined,
@@ -26,8 +26,8 @@ NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 TASK = "fN1SbArXTPSVFNUvaOlinQ"
 
 
-def entry(rank: int = 0, at: datetime = NOW, expires: datetime = NOW + timedelta(days=1)) -> Entry:
-    return Entry(path="a.b", task_id=TASK, rank=rank, data={}, expires=expires, at=at)
+def entry(rank: int = 0, at: datetime = NOW, expires: datetime = NOW + timedelta(days=1)) -> IndexEntry:
+    return IndexEntry(path="a.b", task_id=TASK, rank=rank, data={}, expires=expires, at=at)
 
 
 def definition(routes: list[str], **extra: Any) -> Definition:
@@ -86,9 +86,9 @@ def test_an_expired_entry_is_replaced_by_any_rank() -> None:
         max_size=6,
     )
 )
-def test_the_winner_does_not_depend_on_the_order_of_arrival(entries: list[Entry]) -> None:
-    def winner(order: list[Entry]) -> tuple[int, datetime]:
-        stored: Entry | None = None
+def test_the_winner_does_not_depend_on_the_order_of_arrival(entries: list[IndexEntry]) -> None:
+    def winner(order: list[IndexEntry]) -> tuple[int, datetime]:
+        stored: IndexEntry | None = None
         for one in order:
             if replaces(one, stored, None, NOW - timedelta(days=1)):
                 stored = one

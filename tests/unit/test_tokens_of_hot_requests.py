@@ -12,7 +12,7 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 from shared.store.authorisation import Bearer
 from shared.store.counting import Kind
 from shared.store.interface import StorageRefused, StorageUnavailable
-from shared.store.wire import Endpoint, Request
+from shared.store.wire import Request, StorageEndpoint
 from tests.unit.hot_requests import (
     HOT,
     Identity,
@@ -79,7 +79,7 @@ async def test_who_gives_tokens_may_fail(service: Service) -> None:
 
 
 def request_of(origin: str) -> Request:
-    return Request(Kind.TABLE_READ, "GET", Endpoint(origin, ""), "/Tasks", {})
+    return Request(Kind.TABLE_READ, "GET", StorageEndpoint(origin, ""), "/Tasks", {})
 
 
 @pytest.mark.parametrize(

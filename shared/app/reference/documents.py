@@ -15,7 +15,7 @@ from shared.app.reference.openapi import Service, api_reference, manifest, opena
 from shared.app.reference.schemas import models_of, queue_models, schema_path, service_schemas
 from shared.app.services import Services
 from shared.base.version import VERSION
-from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, Entry, Word
+from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, ExchangeEntry, Word
 
 
 def exchanges_reference() -> dict[str, Any]:
@@ -34,7 +34,7 @@ def exchanges_reference() -> dict[str, Any]:
     }
 
 
-def _entry(entry: Entry) -> dict[str, Any]:
+def _entry(entry: ExchangeEntry) -> dict[str, Any]:
     return {
         "type": "topic-exchange",
         "exchange": entry.exchange.value,

@@ -26,7 +26,7 @@ _PARTITION = "refused"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Refused:
+class RefusedClient:
     """Why a client is refused, and when it was last."""
 
     why: Refusal
@@ -39,7 +39,7 @@ class RefusedStore:
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
 
-    async def put(self, refused: Mapping[str, Refused]) -> None:
+    async def put(self, refused: Mapping[str, RefusedClient]) -> None:
         """Writes the refusals that a process has seen, by client id, at most a hundred, in one request."""
         assert len(refused) <= MAX_OPERATIONS
         rows = [
@@ -48,7 +48,7 @@ class RefusedStore:
         ]
         await self._tables.transact(HISTORY, _PARTITION, rows)
 
-    async def since(self, time: datetime) -> dict[str, Refused]:
+    async def since(self, time: datetime) -> dict[str, RefusedClient]:
         """Clients that were refused at `time` or later: one page at most, in one request."""
         page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
         found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
@@ -67,8 +67,8 @@ class RefusedStore:
                     continue  # it has just been refused once more
 
 
-def _refused(row: Row) -> Refused:
-    return Refused(why=cast(Refusal, row.values["why"]), last=parse_date(str(row.values["last"])))
+def _refused(row: Row) -> RefusedClient:
+    return RefusedClient(why=cast(Refusal, row.values["why"]), last=parse_date(str(row.values["last"])))
 
 
 NOTICE = timedelta(days=30)
@@ -155,7 +155,7 @@ class RefusedCredentials:
         one is dropped because its refusals have stopped.
         """
         self._forgotten: datetime | None = None
-        self._kept: Memo[str, Mapping[str, Refused]] = Memo(remembered.REFUSED, runtime.now)
+        self._kept: Memo[str, Mapping[str, RefusedClient]] = Memo(remembered.REFUSED, runtime.now)
 
     def note(self, client_id: str, why: Refusal) -> None:
         """Notes a refusal that has just happened."""
@@ -175,7 +175,9 @@ class RefusedCredentials:
         due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
         if not due:
             return
-        await self._store.put({client_id: Refused(why=seen.why, last=seen.last) for client_id, seen in due.items()})
+        await self._store.put(
+            {client_id: RefusedClient(why=seen.why, last=seen.last) for client_id, seen in due.items()}
+        )
         for client_id, seen in due.items():
             if (goes_on := self._seen.get(client_id)) is not None:
                 self._seen[client_id] = replace(goes_on, written=seen.last)
@@ -189,7 +191,7 @@ class RefusedCredentials:
             except StorageUnavailable:
                 log.warning("refused clients cannot be written yet", extra={"action": "refused_wait"})
 
-    async def current(self) -> Mapping[str, Refused]:
+    async def current(self) -> Mapping[str, RefusedClient]:
         """Clients that were refused lately. Raises StorageUnavailable."""
         return await self._kept.read("", self._look)
 
@@ -204,7 +206,7 @@ class RefusedCredentials:
             await self._store.forget(now - LATELY)
             self._forgotten = now
 
-    async def _look(self) -> Mapping[str, Refused]:
+    async def _look(self) -> Mapping[str, RefusedClient]:
         found = await self._store.since(self._runtime.now() - LATELY)
         return dict(sorted(found.items()))
 

@@ -23,7 +23,7 @@ from shared.base.frozen import dataclass
 from shared.base.retrying import LOST_RACE_FOR_ROLES
 from shared.runtime import Runtime, attempts
 
-Answer = TypeVar("Answer")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -169,7 +169,7 @@ class RoleAccounts:
         note(entry, happens)
         return _described(following, record)
 
-    async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[Answer]]) -> Answer:
+    async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[T]]) -> T:
         """A compare-and-swap loop: reads all roles, decides, and writes on condition that nobody has changed them
         since.
         """

@@ -34,7 +34,7 @@ class ExpansionTooLarge(ServiceError):
         )
 
 
-class Work:
+class ExpansionWork:
     """Counts what an expansion looks at, before it is looked at, and ends what goes beyond the limits."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class _Rule:
                 plain.append(scope)
         return cls(tuple(plain), tuple(parameterised), sum(map(len, scopes)))
 
-    def grants(self, suffix: str, work: Work) -> Iterator[str]:
+    def grants(self, suffix: str, work: ExpansionWork) -> Iterator[str]:
         """What the role grants where its star matched this. A suffix that ends in a star cuts off what follows it."""
         count = len(self.parameterised)
         work.spend(1 + len(self.plain) + count, self.text + count * len(suffix))
@@ -109,7 +109,7 @@ class Roles:
         key = frozenset(scopes)
         expanded = self._expanded.get(key)
         if expanded is None:
-            expanded = self.expand_afresh(key, Work())
+            expanded = self.expand_afresh(key, ExpansionWork())
             self._keep(key, expanded)
         else:
             self._expanded.move_to_end(key)
@@ -132,7 +132,7 @@ class Roles:
             dropped, value = self._expanded.popitem(last=False)
             self._kept -= len(dropped) + len(value)
 
-    def expand_afresh(self, scopes: frozenset[str], work: Work) -> ScopeSet:
+    def expand_afresh(self, scopes: frozenset[str], work: ExpansionWork) -> ScopeSet:
         """As `expand`, counting the work. Raises ExpansionTooLarge."""
         if EVERYTHING in scopes:
             return ScopeSet([EVERYTHING])
@@ -150,7 +150,7 @@ class Roles:
                     leading.append(grant)
         return ScopeSet(found)
 
-    def _granted_by(self, scope: str, work: Work) -> Iterator[str]:
+    def _granted_by(self, scope: str, work: ExpansionWork) -> Iterator[str]:
         """What one held scope grants through roles, one step deep."""
         if not scope.startswith(ASSUME):
             yield from self._assuming_all("", work)
@@ -163,7 +163,7 @@ class Roles:
         for prefix in self.prefixes.of(role, work):
             yield from self._rule(prefix + "*").grants(role[len(prefix) :], work)
 
-    def _assuming_all(self, prefix: str, work: Work) -> Iterator[str]:
+    def _assuming_all(self, prefix: str, work: ExpansionWork) -> Iterator[str]:
         """What every role grants whose id starts with the prefix. A star at the end of such an id stands for any
         continuation."""
         for role in self.starting_with(prefix):
@@ -201,7 +201,7 @@ class PrefixIndex:
             open_ones.append(prefix)
             self.depth = max(self.depth, len(open_ones))
 
-    def longest(self, text: str, work: Work | None = None) -> str | None:
+    def longest(self, text: str, work: ExpansionWork | None = None) -> str | None:
         """The longest prefix with which the text starts, or None."""
         # Every text between a prefix and a text that starts with it, in sorted order, starts with that prefix as well.
         # So the text's prefixes are among two: the greatest one that does not sort after the text, and that one's
@@ -214,7 +214,7 @@ class PrefixIndex:
             candidate = self.parents[candidate]
         return candidate
 
-    def of(self, text: str, work: Work) -> Iterator[str]:
+    def of(self, text: str, work: ExpansionWork) -> Iterator[str]:
         """All prefixes with which the text starts, the longest first."""
         prefix = self.longest(text, work)
         while prefix is not None:

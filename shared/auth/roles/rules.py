@@ -18,8 +18,8 @@ from shared.auth.roles.expansion import (
     MAX_TEXT,
     PARAMETER,
     ExpansionTooLarge,
+    ExpansionWork,
     Roles,
-    Work,
     covers_all_roles,
 )
 from shared.base.errors import ServiceError
@@ -227,7 +227,7 @@ def _check_expansions(roles: Roles, reach: Mapping[_Node, _Reach]) -> Iterator[N
             continue
         held = [ASSUME + role, *([ASSUME + role[:-1] + _SOME_TEXT] if role.endswith("*") else [])]
         for scope in held:
-            work = Work()
+            work = ExpansionWork()
             try:
                 roles.expand_afresh(frozenset([scope]), work)
             except ExpansionTooLarge as error:

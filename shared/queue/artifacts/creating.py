@@ -42,7 +42,7 @@ _UPLOAD_LIFE: Mapping[StorageType, timedelta] = {
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Created:
+class CreatedArtifact:
     """A created artifact as stored, and until when its content may be uploaded."""
 
     artifact: Artifact
@@ -65,7 +65,7 @@ class Artifacts:
         self._runtime = stores.runtime
         self._quota = ArtifactQuota(artifacts, stores.runtime.now)
 
-    async def create(self, task_id: str, run_id: int, wanted: Artifact) -> Created:
+    async def create(self, task_id: str, run_id: int, wanted: Artifact) -> CreatedArtifact:
         """Creates the artifact, or finds it created alike (contract 7.1, 7.3).
 
         Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
@@ -98,7 +98,7 @@ class Artifacts:
             self._quota.add(task_id)
         if loaded is not None and artifact.storage_type in ANNOUNCED_AT_ONCE:
             await self.announce(loaded, run_id, artifact)
-        return Created(artifact=artifact, etag=etag, upload_until=until.replace(microsecond=0), loaded=loaded)
+        return CreatedArtifact(artifact=artifact, etag=etag, upload_until=until.replace(microsecond=0), loaded=loaded)
 
     async def announce(self, loaded: Loaded, run_id: int, artifact: Artifact) -> None:
         """artifactCreated."""

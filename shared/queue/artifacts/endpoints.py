@@ -9,7 +9,7 @@ from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.validation import limit_of, start_of, token_of
 from shared.base.dates import format_date
-from shared.queue.artifacts.creating import Created
+from shared.queue.artifacts.creating import CreatedArtifact
 from shared.queue.artifacts.models import (
     ArtifactContentResponse,
     ArtifactResponse,
@@ -180,7 +180,7 @@ def _reason(artifact: Artifact) -> dict[str, str]:
     return {"reason": str(artifact.details["reason"]), "message": str(artifact.details["message"])}
 
 
-def _object_upload(services: ArtifactServices, run_id: int, created: Created) -> dict[str, Any]:
+def _object_upload(services: ArtifactServices, run_id: int, created: CreatedArtifact) -> dict[str, Any]:
     assert created.loaded is not None, "an `object` is created with its task at hand"
     task, artifact = created.loaded.task, created.artifact
     return {

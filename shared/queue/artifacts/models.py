@@ -254,11 +254,11 @@ class ArtifactContentResponse(
     """How to get at the content of an artifact."""
 
 
-Request = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest
+ArtifactRequest = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest
 
 
 def from_request(
-    name: str, request: Request, mode: UploadMode, relay_limit: int, new_upload_id: Callable[[], str]
+    name: str, request: ArtifactRequest, mode: UploadMode, relay_limit: int, new_upload_id: Callable[[], str]
 ) -> Artifact:
     """The artifact that is wanted. The project of an `object` is filled in later. The relay takes `relay_limit` bytes.
 

@@ -141,7 +141,7 @@ def _signature(key: bytes, *words: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class UploadRequest:
+class SignedPut:
     """A PUT that brings the content, or a part of it."""
 
     url: str
@@ -165,12 +165,12 @@ class UploadUrls:
 
     async def requests(
         self, task_id: str, run_id: int, artifact: Artifact, sizes: list[int], until: datetime
-    ) -> list[UploadRequest]:
+    ) -> list[SignedPut]:
         """The requests that upload a `blob`, one a part; for a whole one `sizes` is empty."""
         url = await self._write(task_id, run_id, artifact, until)
         if sizes:
             return [
-                UploadRequest(url=_block(url, part_id(number)), headers={"content-length": str(size)})
+                SignedPut(url=_block(url, part_id(number)), headers={"content-length": str(size)})
                 for number, size in enumerate(sizes)
             ]
         details = artifact.details
@@ -182,7 +182,7 @@ class UploadUrls:
         }
         if encoding := as_header(artifact.encoding, ""):
             headers["x-ms-blob-content-encoding"] = encoding
-        return [UploadRequest(url=url, headers=headers)]
+        return [SignedPut(url=url, headers=headers)]
 
     async def _write(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
         return await self._access.write_blob(

@@ -17,7 +17,7 @@ from shared.queue.claims.handing_out import HandingOut, Prepared, note_defect
 from shared.queue.claims.rules import NotClaimed, Verdict
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import WorkRequest
-from shared.queue.tasks.definitions import Share
+from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.effects import Decision, NoDecision, PutClaim, PutPending, TakeLease
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.messages import PendingMessage
@@ -116,7 +116,7 @@ class Claiming:
         await together(*(each.drop() for each in prepared if first[each.task.task_id] is not each))
         return [each for each in prepared if first[each.task.task_id] is each]
 
-    async def _attempt(self, at: _Attempt, share: Share) -> Prepared | None:
+    async def _attempt(self, at: _Attempt, share: MemoryShare) -> Prepared | None:
         """One message, by the table of design 4, up to its rows; None when it does not lead to a claim."""
         message = at.message
         now = self._runtime.now()
@@ -183,7 +183,7 @@ class Claiming:
         claim_id = self._runtime.slugid()
         return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
 
-    def _last_committed(self, at: _Attempt, now: datetime, share: Share) -> Loaded | None:
+    def _last_committed(self, at: _Attempt, now: datetime, share: MemoryShare) -> Loaded | None:
         """The task as this process has committed it last, if by that the message is the one of its pending run.
 
         Then the claim is committed on that version without a read; everything else is decided on one (design 2.8).

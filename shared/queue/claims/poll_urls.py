@@ -211,7 +211,7 @@ Way = Literal["claimWork", "pollTaskUrls"]
 REPORT_SECONDS = 60.0
 
 
-class WaitingWorkers:
+class WaitingWorkerCounts:
     """Reports how many workers wait in each task queue."""
 
     def __init__(self, runtime: Runtime, ways: Mapping[Way, Callable[[], Counter[str]]]) -> None:

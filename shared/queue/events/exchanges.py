@@ -31,7 +31,7 @@ class Word:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class ExchangeEntry:
     """An exchange as the reference describes it."""
 
     exchange: Exchange
@@ -114,65 +114,65 @@ _NO_RUN = _task_words(run=False, worker=False)
 _RUN = _task_words(run=True, worker=False)
 _WORKER = _task_words(run=True, worker=True)
 
-ENTRIES: tuple[Entry, ...] = (
-    Entry(
+ENTRIES: tuple[ExchangeEntry, ...] = (
+    ExchangeEntry(
         exchange=Exchange.TASK_DEFINED,
         description="A task was created. Its status is the first one, unscheduled, even if the task is pending by "
         "now: a task that waits for its dependencies is announced here before it is announced as pending.",
         routing_key=_NO_RUN,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_PENDING,
         description="A run of a task became pending: idle workers may claim it, and need not poll as often while "
         "they listen here.",
         routing_key=_RUN,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_RUNNING,
         description="A worker claimed a run. Renewing the claim is not announced.",
         routing_key=_WORKER,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.ARTIFACT_CREATED,
         description="An artifact of type `reference`, `link` or `error` was created, or one of type `object` was "
         "finished. Artifacts of type `s3` are not announced: index them when the task is completed.",
         routing_key=_WORKER,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_COMPLETED,
         description="A worker reported that the task succeeded. The key has the words of the run that did.",
         routing_key=_WORKER,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_FAILED,
         description="A worker reported that the task's own code failed, for example exited non-zero.",
         routing_key=_NO_RUN,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_EXCEPTION,
         description="A run ended in any other way: reported by its worker, canceled, its claim or the deadline "
         "expired. The reason is the run's `reasonResolved`; a retry appears as a further, pending run.",
         routing_key=_NO_RUN,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_GROUP_RESOLVED,
         description="Every task of the group has been resolved at least once. It may be sent again, after tasks "
         "were added to the group.",
         message="task-group-changed",
         routing_key=_GROUP_WORDS,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_GROUP_SEALED,
         description="The group was sealed: no task can be added to it any more.",
         message="task-group-changed",
         routing_key=_GROUP_WORDS,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_PRIORITY_CHANGED,
         description="The priority of an unresolved task was changed.",
         routing_key=_NO_RUN,
     ),
-    Entry(
+    ExchangeEntry(
         exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
         description="The priority of a group's unresolved tasks was changed.",
         routing_key=_GROUP_WORDS,
@@ -183,7 +183,7 @@ ENTRIES: tuple[Entry, ...] = (
 _BY_EXCHANGE = {entry.exchange: entry for entry in ENTRIES}
 
 
-def entry_of(exchange: Exchange) -> Entry:
+def entry_of(exchange: Exchange) -> ExchangeEntry:
     """The entry of an exchange."""
     return _BY_EXCHANGE[exchange]
 

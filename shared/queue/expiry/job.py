@@ -18,7 +18,7 @@ from shared.base.protocol import ROWS_COMPLETE_AFTER
 from shared.queue.expiry.failures import ExpiryFailures, ProcessDied, UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
-from shared.queue.pools.directory import DirectoryStore, Kind
+from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.runtime import Runtime
 from shared.store import keys
@@ -105,8 +105,8 @@ class Expiration:
             keys.UNSWEPT_GROUP: groups.group,
             _LISTED: groups.listed,
             "worker": self._worker,
-            Kind.TASK_QUEUE: self._task_queue,
-            Kind.PROVISIONER: self._provisioner,
+            DirectoryKind.TASK_QUEUE: self._task_queue,
+            DirectoryKind.PROVISIONER: self._provisioner,
             "client": self._client,
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
@@ -244,10 +244,10 @@ class Expiration:
         return None if await self._workers.remove(record) else self._now()
 
     async def _task_queue(self, expiring: Expiring, until: datetime) -> datetime | None:
-        return await self._directory.expire(Kind.TASK_QUEUE, "/".join(expiring.words))
+        return await self._directory.expire(DirectoryKind.TASK_QUEUE, "/".join(expiring.words))
 
     async def _provisioner(self, expiring: Expiring, until: datetime) -> datetime | None:
-        return await self._directory.expire(Kind.PROVISIONER, expiring.words[0])
+        return await self._directory.expire(DirectoryKind.PROVISIONER, expiring.words[0])
 
     async def _row_alone(self, expiring: Expiring, until: datetime) -> None:
         """The row itself is all that there is."""

@@ -24,7 +24,7 @@ from shared.queue.groups.rows import Group, Member
 from shared.queue.groups.statuses import GroupStatuses, MemberPage
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.definition import Definition, Json
-from shared.queue.tasks.definitions import Share
+from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded, TaskStore
 from shared.queue.tasks.rules import Task
@@ -70,7 +70,7 @@ class Pages:
         self,
         items: Sequence[S],
         find: Callable[[S], Awaitable[F | None]],
-        unpack: Callable[[F, Share], Awaitable[T | None]],
+        unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
     ) -> tuple[list[T], int | None]:
         """What `unpack` makes of what `find` finds, without the Nones, and which item was the first without room.
 
@@ -85,7 +85,7 @@ class Pages:
         self,
         items: Sequence[S],
         find: Callable[[S], Awaitable[F | None]],
-        unpack: Callable[[F, Share], Awaitable[T | None]],
+        unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
     ) -> tuple[list[T], int | None]:
         share = self._tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
         filled: list[T] = []
@@ -210,7 +210,7 @@ class Groups:
             return None
         return _Found(member=member, task=task)
 
-    async def _listed(self, found: _Found, share: Share) -> Listed | None:
+    async def _listed(self, found: _Found, share: MemoryShare) -> Listed | None:
         if found.task is not None:
             loaded = await self._stores.tasks.unpacked(found.task, share)
             return None if loaded is None else Listed.of(loaded)
@@ -265,7 +265,7 @@ class Batches:
         if limit == 0:
             return ListedTasks(tasks=[], resume=None)
 
-        async def unpack(found: Found, share: Share) -> Listed | None:
+        async def unpack(found: Found, share: MemoryShare) -> Listed | None:
             """An edge counts only if the dependent's definition lists the task (design 5)."""
             listed = await self._unpacked(found, share)
             return listed if listed is not None and task_id in listed.definition.dependency_index else None
@@ -290,6 +290,6 @@ class Batches:
         is_over = not ends and len(page) == len(found)
         return page, None if is_over else f"{keys.dependent(page[-1])} "
 
-    async def _unpacked(self, found: Found, share: Share) -> Listed | None:
+    async def _unpacked(self, found: Found, share: MemoryShare) -> Listed | None:
         loaded = await self._stores.tasks.unpacked(found, share)
         return None if loaded is None else Listed.of(loaded)

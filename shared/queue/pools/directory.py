@@ -31,7 +31,7 @@ DECLARED_LIFE = timedelta(days=5)
 """How long something is listed that was declared without an expiration (contract 8)."""
 
 
-class Kind(StrEnum):
+class DirectoryKind(StrEnum):
     """What a row is about: the partition of the directory, and the kind of its expiry row."""
 
     TASK_QUEUE = keys.POOL
@@ -39,7 +39,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """A task queue or a provisioner, by its id."""
 
     name: str
@@ -69,7 +69,7 @@ class DirectoryStore:
         self._expiry = expiry
         self._now = runtime.now
         self._runtime = runtime
-        self._fresh: Memo[tuple[Kind, str], tuple[datetime, datetime]] = Memo(remembered.DIRECTORY)
+        self._fresh: Memo[tuple[DirectoryKind, str], tuple[datetime, datetime]] = Memo(remembered.DIRECTORY)
         """When this process knew each row to have been written last, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
@@ -80,8 +80,10 @@ class DirectoryStore:
         """
         expires = self._now() + life
         await together(
-            self._refresh(Kind.TASK_QUEUE, task_queue_id, expires, expires - REFRESHED_EVERY),
-            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires - REFRESHED_EVERY),
+            self._refresh(DirectoryKind.TASK_QUEUE, task_queue_id, expires, expires - REFRESHED_EVERY),
+            self._refresh(
+                DirectoryKind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires - REFRESHED_EVERY
+            ),
         )
 
     async def lasts(self, task_queue_id: str, expires: datetime) -> None:
@@ -91,16 +93,18 @@ class DirectoryStore:
         after the other. Raises StorageUnavailable, ServiceUnavailable.
         """
         await together(
-            self._refresh(Kind.TASK_QUEUE, task_queue_id, expires, expires),
-            self._refresh(Kind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires),
+            self._refresh(DirectoryKind.TASK_QUEUE, task_queue_id, expires, expires),
+            self._refresh(DirectoryKind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires),
         )
 
-    async def declare(self, kind: Kind, name: str, declaration: Declaration) -> Entry:
+    async def declare(self, kind: DirectoryKind, name: str, declaration: Declaration) -> DirectoryEntry:
         """Makes or changes an entry, and returns it. Raises StorageUnavailable, ServiceUnavailable."""
 
-        def change(before: Entry | None) -> Entry:
+        def change(before: DirectoryEntry | None) -> DirectoryEntry:
             now = self._now()
-            after = before or Entry(name=name, expires=declaration.expires or now + DECLARED_LIFE, last_active=now)
+            after = before or DirectoryEntry(
+                name=name, expires=declaration.expires or now + DECLARED_LIFE, last_active=now
+            )
             return replace(
                 after,
                 expires=max(after.expires, declaration.expires or after.expires),
@@ -112,24 +116,30 @@ class DirectoryStore:
 
         return await self._write(kind, name, change)
 
-    async def entry(self, kind: Kind, name: str) -> Entry | None:
+    async def entry(self, kind: DirectoryKind, name: str) -> DirectoryEntry | None:
         """One entry, unless it has expired. Raises StorageUnavailable."""
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         return None if row is None else self._unexpired(row)
 
-    async def page(self, kind: Kind, start: str, end: str, limit: int) -> tuple[list[Entry], str | None]:
+    async def page(
+        self, kind: DirectoryKind, start: str, end: str, limit: int
+    ) -> tuple[list[DirectoryEntry], str | None]:
         """A page of entries that have not expired in the order of their ids, and where the next one starts."""
         page = await self._tables.query(keys.DIRECTORY, kind, start=start, end=end, limit=limit)
         entries = [entry for row in page.rows if (entry := self._unexpired(row)) is not None]
         return entries, page.resume
 
-    async def known(self, start: str, limit: int) -> tuple[list[tuple[str, Entry | None]], str | None]:
+    async def known(self, start: str, limit: int) -> tuple[list[tuple[str, DirectoryEntry | None]], str | None]:
         """A page of all task queues that ever had a task or a worker, each with its entry if that is listed, and where
         the next page starts."""
-        page = await self._tables.query(keys.DIRECTORY, Kind.TASK_QUEUE, start=start, end=keys.LISTED[1], limit=limit)
-        return [(str(row.values[_NAME[Kind.TASK_QUEUE]]), self._unexpired(row)) for row in page.rows], page.resume
+        page = await self._tables.query(
+            keys.DIRECTORY, DirectoryKind.TASK_QUEUE, start=start, end=keys.LISTED[1], limit=limit
+        )
+        return [
+            (str(row.values[_NAME[DirectoryKind.TASK_QUEUE]]), self._unexpired(row)) for row in page.rows
+        ], page.resume
 
-    async def expire(self, kind: Kind, name: str) -> datetime | None:
+    async def expire(self, kind: DirectoryKind, name: str) -> datetime | None:
         """Removes an entry that has expired; returns when to look again, None if never. Raises StorageUnavailable.
 
         The row of a task queue stays: its pool may still hold work for the reconciler.
@@ -141,7 +151,7 @@ class DirectoryStore:
         if not is_over(entry.expires, self._now()):
             return entry.expires
         operation: Operation = Delete(row.key, row.etag)
-        if kind is Kind.TASK_QUEUE:
+        if kind is DirectoryKind.TASK_QUEUE:
             operation = Replace(row.key, {_NAME[kind]: name}, row.etag)
         try:
             await self._tables.transact(keys.DIRECTORY, kind, [operation])
@@ -149,7 +159,7 @@ class DirectoryStore:
             return self._now()  # it has just been seen
         return None
 
-    async def _refresh(self, kind: Kind, name: str, expires: datetime, enough: datetime) -> None:
+    async def _refresh(self, kind: DirectoryKind, name: str, expires: datetime, enough: datetime) -> None:
         """Notes an entry as seen, to expire then; nothing changes if it was seen just now and lasts long enough."""
 
         def is_fresh(written: datetime, until: datetime) -> bool:
@@ -157,12 +167,12 @@ class DirectoryStore:
 
         until = expires
 
-        def change(before: Entry | None) -> Entry | None:
+        def change(before: DirectoryEntry | None) -> DirectoryEntry | None:
             nonlocal until
             now = self._now()
             wanted, until = until, expires + REFRESHED_EVERY if expires < _NO_SPARE else expires  # for the next try
             if before is None:
-                return Entry(name=name, expires=wanted, last_active=now)
+                return DirectoryEntry(name=name, expires=wanted, last_active=now)
             if is_fresh(before.last_active, before.expires):
                 return None
             return replace(before, expires=max(before.expires, wanted), last_active=now)
@@ -171,7 +181,9 @@ class DirectoryStore:
         if known is None or not is_fresh(*known):
             await self._write(kind, name, change)
 
-    async def _write(self, kind: Kind, name: str, change: Callable[[Entry | None], Entry | None]) -> Entry:
+    async def _write(
+        self, kind: DirectoryKind, name: str, change: Callable[[DirectoryEntry | None], DirectoryEntry | None]
+    ) -> DirectoryEntry:
         """What `change` makes of the entry, again when somebody else has written it; None leaves it as it is."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_DIRECTORY):
             row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
@@ -192,18 +204,18 @@ class DirectoryStore:
             return self._remembered(kind, after)
         raise ServiceUnavailable(f"{name} is contended; send the call again")
 
-    def _remembered(self, kind: Kind, entry: Entry) -> Entry:
+    def _remembered(self, kind: DirectoryKind, entry: DirectoryEntry) -> DirectoryEntry:
         self._fresh[(kind, entry.name)] = (entry.last_active, entry.expires)
         return entry
 
-    def _unexpired(self, row: Row) -> Entry | None:
+    def _unexpired(self, row: Row) -> DirectoryEntry | None:
         entry = _decode(row)
         return entry if entry is not None and entry.expires > self._now() else None
 
 
 _NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
 """An expiration beyond this is never."""
-_NAME = {Kind.TASK_QUEUE: "taskQueueId", Kind.PROVISIONER: "provisionerId"}
+_NAME = {DirectoryKind.TASK_QUEUE: "taskQueueId", DirectoryKind.PROVISIONER: "provisionerId"}
 MOST_ACTIONS = 30_000
 """Characters of a provisioner's actions as JSON: a property holds 32,768."""
 
@@ -213,7 +225,7 @@ def packed_actions(actions: Sequence[dict[str, Any]]) -> str:
     return compact(list(actions)).decode()
 
 
-def _encode(kind: Kind, entry: Entry) -> dict[str, Value]:
+def _encode(kind: DirectoryKind, entry: DirectoryEntry) -> dict[str, Value]:
     return {
         _NAME[kind]: entry.name,
         "expires": format_date(entry.expires),
@@ -224,13 +236,13 @@ def _encode(kind: Kind, entry: Entry) -> dict[str, Value]:
     }
 
 
-def _decode(row: Row) -> Entry | None:
+def _decode(row: Row) -> DirectoryEntry | None:
     """The entry; None for a pool that has not been seen, or has expired."""
     values = row.values
     if "expires" not in values:
         return None
-    return Entry(
-        name=str(values[_NAME[Kind(row.partition)]]),
+    return DirectoryEntry(
+        name=str(values[_NAME[DirectoryKind(row.partition)]]),
         expires=parse_date(str(values["expires"])),
         last_active=parse_date(str(values["lastDateActive"])),
         stability=str(values["stability"]),

@@ -10,8 +10,8 @@ from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import Audit
 from shared.base.dates import format_date
 from shared.base.frozen import dataclass
-from shared.queue.claims.poll_urls import WaitingWorkers
-from shared.queue.pools.directory import Entry
+from shared.queue.claims.poll_urls import WaitingWorkerCounts
+from shared.queue.pools.directory import DirectoryEntry
 from shared.queue.pools.index import Counts
 from shared.queue.pools.load import waited
 from shared.queue.pools.models import (
@@ -26,7 +26,7 @@ from shared.queue.pools.models import (
     TaskQueueLoadResponse,
     TaskQueueResponse,
 )
-from shared.queue.pools.states import Stall, TaskQueueState, TaskQueueStates
+from shared.queue.pools.states import CurrentTaskQueue, Stall, TaskQueueStates
 from shared.queue.pools.views import Directory, ListedRun, PoolViews
 from shared.queue.pools.workers import Workers
 from shared.runtime import Runtime
@@ -41,7 +41,7 @@ class PoolServices:
     directory: Directory
     pool_views: PoolViews
     task_queue_states: TaskQueueStates
-    waiting_workers: WaitingWorkers
+    waiting_workers: WaitingWorkerCounts
     workers: Workers
 
 
@@ -123,7 +123,7 @@ def page_of(
     return {name: [shown(entry) for entry in entries], **continued(resume)}
 
 
-def described(entry: Entry) -> dict[str, Any]:
+def described(entry: DirectoryEntry) -> dict[str, Any]:
     """What provisioners, worker types and task queues have in common."""
     return {
         "stability": entry.stability,
@@ -139,7 +139,7 @@ def ids_of(task_queue_id: str) -> dict[str, str]:
     return {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": task_queue_id}
 
 
-def _state(state: TaskQueueState) -> dict[str, Any]:
+def _state(state: CurrentTaskQueue) -> dict[str, Any]:
     oldest = state.snapshot.oldest
     seen = state.entry and {
         "lastDateActive": format_date(state.entry.last_active),
@@ -160,7 +160,7 @@ def _stalled(stall: Stall | None) -> dict[str, Any]:
     return {} if stall is None else {"stalled": {"reason": stall.reason, "message": stall.message}}
 
 
-def _task_queue(entry: Entry) -> dict[str, Any]:
+def _task_queue(entry: DirectoryEntry) -> dict[str, Any]:
     return {"taskQueueId": entry.name, **described(entry)}
 
 

@@ -157,7 +157,7 @@ def _mean(listed: Iterable[Figures], times: int) -> Figures:
     return total
 
 
-Kind = Literal["minutes", "hours"]
+SampleKind = Literal["minutes", "hours"]
 """A sample, or the sum of an hour's."""
 
 PARTS = 16
@@ -205,44 +205,46 @@ class HistoryStore:
         """Removes what is in a sample. Raises StorageUnavailable."""
         await self._remove(_TALLIES, list(names))
 
-    async def add(self, kind: Kind, sample: Sample) -> None:
+    async def add(self, kind: SampleKind, sample: Sample) -> None:
         """Writes a sample, unless there is one of that time. Raises StorageUnavailable."""
         values = {_TIME: format_date(sample.time), _TOTAL: _text(sample.total), **_parts(sample.queues)}
         await self._create(kind, keys.sample(sample.time), values)
 
-    async def latest(self, kind: Kind) -> datetime | None:
+    async def latest(self, kind: SampleKind) -> datetime | None:
         """The time of the last sample. Raises StorageUnavailable."""
         page = await self._tables.query(keys.HISTORY, kind, start="", end="\x7f", limit=1, select=(_TIME,))
         return parse_date(str(page.rows[0].values[_TIME])) if page.rows else None
 
-    async def last(self, kind: Kind) -> Sample | None:
+    async def last(self, kind: SampleKind) -> Sample | None:
         """The last sample, with all task queues. Raises StorageUnavailable."""
         page = await self._tables.query(keys.HISTORY, kind, start="", end="\x7f", limit=1)
         return next((_sample(row) for row in page.rows), None)
 
-    async def whole(self, kind: Kind, after: datetime, until: datetime) -> list[Sample]:
+    async def whole(self, kind: SampleKind, after: datetime, until: datetime) -> list[Sample]:
         """Samples with after < time ≤ until, with all task queues, in order of time. Raises StorageUnavailable."""
         rows = await self._rows(kind, after, until, None)
         return [_sample(row) for row in rows]
 
-    async def totals(self, kind: Kind, after: datetime, until: datetime) -> list[tuple[datetime, Figures]]:
+    async def totals(self, kind: SampleKind, after: datetime, until: datetime) -> list[tuple[datetime, Figures]]:
         """All task queues together, as `whole`. Raises StorageUnavailable."""
         return [(_time(row), _total_of(row)) for row in await self._rows(kind, after, until, (_TIME, _TOTAL))]
 
     async def of_queue(
-        self, kind: Kind, after: datetime, until: datetime, task_queue_id: str
+        self, kind: SampleKind, after: datetime, until: datetime, task_queue_id: str
     ) -> list[tuple[datetime, Figures]]:
         """One task queue, zeros where it had nothing to tell, as `whole`. Raises StorageUnavailable."""
         part = _part(task_queue_id)
         rows = await self._rows(kind, after, until, (_TIME, part))
         return [(_time(row), _unpacked(row, part).get(task_queue_id, Figures())) for row in rows]
 
-    async def forget(self, kind: Kind, until: datetime) -> None:
+    async def forget(self, kind: SampleKind, until: datetime) -> None:
         """Removes samples of `until` and before, one page at most. Raises StorageUnavailable."""
         page = await self._tables.query(keys.HISTORY, kind, start=keys.sample(until), end="\x7f", select=())
         await self._remove(kind, [row.key for row in page.rows])
 
-    async def _rows(self, kind: Kind, after: datetime, until: datetime, select: Sequence[str] | None) -> list[Row]:
+    async def _rows(
+        self, kind: SampleKind, after: datetime, until: datetime, select: Sequence[str] | None
+    ) -> list[Row]:
         start, end = keys.sample(until), keys.sample(after)
         pages = rows_of(self._tables, keys.HISTORY, kind, start=start, end=end, select=select)
         return [row async for page in pages for row in page][::-1]

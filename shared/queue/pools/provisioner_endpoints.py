@@ -14,7 +14,7 @@ from shared.base.concurrency import both
 from shared.base.dates import parse_date
 from shared.base.errors import InputError
 from shared.base.types import TASK_QUEUE_PATTERN
-from shared.queue.pools.directory import Declaration, Entry
+from shared.queue.pools.directory import Declaration, DirectoryEntry
 from shared.queue.pools.endpoints import PoolServices, described, ids_of, page_of
 from shared.queue.pools.models import (
     ListProvisionersResponse,
@@ -108,11 +108,11 @@ def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     return {"actions": list(actions)} if actions else {}
 
 
-def _provisioner(entry: Entry) -> dict[str, Any]:
+def _provisioner(entry: DirectoryEntry) -> dict[str, Any]:
     return {"provisionerId": entry.name, **described(entry)} | with_actions(entry.actions)
 
 
-def _worker_type(entry: Entry) -> dict[str, Any]:
+def _worker_type(entry: DirectoryEntry) -> dict[str, Any]:
     return {**ids_of(entry.name), **described(entry)}
 
 

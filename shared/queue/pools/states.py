@@ -10,7 +10,7 @@ from shared.base import bounds, remembered
 from shared.base.concurrency import Lookups, both, in_waves
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
-from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryStore, Entry, Kind
+from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryEntry, DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolSnapshot, PoolSnapshots
 from shared.queue.pools.load import HOURS, Figures, HistoryStore
 from shared.queue.pools.worker_rows import WorkerCounts, WorkerStore
@@ -83,10 +83,10 @@ class Stalls:
         """Whether a task queue with this index is stalled. No request unless tasks wait and none runs."""
         if not _waits_alone(snapshot):
             return None
-        entry = await self._directory.entry(Kind.TASK_QUEUE, task_queue_id)
+        entry = await self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
         return await self.of_entry(task_queue_id, snapshot, entry)
 
-    async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: Entry | None) -> Stall | None:
+    async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
         """As `of`, for one whose entry in the directory is known, None if it is not listed."""
         if not _waits_alone(snapshot) or snapshot.oldest is None:
             return None
@@ -151,11 +151,11 @@ def _minutes(time: timedelta) -> str:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class TaskQueueState:
+class CurrentTaskQueue:
     """A task queue as it is now."""
 
     task_queue_id: str
-    entry: Entry | None
+    entry: DirectoryEntry | None
     """None if no worker has asked it for work lately, and nobody has declared it."""
     snapshot: PoolSnapshot
     stall: Stall | None
@@ -188,7 +188,7 @@ class TaskQueueStates:
         self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, now)
         self._waits: Memo[str, Mapping[str, Figures]] = Memo(remembered.WAITS, now)
 
-    async def page(self, *, start: str, limit: int) -> tuple[list[TaskQueueState], str | None]:
+    async def page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
         """A page of at most 100 task queues in the order of their ids, and the key at which the next one starts.
 
         Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
@@ -203,12 +203,14 @@ class TaskQueueStates:
         found = await self._lookups.each(lambda queue: self._state(*queue, waits), known)
         return [state for state in found if state.entry is not None or state.snapshot.rows], resume
 
-    async def _state(self, task_queue_id: str, entry: Entry | None, waits: Mapping[str, Figures]) -> TaskQueueState:
+    async def _state(
+        self, task_queue_id: str, entry: DirectoryEntry | None, waits: Mapping[str, Figures]
+    ) -> CurrentTaskQueue:
         snapshot, workers = await both(
             self._snapshots.of_pool(task_queue_id),
             self._counted.read(task_queue_id, lambda: self._workers.counted(task_queue_id)),
         )
-        return TaskQueueState(
+        return CurrentTaskQueue(
             task_queue_id=task_queue_id,
             entry=entry,
             snapshot=snapshot,

@@ -11,11 +11,18 @@ from shared.base.concurrency import Lookups, both, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.queue.groups.listing import Pages
-from shared.queue.pools.directory import MOST_ACTIONS, Declaration, DirectoryStore, Entry, Kind, packed_actions
+from shared.queue.pools.directory import (
+    MOST_ACTIONS,
+    Declaration,
+    DirectoryEntry,
+    DirectoryKind,
+    DirectoryStore,
+    packed_actions,
+)
 from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots, is_row_of, key_of
 from shared.queue.pools.states import Stall, Stalls
 from shared.queue.tasks.definition import Json
-from shared.queue.tasks.definitions import Share
+from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
@@ -135,12 +142,12 @@ class PoolViews:
             return None
         return found, row.run_id
 
-    async def _run(self, found: tuple[Found, int], share: Share) -> ListedRun | None:
+    async def _run(self, found: tuple[Found, int], share: MemoryShare) -> ListedRun | None:
         loaded = await self._stores.tasks.unpacked(found[0], share)
         return None if loaded is None else ListedRun(loaded=loaded, run_id=found[1])
 
 
-Page = tuple[list[Entry], str | None]
+Page = tuple[list[DirectoryEntry], str | None]
 """Entries in the order of their ids, and the key at which the next page starts."""
 
 
@@ -150,50 +157,50 @@ class Directory:
     def __init__(self, store: DirectoryStore) -> None:
         self._store = store
 
-    async def task_queue(self, task_queue_id: str) -> Entry:
+    async def task_queue(self, task_queue_id: str) -> DirectoryEntry:
         """One task queue. Raises ResourceNotFound."""
-        return await self._known(Kind.TASK_QUEUE, task_queue_id)
+        return await self._known(DirectoryKind.TASK_QUEUE, task_queue_id)
 
-    async def provisioner(self, provisioner_id: str) -> Entry:
+    async def provisioner(self, provisioner_id: str) -> DirectoryEntry:
         """One provisioner. Raises ResourceNotFound."""
-        return await self._known(Kind.PROVISIONER, provisioner_id)
+        return await self._known(DirectoryKind.PROVISIONER, provisioner_id)
 
     async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
         """The actions of a context that were declared with the provisioner."""
-        entry = await self._store.entry(Kind.PROVISIONER, provisioner_id)
+        entry = await self._store.entry(DirectoryKind.PROVISIONER, provisioner_id)
         return [] if entry is None else [action for action in entry.actions if action["context"] == context]
 
     async def task_queues(self, *, start: str, limit: int) -> Page:
         """A page of all task queues. Raises InputError."""
-        return await self._page(Kind.TASK_QUEUE, keys.LISTED, start, limit)
+        return await self._page(DirectoryKind.TASK_QUEUE, keys.LISTED, start, limit)
 
     async def worker_types(self, provisioner_id: str, *, start: str, limit: int) -> Page:
         """A page of the task queues of a provisioner. Raises InputError."""
-        return await self._page(Kind.TASK_QUEUE, keys.of_provisioner(provisioner_id), start, limit)
+        return await self._page(DirectoryKind.TASK_QUEUE, keys.of_provisioner(provisioner_id), start, limit)
 
     async def provisioners(self, *, start: str, limit: int) -> Page:
         """A page of all provisioners. Raises InputError."""
-        return await self._page(Kind.PROVISIONER, keys.LISTED, start, limit)
+        return await self._page(DirectoryKind.PROVISIONER, keys.LISTED, start, limit)
 
-    async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> Entry:
+    async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> DirectoryEntry:
         """Makes or changes a task queue; its provisioner is listed as long as it is. Raises ServiceUnavailable."""
-        entry = await self._store.declare(Kind.TASK_QUEUE, task_queue_id, declaration)
+        entry = await self._store.declare(DirectoryKind.TASK_QUEUE, task_queue_id, declaration)
         provisioner_id = task_queue_id.split("/", 1)[0]
-        await self._store.declare(Kind.PROVISIONER, provisioner_id, Declaration(expires=entry.expires))
+        await self._store.declare(DirectoryKind.PROVISIONER, provisioner_id, Declaration(expires=entry.expires))
         return entry
 
-    async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> Entry:
+    async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> DirectoryEntry:
         """Makes or changes a provisioner. Raises InputError for too much to be stored, ServiceUnavailable."""
         if len(packed_actions(declaration.actions or ())) > MOST_ACTIONS:
             raise InputError(f"the actions must not have more than {MOST_ACTIONS} characters as JSON")
-        return await self._store.declare(Kind.PROVISIONER, provisioner_id, declaration)
+        return await self._store.declare(DirectoryKind.PROVISIONER, provisioner_id, declaration)
 
-    async def _known(self, kind: Kind, name: str) -> Entry:
+    async def _known(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
         entry = await self._store.entry(kind, name)
         if entry is None:
             raise ResourceNotFound(f"{name} is not known")
         return entry
 
-    async def _page(self, kind: Kind, within: tuple[str, str], start: str, limit: int) -> Page:
+    async def _page(self, kind: DirectoryKind, within: tuple[str, str], start: str, limit: int) -> Page:
         first = page_start(start, within)
         return ([], None) if limit == 0 else await self._store.page(kind, first, within[1], limit)

@@ -17,7 +17,7 @@ from shared.base.concurrency import both, in_waves
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.queue.claims.rules import worker_removed
-from shared.queue.pools.directory import DirectoryStore, Kind
+from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolIndex
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerRecord, WorkerStore
@@ -194,7 +194,7 @@ class Workers:
         Raises ResourceNotFound, StorageUnavailable.
         """
         (record, history), entry = await both(
-            self._with_history(task_queue_id, worker), self._directory.entry(Kind.TASK_QUEUE, task_queue_id)
+            self._with_history(task_queue_id, worker), self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
         )
         if record is None or entry is None or not self._is_shown(record):
             raise _unknown(task_queue_id, worker)

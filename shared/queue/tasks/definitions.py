@@ -31,16 +31,16 @@ class DefinitionReader:
         self._cache = cache
         self._status = status
 
-    def share(self, most: float = math.inf) -> Share:
+    def share(self, most: float = math.inf) -> MemoryShare:
         """Bytes of memory that one call may take for the definitions that it has at a time."""
-        return Share(self._cache.memory, most)
+        return MemoryShare(self._cache.memory, most)
 
     async def spill(self, path: str, content: bytes) -> None:
         """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
         await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
 
     async def unpack(
-        self, task_id: str, packed: PackedDefinition, share: Share | None = None, *, keep: bool = True
+        self, task_id: str, packed: PackedDefinition, share: MemoryShare | None = None, *, keep: bool = True
     ) -> Definition | None:
         """A definition as stored, which is kept for later calls if `keep`.
 
@@ -92,7 +92,7 @@ class DefinitionReader:
         return definition
 
 
-class Share:
+class MemoryShare:
     """What one call may take for the definitions that it has in memory at a time."""
 
     def __init__(self, memory: Memory, most: float = math.inf) -> None:

@@ -20,7 +20,7 @@ from shared.queue.tasks.codec import (
     split_definition,
 )
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, Share
+from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, MemoryShare
 from shared.queue.tasks.edges import WAITING_COLUMNS, TaskEdges, Waiting, decode_waiting
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import State, Task
@@ -108,7 +108,7 @@ class TaskStore:
         self._new_id = new_id
         self._known = known
 
-    async def load(self, task_id: str, share: Share | None = None) -> Loaded | None:
+    async def load(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
         """The task with its definition: one request (one more for a spilled definition that is not cached).
 
         Of a call that has several definitions in memory, `share` is what they may take. Raises NoRoom.
@@ -127,7 +127,7 @@ class TaskStore:
             return await self.load(task_id)
         return Loaded(task=task, etag=etag, definition=loaded.definition)
 
-    def last_committed(self, task_id: str, share: Share | None = None) -> Loaded | None:
+    def last_committed(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
         """An unresolved task as this process has committed it last, if it is kept: no request.
 
         Others may have followed. So nothing is to be decided by it but a commit, which is conditional on its ETag.
@@ -175,7 +175,7 @@ class TaskStore:
             return Found(task=task, etag="", definition=packed, memory=packed.memory)
         return None
 
-    async def unpacked(self, found: Found, share: Share | None = None) -> Loaded | None:
+    async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded | None:
         """The same with its definition: one request if it was spilled. None for a task that was deleted meanwhile.
 
         Raises NoRoom.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.base.ids import new_slugid
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.runtime import utc_now
 from shared.store.counting import Operations
 from tests.azurite.budget_table import ONE_READ
 from tests.azurite.budgets import Bench, budget
 
 
-def entry(path: str, rank: int = 0) -> Entry:
+def entry(path: str, rank: int = 0) -> IndexEntry:
     now = utc_now()
-    return Entry(path=path, task_id=new_slugid(), rank=rank, data={}, expires=now + timedelta(hours=1), at=now)
+    return IndexEntry(path=path, task_id=new_slugid(), rank=rank, data={}, expires=now + timedelta(hours=1), at=now)
 
 
 @budget("insertTask, namespaces known", "insertTask, its namespaces known")

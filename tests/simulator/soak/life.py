@@ -12,7 +12,7 @@ from shared.app.services import Services
 from shared.auth.clients.accounts import ClientRequest
 from shared.base.dates import format_date
 from shared.base.priority import PRIORITIES, Priority
-from shared.index.rules import Entry
+from shared.index.rules import IndexEntry
 from shared.queue.artifacts.rows import decode
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.artifacts.uploads import BLOCK
@@ -201,7 +201,7 @@ class Life:
         path = f"soak.calls.{chance.randrange(30)}"
         until = self._world.clock.now() + timedelta(hours=6)
         worker = Worker(worker_group="soak", worker_id=f"w{chance.randint(1, max(self._workers, 1))}")
-        entry = Entry(
+        entry = IndexEntry(
             path=path,
             task_id=task_id,
             rank=chance.randint(0, 3),
