@@ -88,7 +88,7 @@ def test_a_worker_that_asks_again_and_again_is_always_noted_as_one_that_asked_la
 
 def test_workers_in_quarantine_take_nothing(world: World) -> None:
     one_row_a_page(world)  # all that are known count, not those of one page
-    other = replace(WORKER, worker_id="w-2")
+    other = replace(WORKER, worker_id="worker-2")  # read after the other
 
     async def quarantine(worker: Worker, time: timedelta) -> None:
         until = world.clock.now() + time
