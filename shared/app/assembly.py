@@ -141,7 +141,9 @@ def _expiration(components: Components) -> Expiration:
         components.expiry,
         tasks,
         members,
-        GroupExpiry(storage, stores.groups, components.recent_groups, members, unsent_events, runtime),
+        GroupExpiry(
+            storage, stores.groups, components.group_check, components.recent_groups, members, unsent_events, runtime
+        ),
         components.worker_rows,
         components.directory,
         components.clients,

@@ -10,7 +10,7 @@ from shared.base.concurrency import in_waves
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.ids import digest_of
-from shared.base.protocol import EXPIRY_GRACE_PERIOD
+from shared.base.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
 from shared.base.retrying import FAILED_DELETION
 from shared.store import keys
 from shared.store.interface import (
@@ -48,6 +48,12 @@ def is_over(expires: datetime, now: datetime) -> bool:
     """Whether something that expires then may be deleted. Works for every date, also where adding to it would
     overflow."""
     return expires <= now - EXPIRY_GRACE_PERIOD
+
+
+def is_settled(row: Row, looked: datetime) -> bool:
+    """Whether a row was so old that no call under way relied on it, when what it belongs to was looked for in vain:
+    such a call would have rewritten it. What was written since may be of a new thing of that name."""
+    return row.timestamp + ROWS_COMPLETE_AFTER <= looked
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -23,6 +23,7 @@ from shared.queue.artifacts.uploads import Uploads
 from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
+from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.recent import RecentGroupStore
 from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.definitions import DefinitionCache
@@ -115,12 +116,11 @@ async def expire(kind: str, rows: int) -> tuple[float, int]:
     if kind == "index":
         await IndexStore(storage, expiry, runtime).sweep("", None, until)
     elif kind == "task":
-        await tasks.delete(name, name, until)
+        await tasks.delete(name, name, until, is_final=True)
     else:
         groups = GroupStore(storage, known, runtime.now)
-        await GroupExpiry(storage, groups, RecentGroupStore(storage, runtime), members, unsent, runtime).group(
-            due, until
-        )
+        recent, check = RecentGroupStore(storage, runtime), GroupCheck(stores)
+        await GroupExpiry(storage, groups, check, recent, members, unsent, runtime).group(due, until)
     return _resident() - before, tables.deleted
 
 

@@ -8,11 +8,15 @@ import pytest
 
 from shared.base.dates import format_date
 from shared.base.errors import InputError
+from shared.queue.events.rules import Exchange
 from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.internal_messages import ResolvedMessage
 from shared.store import keys
+from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
-from tests.simulator.expiring import DAY, HOUR, JOB
-from tests.simulator.late import LateRequest
+from tests.simulator.deletions import soon
+from tests.simulator.expiring import DAY, HOUR, JOB, expire, left
+from tests.simulator.late import TOOK_EFFECT, LateRequest
 from tests.simulator.running import VICTIM
 from tests.simulator.scenarios import REFUSED, Scenario
 from tests.simulator.situations import GROUP, A, C
@@ -133,3 +137,51 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
         assert world.rows(keys.GROUPS) == []
 
     explore_distinct(scenario, in_order=True)
+
+
+def test_task_goes_whose_commit_came_after_its_rows_in_its_group_had_gone() -> None:
+    """They went as orphans. Nothing else would ever lead the job to the task."""
+    late = LateRequest(5)
+    world = late.world = open_world(late)
+
+    async def story() -> None:
+        await world.create(C, taskGroupId=GROUP)
+        with pytest.raises(StorageUnavailable):
+            await as_process(VICTIM, world.process().create_task(world.definition(A, taskGroupId=GROUP)))
+        await world.services.lifecycle.cancel(await world.services.lifecycle.known(C))
+        await world.drain(400)
+        late.land()
+        assert late.outcome == TOOK_EFFECT
+        assert A in world.tasks()
+        await world.drain(6 * HOUR)
+        await expire(world, 24 * 4)
+        assert left(world) == set()
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("is_settled", [False, True], ids=["nothing was done", "its group was not checked"])
+def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool) -> None:
+    """The handlers have nothing to go by without their rows, and the group would never be announced."""
+    fail = Fail(lambda call: call.target == keys.GROUPS and call.kind is Kind.TABLE_READ, times=0)
+    world = open_world(fail)
+
+    async def story() -> None:
+        end = soon(world, 1)
+        await world.create(A, taskGroupId=GROUP, expires=end, deadline=end)
+        await world.clock.sleep(HOUR + 90)
+        await world.handlers.timers.deadline_due(A, GROUP, "-", world.clock.now())
+        if is_settled:
+            fail.times = 10
+            with pytest.raises(StorageUnavailable):
+                await world.handlers.resolution.resolved_due(
+                    ResolvedMessage(task_id=A, run_id=0, put=world.clock.now())
+                )
+            fail.times = 0
+        await expire(world, 5)
+        await world.drain(2 * HOUR)
+        assert world.topics.of(Exchange.TASK_GROUP_RESOLVED.value)
+        await expire(world, 24 * 2)
+        assert left(world) == set()
+
+    world.run(story())

@@ -13,16 +13,17 @@ from datetime import datetime
 from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
-from shared.base.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
+from shared.base.protocol import LATE_TIMERS
 from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
 from shared.queue.expiry.tasks import TaskExpiry
+from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.recent import RecentGroupStore
 from shared.queue.groups.rows import FINAL_COLUMNS, final_status
 from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.executor import Stores
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.expiring import Expiring, ExpiryStore, is_over, is_settled
 from shared.store.interface import MAX_OPERATIONS, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of, sweep
 
@@ -44,6 +45,8 @@ class _Sweep:
 class _Batch:
     """What became of the tasks of some member rows; those that are not named are gone."""
 
+    looked: datetime
+    """Before the first of them was looked for: what was written since may be of a new task of its id."""
     stay: set[str] = field(default_factory=set)
     failed: dict[str, Exception] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
@@ -80,12 +83,13 @@ class MemberExpiry:
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
         """A task that has a row of its own. Returns when to look again, None if never. Raises OutOfTime."""
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
-        later = await self._tasks.delete(task_id, task_group_id, until)
+        looked = self._now()
+        later = await self._tasks.delete(task_id, task_group_id, until, is_final=False)
         if later is not None:
             return later
         member = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
-        await self._delete_edges(task_group_id, [task_id], until)
-        return await self._leave(task_group_id, task_id, member)
+        await self._delete_edges(task_group_id, [task_id], looked, until)
+        return await self._leave(task_group_id, task_id, member, looked)
 
     async def sweep(self, task_group_id: str, start: str | None, until: datetime, *, is_apart: bool) -> datetime | None:
         """Deletes the tasks of a group that have expired, page by page, from a member row on. With `is_apart` each task
@@ -119,7 +123,7 @@ class MemberExpiry:
 
     async def _delete(self, sweep: _Sweep, members: Sequence[Row]) -> None:
         """Deletes those of up to a hundred tasks that have expired, then their rows in the group. As `sweep`."""
-        batch, group = _Batch(), sweep.task_group_id
+        batch, group = _Batch(self._now()), sweep.task_group_id
 
         async def delete(member: Row) -> None:
             task_id = keys.task_of(member.key)
@@ -130,7 +134,9 @@ class MemberExpiry:
                 try:
                     if sweep.is_apart and await self._is_over(member):
                         batch.apart.add(member.key)
-                    elif later := await self._tasks.delete(task_id, group, sweep.until):
+                    elif later := await self._tasks.delete(
+                        task_id, group, sweep.until, is_final=final_status(member) is not None
+                    ):
                         batch.stay.add(member.key)
                         sweep.later.append(later)
                 except OutOfTime:
@@ -143,7 +149,7 @@ class MemberExpiry:
             raise next(iter(batch.failed.values()))  # so many failures are unlikely to be the fault of single tasks
         await self._leave_to_own_rows(sweep, members, batch)
         staying = batch.stay.union(batch.unbegun)
-        await self._leave_together(sweep, [member for member in members if member.key not in staying])
+        await self._leave_together(sweep, [member for member in members if member.key not in staying], batch.looked)
         if batch.unbegun:
             raise OutOfTime(min(batch.unbegun))
 
@@ -177,31 +183,31 @@ class MemberExpiry:
         task = await self._stores.tasks.status(keys.task_of(member.key))
         return task is not None and is_over(task.expires, now if task.is_resolved else now - LATE_TIMERS)
 
-    async def _leave_together(self, sweep: _Sweep, members: Sequence[Row]) -> None:
+    async def _leave_together(self, sweep: _Sweep, members: Sequence[Row], looked: datetime) -> None:
         """Deletes the rows in their group of tasks that are gone, as far as no call has written them in the last
         minutes: three requests for all that were resolved. Raises OutOfTime."""
         group = sweep.task_group_id
-        settled = [member for member in members if self._is_settled(member)]
+        settled = [member for member in members if is_settled(member, looked)]
         if len(settled) < len(members):
             sweep.later.append(self._now())
         if not settled:
             return
-        await self._delete_edges(group, [keys.task_of(member.key) for member in settled], sweep.until)
+        await self._delete_edges(group, [keys.task_of(member.key) for member in settled], looked, sweep.until)
         await delete_unchanged(self._tables, keys.GROUPS, [member for member in settled if final_status(member)])
 
         async def leave(member: Row) -> None:
-            later = await self._leave(group, keys.task_of(member.key), member)
+            later = await self._leave(group, keys.task_of(member.key), member, looked)
             if later is not None:
                 sweep.later.append(later)
 
         await in_waves(bounds.BACKGROUND, leave, [member for member in settled if not final_status(member)])
 
-    async def _leave(self, task_group_id: str, task_id: str, member: Row | None) -> datetime | None:
+    async def _leave(self, task_group_id: str, task_id: str, member: Row | None, looked: datetime) -> datetime | None:
         """Deletes the rows of a task in a group, member and active rows together, since neither is of use without the
         other: a task that was resolved, as its member row says, has no active row any more.
 
-        Rows that a call has written or rewritten in the last minutes stay: it may be creating a new task of this id.
-        Returns when to look again, None if never.
+        Rows that a call has written or rewritten in the minutes before the task was `looked` for, or since, stay: it
+        may be creating a new task of this id. Returns when to look again, None if never.
         """
         rows = [] if member is None else [member]
         if member is None or not final_status(member):
@@ -211,17 +217,19 @@ class MemberExpiry:
             )
             if actives.resume is not None:
                 await delete_unchanged(
-                    self._tables, keys.GROUPS, [row for row in actives.rows if self._is_settled(row)]
+                    self._tables, keys.GROUPS, [row for row in actives.rows if is_settled(row, looked)]
                 )
                 return self._now()
             rows = [*actives.rows, *rows]
         if not rows:
             return None
-        if not all(self._is_settled(row) for row in rows):
+        if not all(is_settled(row, looked) for row in rows):
             return self._now()
         return None if await delete_together(self._tables, keys.GROUPS, rows) else self._now()
 
-    async def _delete_edges(self, task_group_id: str, task_ids: Sequence[str], until: datetime) -> None:
+    async def _delete_edges(
+        self, task_group_id: str, task_ids: Sequence[str], looked: datetime, until: datetime
+    ) -> None:
         """Deletes the edges out of tasks that go, which are listed as long as these are there. An edge of a call that
         is refused just now goes with the group. Raises OutOfTime."""
         going = set(task_ids)
@@ -229,13 +237,9 @@ class MemberExpiry:
             self._tables,
             keys.GROUPS,
             self._stores.edges.out_of(task_group_id, task_ids),
-            is_over=lambda edge: keys.required_of(edge.key) in going and self._is_settled(edge),
+            is_over=lambda edge: keys.required_of(edge.key) in going and is_settled(edge, looked),
             has_time=lambda: self._now() < until,
         )
-
-    def _is_settled(self, row: Row) -> bool:
-        """Whether the row is so old that no call under way relies on it; such a call would have rewritten it."""
-        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 
 DEATHS = 2
@@ -251,6 +255,7 @@ class GroupExpiry:
         self,
         storage: Storage,
         groups: GroupStore,
+        check: GroupCheck,
         recent: RecentGroupStore,
         members: MemberExpiry,
         unsent_events: UnsentEvents,
@@ -258,6 +263,7 @@ class GroupExpiry:
     ) -> None:
         self._tables = storage.tables
         self._groups = groups
+        self._check = check
         self._recent = recent
         self._members = members
         self._unsent_events = unsent_events
@@ -277,9 +283,16 @@ class GroupExpiry:
         if start is not None:
             later = self._now()  # members of earlier pages may have stayed: count them anew
         first, end = keys.GROUP_AND_MEMBERS
+        looked = self._now()
         rows: list[Row] = []
         async for page in rows_of(
-            self._tables, keys.GROUPS, task_group_id, start=first, end=end, limit=MAX_OPERATIONS, select=("expires",)
+            self._tables,
+            keys.GROUPS,
+            task_group_id,
+            start=first,
+            end=end,
+            limit=MAX_OPERATIONS,
+            select=("expires", "due"),
         ):
             rows += page
             if has_members := any(_is_member(row) for row in page):
@@ -293,13 +306,16 @@ class GroupExpiry:
         if header is not None:
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
+            if header.values["due"] and not is_over(expires, looked - LATE_TIMERS):
+                await self._check.check(task_group_id)  # a handler that is late has yet to announce the group
+                return self._now()
             if not await delete_together(self._tables, keys.GROUPS, rows):
                 return self._now()
         some_stay = await sweep(
             self._tables,
             keys.GROUPS,
             rows_of(self._tables, keys.GROUPS, task_group_id, select=()),
-            is_over=lambda row: self._is_settled(row) and not _is_member(row),
+            is_over=lambda row: is_settled(row, looked) and not _is_member(row),
             has_time=lambda: self._now() < until,
         )
         return self._now() if some_stay else None
@@ -314,10 +330,6 @@ class GroupExpiry:
             return max(header.expires, self._now())
         await self._recent.remove(listed)
         return None
-
-    def _is_settled(self, row: Row) -> bool:
-        """Whether the row is too old to be of a call that is creating the group."""
-        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 
 def _is_member(row: Row) -> bool:

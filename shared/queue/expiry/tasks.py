@@ -8,11 +8,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from typing import cast
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
-from shared.base.protocol import LATE_TIMERS, ROWS_COMPLETE_AFTER
+from shared.base.protocol import LATE_TIMERS
 from shared.base.retrying import LOST_RACE
 from shared.queue.artifacts.creating import without_unfinished
 from shared.queue.artifacts.rows import ArtifactStore, Stored, deletion
@@ -26,7 +27,7 @@ from shared.queue.tasks.rows import CommitLost, TaskStore
 from shared.queue.tasks.rules import State
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.expiring import Expiring, ExpiryStore, is_over, is_settled
 from shared.store.interface import MAX_OPERATIONS, Blobs, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of
 
@@ -141,7 +142,7 @@ def _words(expiring: Expiring) -> tuple[str, int, str]:
 log = logging.getLogger("taskcluster.expiration")
 
 
-_PROPERTIES = ("state", "expires", "taskGroupId", *PROPERTIES)
+_PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
 
 
@@ -164,30 +165,32 @@ class TaskExpiry:
         self._unsent_events = unsent_events
         self._now = stores.runtime.now
 
-    async def delete(self, task_id: str, task_group_id: str, until: datetime) -> datetime | None:
+    async def delete(self, task_id: str, task_group_id: str, until: datetime, *, is_final: bool) -> datetime | None:
         """Deletes a task that has expired: the content of its artifacts, its rows beyond what a transaction holds, and
         last those that make it a task, in one transaction that holds only if nothing has changed since they were read.
         So an id that is used again, even while this runs, keeps everything of its new task.
 
-        Returns None if there is no task of this id in the group any more, else when to look again: at its expiration,
-        if that is ahead. Raises OutOfTime.
+        A task whose resolution has yet to be handled stays for some hours; `is_final` says that its member row shows
+        that it was. Returns None if there is no task of this id in the group any more, else when to look again: at its
+        expiration, if that is ahead. Raises OutOfTime.
         """
         for _ in range(LOST_RACE.tries):
+            looked = self._now()
             pages = rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES)
             rows = await anext(pages)
             status = next((row for row in rows if row.key == keys.TASK_STATUS), None)
             if status is None and pages.resume is not None:
                 status = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
             if status is None:
-                return await self._delete_leftovers(task_id, rows, until)
+                return await self._delete_leftovers(task_id, rows, looked, until)
             if str(status.values["taskGroupId"]) != task_group_id:
                 return None
             expires = parse_date(str(status.values["expires"]))
             if not is_over(expires, self._now()):
                 return expires
-            if not State(str(status.values["state"])).is_resolved and not await self._give_up(task_id):
+            if not is_final and await self._is_awaited(task_group_id, status) and not await self._give_up(task_id):
                 return self._now()
-            if not self._is_settled(status):
+            if not is_settled(status, looked):
                 return self._now()  # the task was resolved late: its resolved message has yet to be handled
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
@@ -212,16 +215,26 @@ class TaskExpiry:
         await self._blobs.delete(keys.DEFINITIONS, path)
         return None
 
-    async def _give_up(self, task_id: str) -> bool:
-        """Whether a task that is not resolved goes all the same, without an event or its dependents being resolved.
+    async def _is_awaited(self, task_group_id: str, status: Row) -> bool:
+        """Whether the task is not resolved, or its group still counts it as unresolved."""
+        if not State(str(status.values["state"])).is_resolved:
+            return True
+        active = keys.active(status.partition, cast("int", status.values["generation"]))
+        return await self._tables.get(keys.GROUPS, task_group_id, active) is not None
 
-        Its deadline message should have been handled long ago. While handlers may only be late, it is put again and
-        the task stays; later the task's index row, which a handler would have removed, goes first.
+    async def _give_up(self, task_id: str) -> bool:
+        """Whether a task goes although it is not resolved, or its resolution was not handled: without an event, or
+        without its dependents and its group being resolved.
+
+        Its messages should have been handled long ago. While handlers may only be late, its deadline message, which
+        has everything done, is put again and the task stays; later the task's index row, which a handler would have
+        removed, goes first.
         """
         task = await self._stores.tasks.status(task_id)
-        if task is None or task.is_resolved:
+        if task is None:
             return False  # just now
-        if not is_over(task.expires, self._now() - LATE_TIMERS):
+        resolved = task.last_run.resolved if task.is_resolved else None
+        if not is_over(max(task.expires, resolved or task.expires), self._now() - LATE_TIMERS):
             await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
             return False
         log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
@@ -266,19 +279,17 @@ class TaskExpiry:
         await delete_unchanged(self._tables, keys.TASKS, deletable)
         return list(failed.values())
 
-    async def _delete_leftovers(self, task_id: str, first: Sequence[Row], until: datetime) -> datetime | None:
-        """Deletes rows in the partition of a task that is not there: edges of calls that were refused, or died.
+    async def _delete_leftovers(
+        self, task_id: str, first: Sequence[Row], looked: datetime, until: datetime
+    ) -> datetime | None:
+        """Deletes rows in the partition of a task that was not there: edges of calls that were refused, or died.
 
         A young row may be of a call that creates the task, or a dependent of it, just now. Returns when to look again.
         `first` is the first page of them. Raises OutOfTime.
         """
-        if first and await self._delete_pages(task_id, until, is_over=self._is_settled):
+        if first and await self._delete_pages(task_id, until, is_over=lambda row: is_settled(row, looked)):
             return self._now()
         return None
-
-    def _is_settled(self, row: Row) -> bool:
-        """Whether the row is so old that no call under way relies on it; such a call would have rewritten it."""
-        return row.timestamp + ROWS_COMPLETE_AFTER <= self._now()
 
 
 def _is_other(row: Row) -> bool:

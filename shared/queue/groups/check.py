@@ -79,6 +79,7 @@ class GroupCheck:
         for row in rows:
             if self._was_unresolved(task_group_id, row):
                 return _Look()
+            looked = self._stores.runtime.now()
             task = await self._stores.tasks.status(row.task_id)
             if task is not None and task.task_group_id != task_group_id:
                 task = None  # a call that was refused, or died, has named a task of another group
@@ -92,7 +93,7 @@ class GroupCheck:
                     return _Look()
                 await self._remove(task_group_id, row, task)
                 continue
-            wait = ORPHAN_AFTER - (self._stores.runtime.now() - row.written)
+            wait = ORPHAN_AFTER - (looked - row.written)
             if wait > timedelta(0):
                 return _Look(group=group or await self._stores.groups.header(task_group_id), wait=wait)
             await self._remove(task_group_id, row, task)

@@ -118,9 +118,9 @@ class GroupStore:
 
         When the active row is gone that was done before: the state is written once more, in case that row went another
         way. The task, as read, may have been opened again since: then its status is not final, and the resolution of a
-        later generation will follow. A member row that is missing is made again; without a header there is nothing to
-        check. The active row of the first generation, on which new edges rely, goes with every later one: its own
-        handler may come after this one, with another state.
+        later generation will follow. A member row that is missing is made again, as only that leads the expiry job to
+        the task; without a header there is nothing to check. The active row of the first generation, on which new edges
+        rely, goes with every later one: its own handler may come after this one, with another state.
 
         Returns the header's ETag if this has made the group due.
         """
@@ -140,7 +140,9 @@ class GroupStore:
                 etags = await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
             except TransactionRefused as refused:
                 if refused.index == 0:
-                    await self._settled_before(task, [Merge(keys.member(task.task_id), values)])
+                    if not await self._settled_before(task, [Merge(keys.member(task.task_id), values)]):
+                        made = _other_way(Merge(keys.member(task.task_id), values), generation)
+                        await self._settled_before(task, [Merge(keys.GROUP, {}), made])
                     return None
                 if refused.index == 2:
                     header = []
@@ -149,11 +151,13 @@ class GroupStore:
                 continue
             return etags[2] if header else None
 
-    async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> None:
+    async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> bool:
+        """False if there is no such row, which is as good: without one, the status row is read."""
         try:
             await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
         except TransactionRefused:
-            return  # without the row, the status row is read anyway
+            return False
+        return True
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
         """The first active rows; the header too, as it is after them, when there are fewer than `limit`.

@@ -180,11 +180,12 @@ class Reconciler:
         If the task belongs to another pool, the row is an orphan of a call that was refused, or died. Moved on with
         that task, the row would let callers who are authorised for this pool alone see the task, and end its run.
         """
+        looked = self._now()
         loaded = await self._stores.tasks.load(row.task_id)
         if loaded is not None and loaded.task.task_queue_id != task_queue_id:
             loaded = None
         if loaded is None or row.run_id > loaded.task.last_run_id:
-            if self._now() - row.written > ORPHAN_AFTER:
+            if looked - row.written > ORPHAN_AFTER:
                 await self._stores.pools.remove_read(task_queue_id, row)
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]

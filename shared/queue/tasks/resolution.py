@@ -79,6 +79,7 @@ class Resolution:
         same rows afterwards, so one of the two sees the other (design 5).
         Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again.
         """
+        looked = self._stores.runtime.now()
         is_whole = message.start is None and message.waiting is None and not message.group_only
         at_once = await self._stores.tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if is_whole else None
         read = await self._stores.tasks.load(message.task_id) if at_once is None else at_once.loaded
@@ -86,7 +87,7 @@ class Resolution:
             return
         run = self._run(read.task, message.run_id)
         if run is None:
-            await self._wait_for_commit(message)
+            await self._wait_for_commit(message, looked)
         elif _was_retried(read.task, message.run_id):
             return
         elif message.waiting is not None:
@@ -181,8 +182,8 @@ class Resolution:
             return None
         return task.runs[run_id]
 
-    async def _wait_for_commit(self, message: ResolvedMessage) -> None:
-        if self._stores.runtime.now() - message.put < ORPHAN_AFTER:
+    async def _wait_for_commit(self, message: ResolvedMessage, looked: datetime) -> None:
+        if looked - message.put < ORPHAN_AFTER:
             await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
 
     async def _put(
@@ -213,10 +214,10 @@ class Resolution:
         rows = PendingRows(self._stores.pools)
 
         async def follow(edge: Row) -> Row | None:
-            dependent = keys.dependent_of(edge.key)
+            dependent, looked = keys.dependent_of(edge.key), self._stores.runtime.now()
             if await self._follow(page, dependent, rows):
                 return None
-            if self._stores.runtime.now() - edge.timestamp < ORPHAN_AFTER:
+            if looked - edge.timestamp < ORPHAN_AFTER:
                 return edge
             await self._remove_edge(page.read.task, dependent, edge.etag, in_group=in_group)
             return None
@@ -238,6 +239,7 @@ class Resolution:
         """The edges that had no dependent yet. An edge that was rewritten since belongs to a call that has seen the
         resolution, or will."""
         page, rows = _Page(read, run, message), PendingRows(self._stores.pools)
+        looked = self._stores.runtime.now()
 
         async def follow(dependent: str) -> str | None:
             return None if await self._follow(page, dependent, rows) else dependent
@@ -245,7 +247,7 @@ class Resolution:
         missing = [each for each in await in_waves(bounds.EDGES_AT_A_TIME, follow, waiting.etags) if each is not None]
         if not missing:
             return
-        left = (ORPHAN_AFTER - (self._stores.runtime.now() - waiting.written)).total_seconds()
+        left = (ORPHAN_AFTER - (looked - waiting.written)).total_seconds()
         if left > 0:
             await self._put(
                 message,
