@@ -115,6 +115,31 @@ def test_where_pip_is_told_to_ask_another_index_it_installs_itself(configuration
     assert bootstrap.asks_another_index(configuration) == another
 
 
+_PROGRAM = """#!/bin/sh
+echo "$(basename "$0") $*" >> PATH/ran
+case "$*" in FAILS) echo no route >&2; exit 1 ;; esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("fails", "last"), [("nothing", "uv pip"), ("'pip install '*", "python -m pip"), ("*uv.txt", "python -m pip")]
+)
+def test_packages_are_installed_by_uv_and_by_pip_where_uv_cannot(
+    tmp_path: Path, fails: str, last: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    programs = tmp_path / "venv" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("python", "uv"):
+        (programs / name).write_text(_PROGRAM.replace("PATH", str(tmp_path)).replace("FAILS", fails))
+        (programs / name).chmod(0o755)
+    shutil.copy(ROOT / "constraints.txt", tmp_path)
+    bootstrap._install_locked(tmp_path / "venv", tmp_path)
+    ran = (tmp_path / "ran").read_text().splitlines()
+    assert ran[-1].startswith(last)
+    assert ran[-1].endswith("-r constraints.txt")
+    assert ("uv cannot install them (no route)" in capsys.readouterr().err) == last.startswith("python")
+
+
 def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
     with pytest.raises(SetupError, match=r"exit code 3(?s:.*)resolver says no"):
         run_quietly([sys.executable, "-c", "print('resolver says no'); raise SystemExit(3)"], tmp_path)
