@@ -6,7 +6,8 @@ seeds each day.
 property tests with fewer examples. What it left out is named at the end.
 
 Tests that share something expensive (a stack, a host, a broker: a fixture of a session, package or module) form a
-group, which `--dist loadgroup` gives to one process, so that each is started once in a run and not once a process.
+group, which `--dist loadgroup` gives to one process, so that each is started once in a run and not once a process. Such
+tests wait for what they have started, and others compute, so that one process takes the others first.
 """
 
 from __future__ import annotations
@@ -14,10 +15,15 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadGroupScheduling
+from xdist.workermanage import WorkerController
 
 VARIABLE = "QUICK_TESTS"
 """Set in a quick run, for what is decided when a test module is imported."""
@@ -42,6 +48,8 @@ QUICK: Mapping[str, int] = {
     "tests/simulator/test_interleavings.py": 30,
     "tests/worker/": 1,
     "tests/worker/test_process.py": 0,
+    "tests/worker/test_task_users.py": 0,
+    "tests/worker/test_token.py": 0,
     "tests/events/test_breaker.py": 1,
     "tests/events/test_docs.py": 1,
     "tests/events/test_filters.py": 1,
@@ -110,6 +118,31 @@ def group_of(item: pytest.Item) -> str | None:
     return min(shared)[1] if shared else None
 
 
+PORTIONS = 4
+"""In which the tests of a module that share nothing are given out: one by one would cost as much as they do."""
+
+
+class Mixed(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type hints
+    """One process computes from the beginning, beside those whose tests wait."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        scope: str = super()._split_scope(nodeid)
+        return scope if scope != nodeid else f":{zlib.crc32(nodeid.encode()) % PORTIONS}:{nodeid.partition('::')[0]}"
+
+    def _assign_work_unit(self, node: WorkerController) -> None:
+        computes = node is self.nodes[0]
+        wanted = next((scope for scope in self.workqueue if scope.startswith(":") == computes), None)
+        if wanted is not None:
+            self.workqueue.move_to_end(wanted, last=False)
+        super()._assign_work_unit(node)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
+    """The scheduler of a run with `--dist loadgroup`."""
+    return Mixed(config, log) if config.getvalue("dist") == "loadgroup" else None
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """The option of a quick run."""
     parser.addoption("--quick", action="store_true", help="only tests that cost little, and samples of the others")
@@ -135,6 +168,18 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     if not config.getoption("--quick") or not _is_module(collection_path):
         return None
     return part_of(_path(collection_path)) == 0 or None
+
+
+def pytest_collection(session: pytest.Session) -> None:
+    """Each process begins with modules of its own: in a fresh clone pytest rewrites the assertions of all of them,
+    and what one process has written down the others read."""
+    parallel: Mapping[str, Any] | None = getattr(session.config, "workerinput", None)
+    if parallel is None or session.config.args != session.config.getini("testpaths"):
+        return
+    paths = sorted((_ROOT / "tests").glob("*/test_*.py"))
+    for path in paths[int(parallel["workerid"].removeprefix("gw")) :: parallel["workercount"]]:
+        if not pytest_ignore_collect(path, session.config):
+            import_module(".".join(path.relative_to(_ROOT).with_suffix("").parts))
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,5 +1,6 @@
 """What a quick run takes and names, and which tests one process runs together."""
 
+from collections import OrderedDict
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -68,3 +69,31 @@ def test_tests_that_share_a_fixture_are_a_group(request: pytest.FixtureRequest) 
 
 def test_test_that_shares_nothing_has_no_group(request: pytest.FixtureRequest) -> None:
     assert group_of(request.node) is None
+
+
+class _Node:
+    """A process of pytest-xdist, and the tests that it was sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[int] = []
+
+    def send_runtest_some(self, indices: list[int]) -> None:
+        self.sent += indices
+
+
+def test_one_process_computes_while_another_waits_for_what_its_tests_share() -> None:
+    shared = [f"tests/host/test_claims.py::test_{number}@tests/host/stack" for number in range(2)]
+    alone = [f"tests/unit/test_dates.py::test_{number}" for number in range(40)]
+    scheduler = object.__new__(selection.Mixed)
+    first, second = _Node(), _Node()
+    scheduler.assigned_work = {first: {}, second: {}}
+    scheduler.registered_collections = {first: shared + alone, second: shared + alone}
+    scheduler.workqueue = OrderedDict()
+    for test in shared + alone:
+        scheduler.workqueue.setdefault(scheduler._split_scope(test), {})[test] = False
+    assert len(scheduler.workqueue) == 1 + selection.PORTIONS
+    for node in (first, second, second):
+        scheduler._assign_work_unit(node)
+    assert min(first.sent) >= len(shared)
+    assert second.sent[:2] == [0, 1]
+    assert len(second.sent) > 2, "where nothing of its kind is left it takes the other"
