@@ -14,16 +14,18 @@ import pytest
 from shared.auth.clients import rows as client_store
 from shared.auth.clients.accounts import ClientRequest
 from shared.base.dates import format_date
+from shared.base.ids import digest_of
 from shared.index.rules import IndexEntry
 from shared.queue.pools.directory import Declaration, DirectoryKind
-from shared.store import keys
+from shared.store import counting, keys
 from shared.store.expiring import ExpiryStore
+from tests.simulator.expiring import LARGE
 from tests.simulator.registry import after
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Kill, Phase
+from tests.twin.gate import Call, Kill, Killed, Phase, as_process, chain, process_name
 
 
 async def claim_work(world: World) -> None:
@@ -100,6 +102,41 @@ def test_what_expires_is_named_before_it_is_there(call: Callable[[World], Awaita
     for number, at in enumerate(unharmed.calls, 1):
         world = attempt(call, Kill(number=number, phase=phase, process=VICTIM))
         assert unnamed(world) == set(), f"killed {phase.value} request {number}: {at}"
+
+
+def test_what_the_job_died_of_stays_named() -> None:
+    """The run after that schedules it for later before it leaves the hour in which it was due."""
+
+    async def dies_of_it(call: Call, phase: Phase) -> None:
+        if process_name() == "first" and call.kind is counting.Kind.TABLE_WRITE and call.target == keys.POOLS:
+            raise Killed
+
+    def run_twice(second: Kill) -> World:
+        world = World(Simulation.scripted([]), chain(dies_of_it, second))
+        world.is_ordered = False
+        world.run(declare_worker(world))
+        world.clock.advance(timedelta(days=3).total_seconds())
+        for name in ("first", VICTIM):
+            world.simulation.outcomes(as_process(name, world.process().expiration.run(300)))
+        return world
+
+    unharmed = Kill(process=VICTIM)
+    run_twice(unharmed)
+    retried = [number for number, call in enumerate(unharmed.calls, 1) if call.kind is counting.Kind.TABLE_WRITE]
+    assert len(retried) >= 3
+    for number in retried[:3]:
+        assert unnamed(run_twice(Kill(number=number, process=VICTIM))) == set(), f"killed before request {number}"
+
+
+def test_a_large_definition_is_named_before_it_is_there() -> None:
+    """Seen by the order of the requests: to pack it once for each of them takes long."""
+    unharmed = Kill(process=VICTIM)
+    world = World(Simulation.scripted([]), unharmed)
+    world.simulation.outcomes(world.victim(world.create(A, payload=LARGE)))
+    (path,) = world.memory.blobs.blobs(keys.DEFINITIONS)
+    row = keys.expiring("definition", A, digest_of(path))
+    order = [call.target for call in unharmed.calls if row in call.keys or call.subject == path]
+    assert order == [keys.EXPIRY, keys.DEFINITIONS]
 
 
 def test_a_refused_call_leaves_the_row_that_another_call_relies_on() -> None:

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.base.errors import RequestConflict, ResourceNotFound
-from shared.base.protocol import ORPHAN_AFTER
+from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
 from shared.queue.claims.ends import NotExpired
@@ -255,8 +255,8 @@ def test_an_expired_claim_without_retries_resolves_the_task() -> None:
     [
         (a_task(HELD), 0, CLAIM_TIMEOUT, NOW + SECOND),
         (a_task(EXPIRED, deadline=NOW), 0, CLAIM_TIMEOUT, None),
-        (a_task(pending_run()), 0, SECOND, NOW + 2 * SECOND),
-        (a_task(pending_run()), 0, timedelta(minutes=2), None),
+        (a_task(pending_run()), 0, LATEST_COMMIT - SECOND, NOW + 2 * SECOND),
+        (a_task(pending_run()), 0, LATEST_COMMIT, None),
         (a_task(EXPIRED), 1, SECOND, NOW + 2 * SECOND),
         (a_task(EXPIRED), 1, timedelta(minutes=2), None),
         (a_task(resolved_run(), pending_run(reason_created=Created.RERUN)), 0, SECOND, None),
