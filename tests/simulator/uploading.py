@@ -19,7 +19,7 @@ from tests.simulator.test_artifact_deletions import HOUR
 from tests.simulator.world import World
 from tests.twin.blobs import StoredBlob
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Phase, Resent, as_process, process_name
+from tests.twin.gate import Call, Gate, Phase, Resent, as_process, process_name
 
 PACKED = gzip.compress(CONTENT, mtime=0)
 
@@ -45,7 +45,7 @@ class Once:
                 raise Resent
 
 
-def open_world(*gates: Once) -> World:
+def open_world(*gates: Gate) -> World:
     world = World(Simulation.scripted([]), *gates)
     world.is_ordered = False
     return world
