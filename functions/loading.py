@@ -8,7 +8,7 @@ from importlib import import_module
 
 from shared.base.settings import Settings
 
-_SDKS = (
+SDKS = (
     "cryptography.hazmat.primitives.ciphers.aead",
     "shared.queue.events.publisher",
     "azure.storage.queue.aio",
@@ -25,7 +25,7 @@ createTask, and what is in a cycle is little."""
 def load_sdks(settings: Settings) -> threading.Thread:
     """Begins at once. Code that needs a module sooner waits for it, as Python's imports do."""
     identity = settings.storage_connection_string is None or settings.servicebus_connection_string is None
-    names = (*(["azure.identity.aio"] if identity else []), *_SDKS)
+    names = (*(["azure.identity.aio"] if identity else []), *SDKS)
 
     def load() -> None:
         for name in names:

@@ -11,9 +11,9 @@ import re
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import IO, ClassVar, Protocol, Self
 
 POLL_SECONDS = 0.02
 """How often a log is read while waiting for the line that says ready."""
@@ -23,10 +23,53 @@ class ChildError(RuntimeError):
     """A child process ended early, or did not get ready in time; the message holds the end of its log."""
 
 
+class Process(Protocol):
+    """What a child needs of `subprocess.Popen`."""
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        ...
+
+    @property
+    def stdin(self) -> IO[bytes] | None:
+        """The end of its standard input that is written to."""
+        ...
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        ...
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code. Raises subprocess.TimeoutExpired."""
+        ...
+
+    def send_signal(self, sig: int) -> None:
+        """Send it, if the process runs."""
+        ...
+
+
+def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None) -> Process:
+    """A process with a pipe as its standard input, whose output is appended to `log`, in a session of its own."""
+    with log.open("ab") as output:
+        return subprocess.Popen(
+            list(argv),
+            stdin=subprocess.PIPE,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=env,
+            cwd=cwd,
+            start_new_session=True,
+        )
+
+
 class Child:
     """A running child process whose output goes to a log file."""
 
-    def __init__(self, name: str, process: subprocess.Popen[bytes], log: Path, log_start: int) -> None:
+    spawn: ClassVar[Callable[[Sequence[str], Path, Mapping[str, str], Path | None], Process]] = staticmethod(spawn)
+    """How a process begins. Tests fork theirs from one that has imported what they need."""
+
+    def __init__(self, name: str, process: Process, log: Path, log_start: int) -> None:
         self.name = name
         self.log = log
         self._process = process
@@ -44,16 +87,7 @@ class Child:
         """
         log.parent.mkdir(parents=True, exist_ok=True)
         log_start = log.stat().st_size if log.exists() else 0
-        with log.open("ab") as output:
-            process = subprocess.Popen(
-                list(argv),
-                stdin=subprocess.PIPE,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={**os.environ, **(env or {})},
-                cwd=cwd,
-                start_new_session=True,
-            )
+        process = cls.spawn(argv, log, {**os.environ, **(env or {})}, cwd)
         return cls(name, process, log, log_start)
 
     @property

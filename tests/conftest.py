@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from local.azurite import Azurite
+from local.child import Child
+from tests import programs
 from tests.storage_fixtures import azure_account as azure_account  # a fixture, as the others here
 from tests.storage_fixtures import azure_storage as azure_storage
 from tests.storage_fixtures import storage_in_rounds as storage_in_rounds
@@ -14,6 +16,8 @@ from tests.storage_fixtures import twin as twin
 
 # For the format `iri`, which no schema here has, jsonschema would build a grammar for two seconds in each process.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # so the import system says "not there"
+
+Child.spawn = staticmethod(programs.spawn)
 
 gc.disable()
 """While tests are collected: what there is then stays to the end, and each look through it would be in vain."""

@@ -1,11 +1,13 @@
 """Programs of this project in processes of their own that import nothing: they are forked from one that has imported.
 
-A new interpreter spends more than a second of CPU on the imports of a command. For each family of commands some test
-starts it as people do (tests/admin/test_exit_codes.py), the others as here.
+A new interpreter spends more than a second of CPU on the imports of a command or a host. For each kind of program some
+test starts it as people do (tests/admin/test_exit_codes.py, tests/local/test_dev.py, tests/worker/test_process.py), the
+others as here.
 """
 
 from __future__ import annotations
 
+import atexit
 import multiprocessing
 import os
 import subprocess
@@ -13,12 +15,15 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
+from pathlib import Path
 from types import TracebackType
 
+from local import child, tethered
+from local.child import Process
 from local.state import ROOT
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["admin.cli"])
+_FORKS.set_forkserver_preload(["tests.preloaded"])
 
 Main = Callable[[], object]
 """What `python -m` would call. Its result is not looked at: `sys.exit` gives the exit code."""
@@ -75,6 +80,53 @@ class Program:
         return output, messages
 
 
+class Tethered:
+    """A module that runs under `local.tethered`, with what local/child.py needs of `subprocess.Popen`."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        """`arguments` are those of `python -m local.tethered`."""
+        log.touch()
+        reader, writer = _FORKS.Pipe(duplex=False)
+        self._process = _FORKS.Process(
+            target=_tether, args=(list(arguments), dict(environment), log, reader), daemon=True
+        )
+        self._process.start()
+        reader.close()
+        self.stdin = os.fdopen(os.dup(writer.fileno()), "wb")
+        writer.close()
+
+    @property
+    def pid(self) -> int:
+        """The process id."""
+        assert self._process.pid is not None
+        return self._process.pid
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self._process.exitcode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code. Raises `subprocess.TimeoutExpired`."""
+        self._process.join(timeout)
+        code = self.poll()
+        if code is None:
+            assert timeout is not None, "without a limit it has ended"
+            raise subprocess.TimeoutExpired(str(self.pid), timeout)
+        return code
+
+    def send_signal(self, sig: int) -> None:
+        """Send it, if the process runs."""
+        if self.poll() is None:
+            os.kill(self.pid, sig)
+
+
+def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None) -> Process:
+    """As `local.child.spawn`, but forked, if it is a module of this checkout that runs under `local.tethered`."""
+    if cwd == ROOT and list(argv[:3]) == [sys.executable, "-m", "local.tethered"]:
+        return Tethered(argv[3:], env, log)
+    return child.spawn(argv, log, env, cwd)
+
+
 def _run(
     main: Main,
     arguments: Sequence[str],
@@ -83,17 +135,38 @@ def _run(
     terminal: str | None,
 ) -> None:
     """The child: as a new interpreter would begin, but for what is imported."""
-    os.chdir(ROOT)
-    os.environ.clear()
-    os.environ.update(environment)
-    for number, output in enumerate(outputs, 1):
-        os.dup2(output.fileno(), number)
-        output.close()
+    streams = [0, *(output.fileno() for output in outputs)]
     if terminal is not None:
         opened = os.open(terminal, os.O_RDWR)
-        os.dup2(opened, 0)
-        os.dup2(opened, 1)
-    sys.stdin = os.fdopen(0, encoding="utf-8")
-    sys.stdout, sys.stderr = (os.fdopen(number, "w", buffering=1, encoding="utf-8") for number in (1, 2))
+        streams[:2] = [opened, opened]
+    _begin(ROOT, environment, streams, buffering=1)
+    for output in outputs:
+        output.close()
     sys.argv = [main.__module__, *arguments]
     main()
+
+
+def _tether(arguments: Sequence[str], environment: Mapping[str, str], log: Path, reader: Connection) -> None:
+    os.setsid()
+    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    _begin(ROOT, environment, [reader.fileno(), output, output])
+    reader.close()
+    os.close(output)
+    sys.path.insert(0, str(ROOT))
+    sys.argv = [tethered.__file__, *arguments]
+    try:
+        tethered.main()
+    finally:
+        atexit._run_exitfuncs()
+
+
+def _begin(folder: Path, environment: Mapping[str, str], streams: Sequence[int], buffering: int = -1) -> None:
+    """In this folder, with these variables and no others, and these files as standard input, output and error."""
+    os.chdir(folder)
+    os.environ.clear()
+    os.environ.update(environment)
+    for number, opened in enumerate(streams):
+        os.dup2(opened, number)
+    sys.stdin = os.fdopen(0, encoding="utf-8")
+    sys.stdout = os.fdopen(1, "w", buffering=buffering, encoding="utf-8")
+    sys.stderr = os.fdopen(2, "w", buffering=1, encoding="utf-8")

@@ -1,0 +1,42 @@
+"""Imports what the programs import that tests fork from the process that has imported this (tests/programs.py).
+
+Not the app's functions: they read the settings when they are imported, so each host does that by itself.
+"""
+
+import gc
+import os
+import pkgutil
+import time
+import uuid
+from importlib import import_module
+
+import local.host
+import shared
+import worker
+from functions.loading import SDKS
+from shared.overview import endpoints
+from shared.store import wire
+
+for module in (
+    "admin.cli",
+    "local.tethered",
+    *SDKS,
+    *(
+        each.name
+        for package in (local.host, shared, worker)
+        for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
+        if not each.name.endswith(".__main__")
+    ),
+):
+    import_module(module)
+
+
+def _begin_as_new() -> None:
+    """What a process makes for itself while it imports."""
+    wire._PROCESS = uuid.uuid4().hex[: len(wire._PROCESS)]
+    endpoints._started = time.monotonic()
+
+
+os.register_at_fork(after_in_child=_begin_as_new)
+gc.collect()
+gc.freeze()
