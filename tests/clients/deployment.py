@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import http.client
 import json
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -166,23 +168,29 @@ class Deployment:
 
 
 def javascript(*calls: Mapping[str, Any]) -> list[Outcome]:
-    """Makes calls with the npm client, one after the other, in one process."""
-    done = subprocess.run(
-        ["node", str(_JAVASCRIPT)],
-        input=json.dumps(calls),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        cwd=state.ROOT,
-    )
-    assert done.returncode == 0, done.stderr
+    """Makes calls with the npm client, one after the other."""
+    process = _javascript_process()
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(calls) + "\n")
+    process.stdin.flush()
     return [
         Outcome(200, outcome["result"])
         if "result" in outcome
         else Outcome(outcome["status"] or 0, {name: outcome[name] for name in ("code", "message", "body")})
-        for outcome in json.loads(done.stdout)
+        for outcome in json.loads(process.stdout.readline())
     ]
+
+
+@cache
+def _javascript_process() -> subprocess.Popen[str]:
+    """One for all tests of this process: to load the client takes longer than many calls."""
+    process = subprocess.Popen(
+        ["node", str(_JAVASCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=state.ROOT
+    )
+
+    atexit.register(process.communicate)
+    return process
 
 
 def a_task(pool: str, **changes: Any) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-// Makes calls with the public JavaScript client: reads a JSON array of calls from stdin, writes one of outcomes.
+// Makes calls with the public JavaScript client: reads JSON arrays of calls from stdin, one a line, and writes one of
+// outcomes for each.
+import { createInterface } from "node:readline";
+
 import taskcluster from "taskcluster-client";
 
 const operations = {
@@ -11,17 +14,15 @@ const operations = {
     taskcluster.createTemporaryCredentials({ ...options, start: new Date(start), expiry: new Date(expiry) }),
 };
 
-let text = "";
-for await (const chunk of process.stdin) {
-  text += chunk;
-}
-const outcomes = [];
-for (const { operation, ...parameters } of JSON.parse(text)) {
-  try {
-    outcomes.push({ result: (await operations[operation](parameters)) ?? null });
-  } catch (error) {
-    const { statusCode: status = null, code = null, body = null } = error;
-    outcomes.push({ status, code, message: String(error.message), body });
+for await (const line of createInterface({ input: process.stdin })) {
+  const outcomes = [];
+  for (const { operation, ...parameters } of JSON.parse(line)) {
+    try {
+      outcomes.push({ result: (await operations[operation](parameters)) ?? null });
+    } catch (error) {
+      const { statusCode: status = null, code = null, body = null } = error;
+      outcomes.push({ status, code, message: String(error.message), body });
+    }
   }
+  process.stdout.write(`${JSON.stringify(outcomes)}\n`);
 }
-process.stdout.write(JSON.stringify(outcomes));
