@@ -15,6 +15,8 @@ class VirtualClock:
     def __init__(self, start: datetime = EPOCH) -> None:
         self._start = start
         self._microseconds = 0
+        self._exact = self._now = start
+        self._read()
 
     @property
     def elapsed(self) -> float:
@@ -23,18 +25,23 @@ class VirtualClock:
 
     def exact(self) -> datetime:
         """The present time to the microsecond, as a server knows it."""
-        return self._start + timedelta(microseconds=self._microseconds)
+        return self._exact
 
     def now(self) -> datetime:
         """The present time truncated to milliseconds, as `shared.runtime.utc_now`."""
-        now = self.exact()
-        return now.replace(microsecond=now.microsecond // 1000 * 1000)
+        return self._now
 
     def advance(self, seconds: float) -> None:
         """Let time pass; a part of a microsecond counts as one, so that a timer is never a hair early."""
         if seconds < 0:
             raise ValueError("time does not go back")
         self._microseconds += math.ceil(round(seconds * 1e6, 3))
+        self._read()
+
+    def _read(self) -> None:
+        """The clock is read far more often than it goes."""
+        self._exact = self._start + timedelta(microseconds=self._microseconds)
+        self._now = self._exact.replace(microsecond=self._exact.microsecond // 1000 * 1000)
 
     async def sleep(self, seconds: float) -> None:
         """Wait so long: beside the others in a simulation, at once elsewhere (time jumps)."""

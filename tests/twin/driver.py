@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections import deque
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Executor
 from typing import Any, TypeVar, TypeVarTuple, Unpack
@@ -72,10 +73,13 @@ class Simulation:
         return simulation
 
     async def gate(self, call: Call, phase: Phase) -> None:
-        """Waits for its turn."""
+        """Waits for its turn, unless it would be the next in any case."""
         if phase is Phase.AFTER and not self._yield_after:
             return
-        turn = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if not self._waiting and isinstance(loop, _SimulationLoop) and loop.is_idle:
+            return
+        turn = loop.create_future()
         self._waiting.append(turn)
         await turn
 
@@ -94,10 +98,10 @@ class Simulation:
         """
         loop = _SimulationLoop(self.clock, self._let_through)
         try:
-            with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                outcomes = runner.run(_gathered(work))
+            outcomes = loop.run_until_complete(_gathered(work))
         finally:
             self._waiting.clear()
+            loop.wind_up()
         if loop.forgotten:
             raise loop.forgotten[0]
         return outcomes
@@ -160,6 +164,10 @@ async def _gathered(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
 class _SimulationLoop(asyncio.BaseEventLoop):
     """An event loop without a selector: when nothing is ready, a request is let through, or else time goes on."""
 
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _asyncgens: set[Any]
+
     def __init__(self, clock: VirtualClock, let_through: Callable[[], bool]) -> None:
         super().__init__()
         self.clock = clock
@@ -168,6 +176,25 @@ class _SimulationLoop(asyncio.BaseEventLoop):
         self._selector = self  # where BaseEventLoop waits
         self._clock_resolution = 1e-6
         self.set_exception_handler(self._note)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing is left to do now but what is being done."""
+        if self._ready:
+            return False
+        return not self._scheduled or self._scheduled[0].when() > self.time() + self._clock_resolution
+
+    def wind_up(self) -> None:
+        """Cancel the tasks that are left over, wait for their end, and close."""
+        try:
+            if left := asyncio.all_tasks(self):
+                for task in left:
+                    task.cancel()
+                self.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+            if self._asyncgens:
+                self.run_until_complete(self.shutdown_asyncgens())
+        finally:
+            self.close()
 
     def time(self) -> float:
         """Virtual seconds."""

@@ -86,7 +86,8 @@ def chain(*gates: Gate) -> Gate:
 
 async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
     """One request: counted once, through the gate, its effect all at once."""
-    with counting.recorded(call.kind, call.target):
+    begun = counting.begin(call.kind, call.target)
+    try:
         while True:
             try:
                 await gate(call, Phase.BEFORE)
@@ -109,6 +110,8 @@ async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
             if refusal is not None:
                 raise refusal
             return answer
+    finally:
+        counting.end(begun)
 
 
 _process: ContextVar[str] = ContextVar("_process", default="")

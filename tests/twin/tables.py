@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from functools import lru_cache
 from types import MappingProxyType
 from urllib.parse import quote
 
@@ -71,7 +73,8 @@ class MemoryTables:
         limits.check_page(limit)
 
         def effect() -> Page:
-            rows = [row for row in self._partition(table, partition).values() if _within(start, row.key, end)]
+            first, last = _order(start), _order(end)
+            rows = [row for row in self._partition(table, partition).values() if first <= _order(row.key) < last]
             page = [_selected(row, select) for row in _in_order(rows)[:limit]]
             return Page(rows=page, resume=f"{page[-1].key} " if len(rows) > limit else None)
 
@@ -107,7 +110,7 @@ class MemoryTables:
             del rows[key]
             return ""
         now = self._clock.exact()
-        etag = f"W/\"datetime'{quote(now.isoformat())}-{next(self._writes)}'\""
+        etag = f"W/\"datetime'{_quoted(now)}-{next(self._writes)}'\""
         rows[key] = Row(partition=partition, key=key, values=MappingProxyType(dict(values)), etag=etag, timestamp=now)
         return etag
 
@@ -138,13 +141,15 @@ def _selected(row: Row, select: Sequence[str] | None) -> Row:
     return Row(partition=row.partition, key=row.key, values=values, etag=row.etag, timestamp=row.timestamp)
 
 
+@lru_cache(maxsize=1 << 14)
 def _order(key: str) -> bytes:
     """Azure orders keys by their UTF-16 units."""
     return key.encode("utf-16-be")
 
 
-def _within(start: str, key: str, end: str) -> bool:
-    return _order(start) <= _order(key) < _order(end)
+@lru_cache(maxsize=64)
+def _quoted(moment: datetime) -> str:
+    return quote(moment.isoformat())
 
 
 def _in_order(rows: Iterable[Row]) -> list[Row]:
