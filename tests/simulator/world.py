@@ -243,7 +243,7 @@ class World:
         while True:
             await self.handle_visible()
             await self.handlers.reconciler.check_all()
-            upcoming = [visible for queue in INTERNAL_QUEUES for _, visible in self.messages(queue)]
+            upcoming = [message.visible for queue in INTERNAL_QUEUES for message in self.account.messages(queue)]
             later = [visible for visible in upcoming if visible <= until]
             if not later:
                 break
