@@ -32,8 +32,7 @@ from shared.api.answer import (
     json_answer,
     not_found,
 )
-from shared.api.caller import Caller, Verifier
-from shared.api.endpoint import Authenticate, Call, Match, Router
+from shared.api.endpoint import Authenticate, Call, Caller, Match, Router, Verifier
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.app.reference import documents as references

@@ -1,4 +1,4 @@
-"""An endpoint, one call of it as its handler sees it, and the router that finds it.
+"""An endpoint, who calls it, one call of it as its handler sees it, and the router that finds it.
 
 An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8). The router goes
 by the raw path, in which `%2F` is no separator (contract 1.4).
@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
+from datetime import datetime
 from functools import cache, cached_property, partial
 from typing import Any, Generic, Literal, Protocol
 from urllib.parse import unquote
@@ -16,11 +17,70 @@ from urllib.parse import unquote
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
+from shared.api import scopes as scope_rules
 from shared.api.answer import Answer
-from shared.api.caller import Caller, Verifier
-from shared.api.scopes import Params, Template, certainly_missing, holds, is_optional, params_of, render
+from shared.api.scopes import (
+    Expression,
+    Params,
+    ScopeSet,
+    Template,
+    certainly_missing,
+    holds,
+    is_optional,
+    params_of,
+    render,
+)
+from shared.base.errors import InsufficientScopes
 from shared.base.frozen import dataclass
 from shared.base.types import LONGEST_PATH, OPAQUE, PATH_PATTERN, SLUGID_PATTERN, Stability
+
+_MAX_LISTED = 10_000
+"""The longest list of scopes in a message, in characters: a task may name very many."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Caller:
+    """Who sent a request. `client_id` is None without credentials; `expires` None when they never end."""
+
+    client_id: str | None
+    scopes: ScopeSet
+    """With all that roles grant (expanded), in normal form."""
+    expires: datetime | None = None
+    payload_hash: str = ""
+    """Hash of the body as the request was signed with it; empty if it was signed without one."""
+
+    def satisfies(self, expression: Expression) -> bool:
+        """Whether this caller may do what needs the expression."""
+        return scope_rules.satisfies(self.scopes, expression)
+
+    def require(self, expression: Expression) -> None:
+        """Raises InsufficientScopes, naming what is missing but not what is held (contract 11.7)."""
+        lacking = scope_rules.missing(self.scopes, expression)
+        if lacking is None:
+            return
+        who = f"Client ID {self.client_id}" if self.client_id is not None else "Anonymous"
+        raise InsufficientScopes(
+            f"{who} does not have sufficient scopes and is missing the following scopes:\n\n"
+            f"```\n{_listed(lacking)}\n```\n\n"
+            "This request requires the caller to satisfy the following scope expression:\n\n"
+            f"```\n{_listed(expression)}\n```"
+        )
+
+
+def _listed(expression: Expression) -> str:
+    text = scope_rules.describe(expression)
+    return text if len(text) <= _MAX_LISTED else f"{text[:_MAX_LISTED]}\n…"
+
+
+class Verifier(Protocol):
+    """Finds out who sent a request."""
+
+    async def caller(
+        self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
+    ) -> Caller:
+        """As `Authenticator.caller`."""
+        ...
+
 
 ID_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
 INDEX_PATTERN = rf"^(?=.{{1,{LONGEST_PATH}}}$){PATH_PATTERN.removeprefix('^')}"
