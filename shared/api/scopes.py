@@ -265,11 +265,11 @@ def params_of(template: object) -> set[str]:
             raise TypeError(f"not a scope expression template: {template!r}")
 
 
-Known = Mapping[str, str]
+UrlParams = Mapping[str, str]
 """The parameters that are known already: those of the URL."""
 
 
-def certainly_missing(held: ScopeSet, template: Template, known: Known) -> Expression | None:
+def certainly_missing(held: ScopeSet, template: Template, known: UrlParams) -> Expression | None:
     """The scopes that the caller lacks for every value of the unknown parameters (`<name>`); None if the call may be
     allowed.
 
@@ -279,7 +279,7 @@ def certainly_missing(held: ScopeSet, template: Template, known: Known) -> Expre
     return _certainly_missing(held, template, known)
 
 
-def _certainly_missing(held: ScopeSet, template: object, known: Known) -> Expression | None:
+def _certainly_missing(held: ScopeSet, template: object, known: UrlParams) -> Expression | None:
     if isinstance(template, str):
         begin, unknown = _filled(template, known)
         allowed = held.has_beginning(begin) if unknown else begin in held
@@ -306,7 +306,7 @@ def is_optional(template: object) -> bool:
     return isinstance(template, Mapping) and ("for" in template or "if" in template)
 
 
-def _filled(text: str, known: Known) -> tuple[str, bool]:
+def _filled(text: str, known: UrlParams) -> tuple[str, bool]:
     """A scope up to its first unknown parameter, and whether there is one."""
     begin = ""
     for number, part in enumerate(text.split("<")):
@@ -323,7 +323,7 @@ def _joined(operator: str, parts: list[Expression]) -> Expression:
     return parts[0] if len(parts) == 1 else {operator: parts}
 
 
-def _named(text: str, known: Known) -> str:
+def _named(text: str, known: UrlParams) -> str:
     """A scope with the known parameters, and the names of the others."""
     for name, value in known.items():
         text = text.replace(f"<{name}>", value)

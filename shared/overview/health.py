@@ -247,7 +247,7 @@ class Health:
         )
 
     async def _stalled(self) -> Finding | None:
-        stalls = await self._stalls.known()
+        stalls = await self._stalls.in_deployment()
         if not stalls:
             return None
         named = ", ".join(stall.brief for stall in stalls[:_NAMED])

@@ -100,7 +100,7 @@ class Gauges:
         chosen = dict.fromkeys(sorted(self._busy)[: bounds.SAMPLED_QUEUES - bounds.SAMPLED_IDLE_QUEUES])
 
         async def read(start: str | None) -> tuple[list[str], str | None]:
-            return await self._stores.pools.known(start, bounds.SAMPLED_QUEUES - len(chosen))
+            return await self._stores.pools.page_of_all(start, bounds.SAMPLED_QUEUES - len(chosen))
 
         for start in dict.fromkeys((self._next, None)):  # the rest of the directory, then its beginning
             pages = PageReader(read, start)

@@ -94,7 +94,7 @@ async def test_a_deployment_goes_on_from_its_backup(
     assert claim.task.task_id == pending
     await after.lifecycle.report(running, 0, Resolved.COMPLETED)
     for task_id, state in ((done, State.COMPLETED), (running, State.COMPLETED), (blocked, State.UNSCHEDULED)):
-        loaded = await found.tasks.known(task_id)
+        loaded = await found.tasks.existing(task_id)
         assert loaded.task.state is state
         assert [finding.text for finding in await inspect_task(found, task_id)] == []
 

@@ -94,7 +94,7 @@ def test_a_rerun_that_failed_leaves_the_path_to_the_run_that_completed() -> None
 
     async def story() -> None:
         task_id = await ended(world, ["index.a"])
-        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
         (claim,) = await world.claim()
         await world.services.lifecycle.report(task_id, claim.run_id, Resolved.FAILED)
         await world.drain(10)

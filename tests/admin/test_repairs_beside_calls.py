@@ -54,7 +54,7 @@ Story = Callable[[World], Awaitable[object]]
 
 
 async def cancel(world: World) -> None:
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
 
 
 async def complete(world: World) -> None:
@@ -78,13 +78,13 @@ async def claim(world: World) -> None:
 async def cancel_both(world: World) -> None:
     """The other task of the group ends last, and its handler decides whether the group is resolved."""
     await cancel_and_handle(world)
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(C))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(C))
     await world.drain(30)
 
 
 async def cancel_and_rerun(world: World) -> None:
     await cancel_and_handle(world)
-    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
 
 
 async def nothing(world: World) -> None:
@@ -150,7 +150,7 @@ def play(number: int, phase: Phase, *, running: bool, damage: Story, call: Story
         for task_id in (A, C, B):
             task = world.tasks()[task_id]
             if not task.is_resolved:
-                await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+                await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
         await world.drain(24 * 3600)
         await world.services.reconciler.check_all()
         return found

@@ -94,7 +94,7 @@ async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) 
     assert await store.page(DirectoryKind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
     await store.seen(POOL, LIFE)
     assert len((await store.page(DirectoryKind.TASK_QUEUE, "", keys.LISTED[1], 10))[0]) == 1
-    assert await pools.known(None, 1000) == ([POOL], None)
+    assert await pools.page_of_all(None, 1000) == ([POOL], None)
 
 
 @pytest.mark.parametrize("text", ["", "plain", "é💾\u2028", "\x00\x01\x7f\x80\ufffe", "'\"\\/?#%", "x" * 4000])

@@ -242,35 +242,35 @@ async def report_exception(machine: Deployment, services: Services, wanted: Comm
 async def schedule(machine: Deployment, services: Services, wanted: Command) -> None:
     """Whatever it waits for."""
     if task := machine.known(wanted):
-        await services.lifecycle.schedule(await services.lifecycle.known(task.task_id))
+        await services.lifecycle.schedule(await services.lifecycle.existing(task.task_id))
 
 
 @command
 async def cancel(machine: Deployment, services: Services, wanted: Command) -> None:
     """Whatever it does."""
     if task := machine.known(wanted):
-        await services.lifecycle.cancel(await services.lifecycle.known(task.task_id))
+        await services.lifecycle.cancel(await services.lifecycle.existing(task.task_id))
 
 
 @command
 async def rerun(machine: Deployment, services: Services, wanted: Command) -> None:
     """Once more."""
     if task := machine.known(wanted):
-        await services.lifecycle.rerun(await services.lifecycle.known(task.task_id))
+        await services.lifecycle.rerun(await services.lifecycle.existing(task.task_id))
 
 
 @command
 async def change_priority(machine: Deployment, services: Services, wanted: Command) -> None:
     """To any."""
     if task := machine.known(wanted):
-        read = await services.lifecycle.known(task.task_id)
+        read = await services.lifecycle.existing(task.task_id)
         await services.lifecycle.change_priority(read, PRIORITIES[wanted.detail % len(PRIORITIES)])
 
 
 @command
 async def seal(machine: Deployment, services: Services, wanted: Command) -> None:
     """One of the groups."""
-    await services.groups.seal(await services.groups.known(GROUPS[wanted.detail & 1]))
+    await services.groups.seal(await services.groups.existing(GROUPS[wanted.detail & 1]))
 
 
 @command

@@ -54,7 +54,7 @@ async def _pending(services: Services, start: str | None, limit: int) -> Page:
 
 
 async def _pools(services: Services, start: str | None, limit: int) -> Page:
-    return await services.stores.pools.known(start, limit)
+    return await services.stores.pools.page_of_all(start, limit)
 
 
 LISTINGS: dict[str, tuple[str, str, Callable[[int], tuple[str, dict[str, Value]]], Turn]] = {

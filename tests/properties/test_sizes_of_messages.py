@@ -147,7 +147,7 @@ def test_messages_do_not_grow_with_a_task() -> None:
         large = {"payload": {"text": "x" * 100_000}, "routes": ["r" * 200] * 10, "retries": 49, "priority": "highest"}
         await world.create(A, dependencies=required, requires="all-resolved", **large)
         for task_id in required:
-            await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+            await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
         await world.drain(30)
         for _ in range(5):
             (claim,) = await world.claim()

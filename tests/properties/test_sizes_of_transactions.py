@@ -156,7 +156,7 @@ def test_tasks_that_expire_together_leave_their_group_in_transactions_that_fit(c
         expires = format_date(world.clock.now() + timedelta(hours=4))
         for _ in range(count):
             task_id = await world.create(taskGroupId=GROUP, expires=expires)
-            await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+            await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
         await world.drain(8 * 3600)  # a group is looked into up to three hours later (contract 14.3)
         gate.operations = 0
         await world.handlers.expiration.run(600)

@@ -35,14 +35,14 @@ async def many_lives(world: World) -> None:
     await world.clock.sleep(300)
     await services.work.reclaim_task(renewed.task.task_id, renewed.run_id)
     cancelled = await world.create()
-    await services.lifecycle.cancel(await services.lifecycle.known(cancelled))
+    await services.lifecycle.cancel(await services.lifecycle.existing(cancelled))
     group = await world.create(taskGroupId=situations.OTHER_GROUP)
-    await services.groups.seal(await services.groups.known(situations.OTHER_GROUP))
-    await services.lifecycle.cancel(await services.lifecycle.known(group))
+    await services.groups.seal(await services.groups.existing(situations.OTHER_GROUP))
+    await services.lifecycle.cancel(await services.lifecycle.existing(group))
     world.topics.is_down = True
     again = await world.create(retries=0)
-    await services.lifecycle.cancel(await services.lifecycle.known(again))
-    await services.lifecycle.rerun(await services.lifecycle.known(again))
+    await services.lifecycle.cancel(await services.lifecycle.existing(again))
+    await services.lifecycle.rerun(await services.lifecycle.existing(again))
     world.topics.is_down = False
 
 

@@ -146,9 +146,9 @@ async def object_uploaded(world: World) -> None:
     await running(world)
     wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
     await world.services.artifacts.creation.create(A, 0, wanted)
-    stored = await world.services.artifacts.objects.known(f"t/{A}/0/{NAME}")
+    stored = await world.services.artifacts.objects.existing(f"t/{A}/0/{NAME}")
     await world.services.artifacts.objects.put_inline(stored, CONTENT, {})
-    stored = await world.services.artifacts.objects.known(f"t/{A}/0/{NAME}")
+    stored = await world.services.artifacts.objects.existing(f"t/{A}/0/{NAME}")
     await world.services.artifacts.objects.finish(stored, {"sha256": "0" * 64})
 
 
@@ -240,7 +240,7 @@ async def complete_blob(world: World) -> None:
 async def put_object(world: World) -> None:
     """The data of an `object`, sent again: it takes the place of the older data."""
     objects = world.services.artifacts.objects
-    await objects.put_inline(await objects.known(f"t/{A}/0/{NAME}"), CONTENT, {})
+    await objects.put_inline(await objects.existing(f"t/{A}/0/{NAME}"), CONTENT, {})
 
 
 @_scenario(object_uploaded)

@@ -172,7 +172,7 @@ async def read_artifact(world: World, services: Services) -> None:
 async def read_task(world: World, services: Services) -> None:
     """task and status."""
     await services.lifecycle.definition(A)
-    await services.lifecycle.known(A)
+    await services.lifecycle.existing(A)
 
 
 async def list_group(world: World, services: Services) -> None:
@@ -187,7 +187,7 @@ async def report(world: World, services: Services) -> object:
 
 async def cancel(world: World, services: Services) -> object:
     """cancelTask of A."""
-    return await services.lifecycle.cancel(await services.lifecycle.known(A))
+    return await services.lifecycle.cancel(await services.lifecycle.existing(A))
 
 
 async def resolved_due(world: World, services: Services) -> None:
@@ -202,7 +202,7 @@ async def deadline_due(world: World, services: Services) -> None:
 
 async def seal(world: World, services: Services) -> object:
     """sealTaskGroup."""
-    return await services.groups.seal(await services.groups.known(GROUP))
+    return await services.groups.seal(await services.groups.existing(GROUP))
 
 
 async def job(world: World, services: Services) -> object:

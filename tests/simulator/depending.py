@@ -38,7 +38,7 @@ async def complete_tasks(world: World, count: int, resolution: Resolved = Resolv
 
 async def rerun(world: World, task_id: str) -> None:
     """One more run of a resolved task."""
-    await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
 
 
 async def fail_and_complete_again(world: World) -> None:

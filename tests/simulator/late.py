@@ -164,7 +164,7 @@ async def the_last_task_ends(world: World) -> None:
 
 
 async def _cancel(world: World, task_id: str) -> None:
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
 
 
 async def refusable(call: Awaitable[object]) -> None:

@@ -25,7 +25,7 @@ def cancel(task_id: str) -> Party:
     """cancelTask."""
 
     async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.cancel(await services.lifecycle.known(task_id))
+        return await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
 
     return party
 
@@ -34,7 +34,7 @@ def rerun(task_id: str) -> Party:
     """rerunTask."""
 
     async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.rerun(await services.lifecycle.known(task_id))
+        return await services.lifecycle.rerun(await services.lifecycle.existing(task_id))
 
     return party
 
@@ -43,7 +43,7 @@ def schedule(task_id: str) -> Party:
     """scheduleTask."""
 
     async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.schedule(await services.lifecycle.known(task_id))
+        return await services.lifecycle.schedule(await services.lifecycle.existing(task_id))
 
     return party
 
@@ -52,7 +52,7 @@ def change_priority(task_id: str, priority: Priority) -> Party:
     """changeTaskPriority."""
 
     async def party(world: World, services: Services) -> object:
-        return await services.lifecycle.change_priority(await services.lifecycle.known(task_id), priority)
+        return await services.lifecycle.change_priority(await services.lifecycle.existing(task_id), priority)
 
     return party
 
@@ -133,7 +133,7 @@ def commit_completed(task_id: str) -> Party:
     """The commit of reportCompleted of run 0 with its event: what it puts ahead is in a handler's hands already."""
 
     async def party(world: World, services: Services) -> object:
-        read = await services.lifecycle.known(task_id)
+        read = await services.lifecycle.existing(task_id)
         decision = transitions.report(read.task, 0, Resolved.COMPLETED, world.clock.now())
         assert decision.task is not None
         committed = await services.stores.tasks.commit(read, decision.task)
@@ -192,12 +192,12 @@ def create_knowing(task_id: str, **changes: Any) -> Party:
 
 async def seal(world: World, services: Services) -> object:
     """sealTaskGroup."""
-    return await services.groups.seal(await services.groups.known(GROUP))
+    return await services.groups.seal(await services.groups.existing(GROUP))
 
 
 async def seal_and_cancel(world: World, services: Services) -> object:
     """sealTaskGroup, then cancelTaskGroup."""
-    await services.groups.seal(await services.groups.known(GROUP))
+    await services.groups.seal(await services.groups.existing(GROUP))
     return await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
 
 

@@ -130,7 +130,7 @@ async def claim_work(world: World) -> None:
 @_scenario(unscheduled, is_idempotent=False)
 async def claim_several(world: World) -> None:
     """Two tasks at once."""
-    await world.services.lifecycle.schedule(await world.services.lifecycle.known(B))
+    await world.services.lifecycle.schedule(await world.services.lifecycle.existing(B))
     await world.claim(2)
 
 
@@ -239,49 +239,49 @@ async def quarantine_worker(world: World) -> None:
 @_scenario(unscheduled)
 async def schedule(world: World) -> None:
     """Whatever it waits for."""
-    await world.services.lifecycle.schedule(await world.services.lifecycle.known(B))
+    await world.services.lifecycle.schedule(await world.services.lifecycle.existing(B))
 
 
 @_scenario(unscheduled)
 async def cancel_unscheduled(world: World) -> None:
     """It gets a run to be resolved in."""
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(B))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(B))
 
 
 @_scenario(pending)
 async def cancel_pending(world: World) -> None:
     """Its message and its index row go at once."""
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
 
 
 @_scenario(a_runs_b_waits)
 async def cancel_running(world: World) -> None:
     """The worker will learn by a 409."""
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
 
 
 @_scenario(retried)
 async def cancel_retry(world: World) -> None:
     """The pending retry run."""
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
 
 
 @_scenario(completed)
 async def rerun(world: World) -> None:
     """A resolved task is opened again."""
-    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
 
 
 @_scenario(unscheduled)
 async def rerun_unscheduled(world: World) -> None:
     """As schedule, with another reason."""
-    await world.services.lifecycle.rerun(await world.services.lifecycle.known(B))
+    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(B))
 
 
 @_scenario(pending)
 async def raise_priority(world: World) -> None:
     """A pending run's message moves to another band."""
-    read = await world.services.lifecycle.known(A)
+    read = await world.services.lifecycle.existing(A)
     try:
         await world.services.lifecycle.change_priority(read, "high")
     except RequestConflict:  # the answer to a repeat, which says that it is in force, or to one of a resolved task
@@ -292,7 +292,7 @@ async def raise_priority(world: World) -> None:
 @_scenario(a_runs_b_waits)
 async def seal(world: World) -> None:
     """No task can join any more."""
-    await world.services.groups.seal(await world.services.groups.known(GROUP))
+    await world.services.groups.seal(await world.services.groups.existing(GROUP))
 
 
 @_scenario(sealed)
@@ -306,7 +306,7 @@ async def raise_group_priority(world: World) -> None:
     """All three of it."""
     job = GroupJob(task_group_id=GROUP, kind="priority", new_priority="high")
     changed = await world.services.group_jobs.call(job)
-    await world.services.groups.announce_priority(await world.services.groups.known(GROUP), "high", len(changed))
+    await world.services.groups.announce_priority(await world.services.groups.existing(GROUP), "high", len(changed))
 
 
 @_scenario(sealed)
@@ -316,7 +316,7 @@ async def raise_group_priority_by_job(world: World) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(group_jobs, "CALL_SECONDS", -1.0)
         changed = await world.services.group_jobs.call(job)
-        await world.services.groups.announce_priority(await world.services.groups.known(GROUP), "high", len(changed))
+        await world.services.groups.announce_priority(await world.services.groups.existing(GROUP), "high", len(changed))
     for body, _ in world.messages(GROUP_QUEUE):
         await world.services.group_jobs.job_due(job, parse_date(body["asked"]))
 
@@ -410,7 +410,7 @@ async def report_and_follow_last(world: World) -> None:
 @_scenario(_here(unscheduled))
 async def cancel_and_follow(world: World) -> None:
     """The dependent stays as it is."""
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
     await world.services.following.finish(60)
 
 

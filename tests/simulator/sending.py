@@ -126,7 +126,7 @@ def object_helper(*, is_chunked: bool) -> Send:
         objects, sent = world.services.artifacts.objects, Sent(file.content, "", len(file.content))
         created = await _create(world, file, mode, "object", contentLength=sent.stated or None)
         name = object_name(A, 0, file.name)
-        stored = await objects.known(name)
+        stored = await objects.existing(name)
         if len(file.content) < INLINE:
             await objects.put_inline(stored, file.content, {})
         else:
@@ -135,7 +135,7 @@ def object_helper(*, is_chunked: bool) -> Send:
                 await relay_to(world.services, put.url, file.content)
             else:
                 await _put_blob(world, put.url, put.headers, file.content)
-        await objects.finish(await objects.known(name), {"sha256": "0" * 64})
+        await objects.finish(await objects.existing(name), {"sha256": "0" * 64})
         await world.services.artifacts.finishing.finish(A, 0, file.name, created.artifact.details["uploadId"])
         return sent
 

@@ -89,14 +89,14 @@ async def just_completed_and_pending(world: World) -> None:
 async def opened_again(world: World) -> None:
     """A was completed, and is pending again."""
     await completed(world)
-    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
 
 
 async def failed_and_completed_again(world: World) -> None:
     """A has failed, was run again and is completed; none of its resolved messages has been handled."""
     await running(world)
     await world.services.lifecycle.report(A, 0, Resolved.FAILED)
-    await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
     assert await world.claim()
     await world.services.lifecycle.report(A, 1, Resolved.COMPLETED)
 
@@ -117,7 +117,7 @@ async def sealed(world: World) -> None:
     """A group of three, one running, one pending, one waiting, that is sealed."""
     await a_runs_b_waits(world)
     await world.create(C, taskGroupId=GROUP)
-    await world.services.groups.seal(await world.services.groups.known(GROUP))
+    await world.services.groups.seal(await world.services.groups.existing(GROUP))
 
 
 def fixed(world: World) -> dict[str, str]:

@@ -155,13 +155,13 @@ async def complete(world: World) -> None:
 
 async def put_inline(world: World) -> None:
     objects = world.services.artifacts.objects
-    await objects.put_inline(await objects.known(OBJECT), CONTENT, {})
+    await objects.put_inline(await objects.existing(OBJECT), CONTENT, {})
 
 
 async def finish_upload(world: World) -> None:
     objects = world.services.artifacts.objects
-    await objects.put_inline(await objects.known(OBJECT), CONTENT, {})
-    await objects.finish(await objects.known(OBJECT), {})
+    await objects.put_inline(await objects.existing(OBJECT), CONTENT, {})
+    await objects.finish(await objects.existing(OBJECT), {})
     await world.services.artifacts.finishing.finish(A, 0, NAME, A)
 
 
@@ -174,7 +174,7 @@ async def completed(world: World) -> None:
 async def canceled(world: World) -> None:
     """The task is cancelled, and the message about it handled."""
     services = world.process()
-    await services.lifecycle.cancel(await services.lifecycle.known(A))
+    await services.lifecycle.cancel(await services.lifecycle.existing(A))
     await world.drain(30)
 
 

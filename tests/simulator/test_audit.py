@@ -53,13 +53,13 @@ async def waiting(world: World) -> None:
 
 async def resolved(world: World) -> None:
     await pending(world)
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
     await world.drain(30)
 
 
 async def sealed(world: World) -> None:
     await pending(world)
-    await world.services.groups.seal(await world.services.groups.known(GROUP))
+    await world.services.groups.seal(await world.services.groups.existing(GROUP))
 
 
 async def a_worker(world: World) -> None:

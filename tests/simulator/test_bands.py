@@ -204,7 +204,7 @@ def test_row_that_was_touched_since_it_was_read_keeps_its_band() -> None:
         await world.create(A)
         pools = world.services.stores.pools
         ((read,), _) = await pools.pending(POOL, 10)
-        await world.services.lifecycle.change_priority(await world.services.lifecycle.known(A), "high")
+        await world.services.lifecycle.change_priority(await world.services.lifecycle.existing(A), "high")
         await pools.correct_priority(POOL, read, "lowest")
         ((row,), _) = await pools.pending(POOL, 10)
         assert row.priority == "high"

@@ -38,7 +38,7 @@ class Overtake:
     async def _commit(world: World) -> None:
         """Without anything ahead, so that all that is left is the victim's."""
         tasks = world.services.stores.tasks
-        read = await tasks.known(A)
+        read = await tasks.existing(A)
         await tasks.commit(read, read.task)
 
 

@@ -136,7 +136,7 @@ async def test_small_definitions_never_wait(memory: MemoryStorage, clock: Virtua
     (large,) = await created(memory, clock, 1)
     (small,) = await created(memory, clock, 1, payload={})
     services = process(memory, clock)
-    held = await services.lifecycle.known(large)
+    held = await services.lifecycle.existing(large)
     budget = services.memory
     assert budget.try_take(KEPT + IN_USE - budget.taken)
     assert (await services.lifecycle.definition(small))["payload"] == {}
@@ -149,16 +149,16 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
     first, second = await created(memory, clock, 2)
     services = process(memory, clock, definition_cache_bytes=0)
     budget = services.memory
-    held = await services.lifecycle.known(first)
+    held = await services.lifecycle.existing(first)
     taken = budget.taken
     assert SIZE <= taken < 2 * SIZE
     assert budget.try_take(IN_USE - taken)
     monkeypatch.setattr(budgets, "LONGEST_WAIT_FOR_ROOM", 0)
     with pytest.raises(NoRoom):
-        await services.lifecycle.known(second)
+        await services.lifecycle.existing(second)
     assert budget.taken == IN_USE
     monkeypatch.setattr(budgets, "LONGEST_WAIT_FOR_ROOM", 60)
-    waiting = [asyncio.ensure_future(services.lifecycle.known(second)) for _ in range(2)]
+    waiting = [asyncio.ensure_future(services.lifecycle.existing(second)) for _ in range(2)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.sleep(0)
@@ -187,7 +187,7 @@ async def test_failed_calls_leave_nothing_taken(memory: MemoryStorage, clock: Vi
     memory.gate = Fail(lambda call: call.kind is Kind.BLOB_READ, times=6)
     for _ in range(3):
         with pytest.raises(StorageUnavailable):
-            await services.lifecycle.known(task_id)
+            await services.lifecycle.existing(task_id)
         with pytest.raises(StorageUnavailable):
             await services.groups.list(task_id, start="", limit=10)
     assert budget.taken == 0
@@ -239,7 +239,7 @@ async def claim_all(services: Services, number: int) -> list[list[Claim]]:
 async def resolve_all(services: Services, task_ids: Sequence[str]) -> None:
     """Cancels the tasks, so that the rows of their group tell their final status."""
     for task_id in task_ids:
-        task = await services.lifecycle.cancel(await services.lifecycle.known(task_id))
+        task = await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
         await services.stores.groups.settle(task, task.last_run)
 
 
@@ -281,7 +281,7 @@ async def test_kept_definitions_count_in_an_answer_as_well(memory: MemoryStorage
     task_ids = await created(memory, clock, 10)
     services = process(memory, clock, definition_cache_bytes=10 * SIZE * 2)
     for task_id in task_ids:
-        await services.lifecycle.known(task_id)
+        await services.lifecycle.existing(task_id)
     found, rest = await services.batches.definitions(task_ids)
     assert ([each.definition.task_id for each in found], rest) == (task_ids[:3], task_ids[3])
 

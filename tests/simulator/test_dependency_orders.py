@@ -83,7 +83,7 @@ def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencie
         if not task.is_resolved:
             await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
         if chance.random() < 0.3:
-            await services.lifecycle.rerun(await services.lifecycle.known(task_id))
+            await services.lifecycle.rerun(await services.lifecycle.existing(task_id))
         await services.resolution.resolved_due(ResolvedMessage(task_id=task_id, run_id=0, put=world.clock.now()))
 
     world.run(story())
@@ -241,7 +241,7 @@ def test_lost_races_are_tried_again_for_as_long_as_patience_lasts() -> None:
             return
         lost += 1
         tasks = world.services.stores.tasks
-        read = await tasks.known(B)
+        read = await tasks.existing(B)
         await as_process("other", tasks.commit(read, read.task))
 
     world = a_world(overtake)

@@ -125,7 +125,7 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
 
         async def cancel() -> None:
             services = world.process()
-            await services.groups.known(GROUP)
+            await services.groups.existing(GROUP)
             await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
 
         world.run(let_the_group_expire())
@@ -148,7 +148,7 @@ def test_task_goes_whose_commit_came_after_its_rows_in_its_group_had_gone() -> N
         await world.create(C, taskGroupId=GROUP)
         with pytest.raises(StorageUnavailable):
             await as_process(VICTIM, world.process().create_task(world.definition(A, taskGroupId=GROUP)))
-        await world.services.lifecycle.cancel(await world.services.lifecycle.known(C))
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(C))
         await world.drain(400)
         late.land()
         assert late.outcome == TOOK_EFFECT

@@ -79,7 +79,7 @@ class Held:
 
 
 async def cancel(world: World, task_id: str) -> None:
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
 
 
 def test_check_of_a_group_leaves_the_rows_of_a_task_that_came_meanwhile() -> None:

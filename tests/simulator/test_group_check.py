@@ -49,7 +49,7 @@ def test_each_time_that_it_resolves() -> None:
     assert _announced(world) == 1
 
     async def rerun() -> None:
-        await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
         await world.claim()
         await world.services.lifecycle.report(A, 1, Resolved.COMPLETED)
 
@@ -78,7 +78,7 @@ def test_a_row_that_comes_after_its_generation_was_settled_is_an_orphan(late: fl
     world.run(world.drain(30))
 
     async def story() -> None:
-        await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
         await world.claim()
         await world.services.lifecycle.report(A, 1, Resolved.COMPLETED)
         await world.drain(30)
@@ -100,7 +100,7 @@ def test_row_of_an_earlier_generation_is_an_orphan() -> None:
         await world.create(A, taskGroupId=GROUP)
         for run_id in range(3):
             if run_id:
-                await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+                await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
             await world.claim()
             if run_id == 2:
                 await world.services.stores.groups.add_active(GROUP, A, 1)
@@ -181,7 +181,7 @@ def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> N
         await world.create(A, taskGroupId=GROUP)
         for generation in range(5):
             if generation:
-                await world.services.lifecycle.rerun(await world.services.lifecycle.known(A))
+                await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
             assert await world.claim()
             await world.services.lifecycle.report(A, generation, Resolved.COMPLETED)
             await world.drain(60)
@@ -214,7 +214,7 @@ def test_a_task_that_comes_while_the_rows_are_read_in_two_parts_keeps_the_group_
         await world.create(early, taskGroupId=GROUP)
         assert await world.claim()
         await world.services.lifecycle.report(late, 0, Resolved.COMPLETED)
-        read = await world.services.stores.tasks.known(late)
+        read = await world.services.stores.tasks.existing(late)
         await world.process().stores.groups.settle(read.task, read.task.last_run)
 
     async def story() -> None:

@@ -69,7 +69,7 @@ def _call(job: GroupJob) -> Callable[[World], Coroutine[Any, Any, object]]:
 
 
 async def _rerun_a(world: World) -> None:
-    await world.process().lifecycle.rerun(await world.services.lifecycle.known(A))
+    await world.process().lifecycle.rerun(await world.services.lifecycle.existing(A))
 
 
 async def _create_b(world: World) -> None:
@@ -77,7 +77,7 @@ async def _create_b(world: World) -> None:
 
 
 async def _raise_a(world: World) -> None:
-    await world.process().lifecycle.change_priority(await world.services.lifecycle.known(A), "high")
+    await world.process().lifecycle.change_priority(await world.services.lifecycle.existing(A), "high")
 
 
 def test_later_priority_of_the_group_stays() -> None:

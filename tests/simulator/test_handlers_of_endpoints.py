@@ -92,8 +92,8 @@ def test_a_download_is_said_to_last_as_long_as_its_url() -> None:
         await world.services.artifacts.creation.create(A, 0, wanted)
         uses = world.services.artifacts.objects
         name = f"t/{A}/0/public/o"
-        await uses.put_inline(await uses.known(name), b"data", {})
-        await uses.finish(await uses.known(name), {})
+        await uses.put_inline(await uses.existing(name), b"data", {})
+        await uses.finish(await uses.existing(name), {})
         body = {"acceptDownloadMethods": {"getUrl": True}}
         call = called(OBJECT.endpoints, "startDownload", params={"name": name}, body=body)
         shown = (await objects.start_download(world.services, call)).body

@@ -41,7 +41,7 @@ async def next_sample(world: World, services: Services | None = None) -> None:
 async def cancel(world: World, services: Services, count: int) -> None:
     """Tasks that are resolved at once, by a process that writes what it has counted."""
     for task_id in [await world.create() for _ in range(count)]:
-        await services.lifecycle.cancel(await services.lifecycle.known(task_id))
+        await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
     await services.history.flush()
 
 
@@ -164,7 +164,7 @@ def test_a_process_goes_on_flushing_when_storage_was_away() -> None:
         await world.clock.sleep(1)
         for task_id in [await world.create(), await world.create()]:
             trouble.at(1, Phase.BEFORE, StorageUnavailable)
-            await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+            await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
             await world.clock.sleep(150)
         await next_sample(world)
         flushing.cancel()
@@ -264,7 +264,7 @@ def test_a_process_that_ends_in_order_writes_what_it_has_counted(app: App) -> No
 
     async def story() -> None:
         task_id = await world.create()
-        await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
         flushing = asyncio.create_task(world.services.history.keep_flushing())
         await app.messages.process._finish(world.services, flushing)
         await next_sample(world)

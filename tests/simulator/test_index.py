@@ -177,7 +177,7 @@ def test_a_rerun_that_completes_is_indexed_again() -> None:
         await world.drain(10)
         other = entry(world, "demo.v2.app")
         await world.services.index.insert(other)
-        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
         (claim,) = await world.claim()
         await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
         await world.drain(10)
@@ -236,7 +236,7 @@ def test_a_path_that_was_deleted_takes_what_comes_after() -> None:
         index = world.services.index
         await index.remove(PATH)
         await world.clock.sleep(1)
-        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
         (claim,) = await world.claim()
         await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
         await world.drain(60)

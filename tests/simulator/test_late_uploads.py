@@ -233,13 +233,13 @@ def test_object_that_lands_after_its_upload_was_finished_changes_nothing() -> No
         objects = world.services.artifacts.objects
 
         async def finished() -> None:
-            await objects.put_inline(await objects.known(name), CONTENT, {})
-            await objects.finish(await objects.known(name), {})
+            await objects.put_inline(await objects.existing(name), CONTENT, {})
+            await objects.finish(await objects.existing(name), {})
             await world.services.artifacts.finishing.finish(A, 0, NAME, A)
 
         gate.meanwhile = finished
         with pytest.raises(RequestConflict):
-            await as_process("slow", objects.put_inline(await objects.known(name), b"slow", {}))
+            await as_process("slow", objects.put_inline(await objects.existing(name), b"slow", {}))
 
     world.run(story())
     assert content(world) == CONTENT
@@ -256,14 +256,14 @@ def test_object_in_chunks_comes_through_the_service_as_far_as_that_takes_it() ->
         await create(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
         objects = world.services.artifacts.objects
         limit = world.services.artifacts.relay.limit
-        known = await objects.known(name)
+        known = await objects.existing(name)
         assert (await objects.put_url(known, limit + 1, is_chunked=False)).url.startswith("https://memory")
         with pytest.raises(InputError, match="chunks"):
             await objects.put_url(known, limit + 1, is_chunked=True)
         put = await objects.put_url(known, limit, is_chunked=True)
         assert put.url.startswith("https://tc.example.com/artifacts/relay/")
         await relay_to(world.services, put.url)
-        await objects.finish(await objects.known(name), {})
+        await objects.finish(await objects.existing(name), {})
         with pytest.raises(RequestConflict):
             await relay_to(world.services, (await url_now()), b"later")
         await world.services.artifacts.finishing.finish(A, 0, NAME, A)

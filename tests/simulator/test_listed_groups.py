@@ -64,9 +64,9 @@ def a_walk(seed: int) -> None:
                 await services.work.reclaim_task(some, max(tasks[some].last_run_id, 0))
             case 7:
                 move = chance.choice([services.lifecycle.cancel, services.lifecycle.schedule, services.lifecycle.rerun])
-                await move(await services.lifecycle.known(some))
+                await move(await services.lifecycle.existing(some))
             case 8:
-                read = await services.lifecycle.known(some)
+                read = await services.lifecycle.existing(some)
                 await services.lifecycle.change_priority(read, chance.choice(PRIORITIES))
             case _:
                 await world.clock.sleep(chance.choice([1.0, 30.0, 400.0, 1300.0]))
@@ -115,32 +115,32 @@ async def _claim(world: World, services: Services) -> None:
 
 
 async def _claim_by_task(world: World, services: Services) -> None:
-    read = await services.lifecycle.known(first(world, State.PENDING, State.RUNNING))
+    read = await services.lifecycle.existing(first(world, State.PENDING, State.RUNNING))
     await services.work.claim_task(read, 0, WORKER)
 
 
 async def _cancel_pending(world: World, services: Services) -> None:
-    await services.lifecycle.cancel(await services.lifecycle.known(first(world, State.PENDING, State.EXCEPTION)))
+    await services.lifecycle.cancel(await services.lifecycle.existing(first(world, State.PENDING, State.EXCEPTION)))
 
 
 async def _cancel_unscheduled(world: World, services: Services) -> None:
-    await services.lifecycle.cancel(await services.lifecycle.known(first(world, State.UNSCHEDULED, State.EXCEPTION)))
+    await services.lifecycle.cancel(await services.lifecycle.existing(first(world, State.UNSCHEDULED, State.EXCEPTION)))
 
 
 async def _schedule(world: World, services: Services) -> None:
-    await services.lifecycle.schedule(await services.lifecycle.known(sorted(world.tasks())[-1]))
+    await services.lifecycle.schedule(await services.lifecycle.existing(sorted(world.tasks())[-1]))
 
 
 async def _rerun_unscheduled(world: World, services: Services) -> None:
-    await services.lifecycle.rerun(await services.lifecycle.known(sorted(world.tasks())[-1]))
+    await services.lifecycle.rerun(await services.lifecycle.existing(sorted(world.tasks())[-1]))
 
 
 async def _change_priority(world: World, services: Services) -> None:
-    await services.lifecycle.change_priority(await services.lifecycle.known(first(world, State.PENDING)), "high")
+    await services.lifecycle.change_priority(await services.lifecycle.existing(first(world, State.PENDING)), "high")
 
 
 async def _change_priority_of_unscheduled(world: World, services: Services) -> None:
-    await services.lifecycle.change_priority(await services.lifecycle.known(first(world, State.UNSCHEDULED)), "high")
+    await services.lifecycle.change_priority(await services.lifecycle.existing(first(world, State.UNSCHEDULED)), "high")
 
 
 async def _create(world: World, services: Services) -> None:
@@ -169,13 +169,13 @@ async def _schedule_and_retry(world: World, services: Services) -> None:
 async def _schedule_and_cancel(world: World, services: Services) -> None:
     """No index row is left, nor has the member row changed before the resolution is settled."""
     await _schedule(world, services)
-    await services.lifecycle.cancel(await services.lifecycle.known(sorted(world.tasks())[-1]))
+    await services.lifecycle.cancel(await services.lifecycle.existing(sorted(world.tasks())[-1]))
 
 
 async def _schedule_claim_and_cancel(world: World, services: Services) -> None:
     await _schedule(world, services)
     await services.work.claim_work(POOL, WORKER, 32, 0)
-    await services.lifecycle.cancel(await services.lifecycle.known(sorted(world.tasks())[-1]))
+    await services.lifecycle.cancel(await services.lifecycle.existing(sorted(world.tasks())[-1]))
 
 
 CALLS: list[Step] = [
@@ -280,7 +280,7 @@ def test_listing_does_not_show_what_a_call_whose_outcome_is_unknown_may_have_cha
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
-        read = await world.services.lifecycle.known(A)
+        read = await world.services.lifecycle.existing(A)
         lost.times = 1
         with pytest.raises(StorageUnavailable):
             await world.services.lifecycle.cancel(read)

@@ -87,13 +87,13 @@ async def claim(world: World, services: Services, group: Group) -> None:
 
 async def schedule(world: World, services: Services, group: Group) -> None:
     """The one that waits becomes pending."""
-    await services.lifecycle.schedule(await services.lifecycle.known(group.unscheduled))
+    await services.lifecycle.schedule(await services.lifecycle.existing(group.unscheduled))
 
 
 async def cancel(world: World, services: Services, group: Group) -> None:
     """Both are cancelled; the resolutions are not handled yet."""
     for task_id in (group.pending, group.unscheduled):
-        await services.lifecycle.cancel(await services.lifecycle.known(task_id))
+        await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
 
 
 async def cancel_and_settle(world: World, services: Services, group: Group) -> None:
@@ -148,7 +148,7 @@ async def claim_and_write_again(world: World, services: Services, group: Group) 
 
 async def look_claim_and_write_again(world: World, services: Services, group: Group) -> None:
     """The same, after the process that lists the group has read the status for another call."""
-    await group.lister.lifecycle.known(group.pending)
+    await group.lister.lifecycle.existing(group.pending)
     await claim_and_write_again(world, services, group)
 
 

@@ -177,7 +177,7 @@ def test_group_of_a_task_is_told_by_its_status_and_not_by_a_member_row() -> None
         dead = world.definition(A, taskGroupId=GROUP)
         await world.services.create_task._membership.join(dead, await pack_definition(dead))
         await world.process().create_task(world.definition(B, taskGroupId=GROUP, dependencies=[A], priority="low"))
-        await world.services.lifecycle.cancel(await world.services.lifecycle.known(C))
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(C))
         await complete_tasks(world, 1)
         await world.drain(30)
         assert world.tasks()[B].state is State.PENDING

@@ -38,7 +38,7 @@ def test_group_outlives_the_task_that_made_it_by_an_hour_and_one_that_would_outl
         if not is_known:
             world.services = world.process()
         await world.create(task_id, taskGroupId=GROUP, expires=format_date(first + later))
-        return (await world.services.groups.known(GROUP)).expires - first
+        return (await world.services.groups.existing(GROUP)).expires - first
 
     async def story() -> None:
         hour = timedelta(hours=1)
@@ -55,7 +55,7 @@ def test_process_that_knows_a_group_is_told_that_another_one_has_sealed_it() -> 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
         other = world.process()
-        await other.groups.seal(await other.groups.known(GROUP))
+        await other.groups.seal(await other.groups.existing(GROUP))
         with pytest.raises(RequestConflict, match="sealed"):
             await world.create(B, taskGroupId=GROUP)
 

@@ -41,7 +41,7 @@ def seen(credentials: Any) -> tuple[str, list[str], int, int]:
 def test_upload_is_allowed_for_a_day_or_until_the_object_expires(hours: int) -> None:
     world = a_world()
     objects, now = world.services.artifacts.objects, world.clock.now()
-    stored = world.run(objects.known(OBJECT))[0]
+    stored = world.run(objects.existing(OBJECT))[0]
     created = replace(stored.artifact, expires=now + timedelta(hours=hours))
     run = world.tasks()[A].runs[0]
     client, scopes, start, end = seen(objects.upload_credentials(created, A, 0, run))
@@ -54,7 +54,7 @@ def test_upload_is_allowed_for_a_day_or_until_the_object_expires(hours: int) -> 
 def test_upload_of_an_expired_object_is_allowed_for_no_time() -> None:
     world = a_world()
     objects, now = world.services.artifacts.objects, world.clock.now()
-    stored = world.run(objects.known(OBJECT))[0]
+    stored = world.run(objects.existing(OBJECT))[0]
     expired = replace(stored.artifact, expires=now - timedelta(hours=1))
     *_, start, end = seen(objects.upload_credentials(expired, A, 0, world.tasks()[A].runs[0]))
     assert start == end == epoch_milliseconds(now)
@@ -63,7 +63,7 @@ def test_upload_of_an_expired_object_is_allowed_for_no_time() -> None:
 def test_download_is_allowed_for_an_hour() -> None:
     world = a_world()
     objects, now = world.services.artifacts.objects, world.clock.now()
-    stored = world.run(objects.known(OBJECT))[0]
+    stored = world.run(objects.existing(OBJECT))[0]
     client, scopes, start, end = seen(objects.download_credentials(stored))
     assert client == f"artifact-download/{A}/0/{NAME}"
     assert scopes == [f"object:download:{OBJECT}"]

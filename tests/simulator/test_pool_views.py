@@ -71,11 +71,11 @@ def test_counts_follow_every_transition(world: World) -> None:
         assert (await pending(world), await claimed(world)) == ([third], [first, second])
         await world.services.lifecycle.report_exception(first, 0, Resolved.WORKER_SHUTDOWN)
         assert await counts(world) == (2, 1)
-        await world.services.lifecycle.cancel(await world.services.lifecycle.known(third))
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(third))
         assert await counts(world) == (1, 1), "what was cancelled vanishes at once"
-        await world.services.lifecycle.cancel(await world.services.lifecycle.known(second))
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(second))
         assert await counts(world) == (1, 0)
-        await world.services.lifecycle.schedule(await world.services.lifecycle.known(waiting))
+        await world.services.lifecycle.schedule(await world.services.lifecycle.existing(waiting))
         assert await pending(world) == [first, waiting]
         await world.clock.sleep(3 * 3600)
         assert await counts(world) == (0, 0), "what is past its deadline counts no more, resolved or not"
@@ -92,7 +92,7 @@ def test_resolved_runs_vanish_with_their_resolution(world: World) -> None:
         assert await claimed(world) == []
         await world.drain(10)
         assert await counts(world) == (0, 0)
-        await world.services.lifecycle.rerun(await world.services.lifecycle.known(task_id))
+        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
         assert await counts(world) == (1, 0)
 
     world.run(story())
@@ -112,7 +112,7 @@ def test_a_claim_that_expires_is_pending_again(world: World) -> None:
 def test_rows_of_calls_that_died_are_not_taken_for_runs(world: World) -> None:
     async def story() -> None:
         task_id = await world.create()
-        task = (await world.services.lifecycle.known(task_id)).task
+        task = (await world.services.lifecycle.existing(task_id)).task
         pools = world.services.stores.pools
         gone = replace(row_of(task, 0), task_id=world.slugid())
         twice = replace(row_of(task, 0), scheduled=task.runs[0].scheduled + timedelta(seconds=1))
@@ -176,12 +176,12 @@ def test_pages_in_the_order_of_time(world: World) -> None:
 def test_listed_tasks_are_as_they_are_now(world: World) -> None:
     async def story() -> None:
         task_id = await world.create()
-        read = await world.services.lifecycle.known(task_id)
+        read = await world.services.lifecycle.existing(task_id)
         await world.services.lifecycle.change_priority(read, "high")
         ((listed,), _) = await world.services.pool_views.pending(POOL, start="", limit=10)
         assert listed.definition["priority"] == "high"
         await world.claim()
-        read = await world.services.lifecycle.known(task_id)
+        read = await world.services.lifecycle.existing(task_id)
         await world.services.lifecycle.change_priority(read, "low")
         ((listed,), _) = await world.services.pool_views.claimed(POOL, start="", limit=10)
         assert listed.definition["priority"] == "low"

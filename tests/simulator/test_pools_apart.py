@@ -105,7 +105,7 @@ def test_an_index_row_of_another_pools_task_shows_nothing_and_ends_nothing() -> 
 
     async def story() -> None:
         await a_strangers_task(world)
-        task = (await world.services.lifecycle.known(A)).task
+        task = (await world.services.lifecycle.existing(A)).task
         row = ChangePoolRows(task_queue_id=MINE, add=(row_of(task, 0),))
         await world.services.stores.pools.change([row], MINE)
         await judge(world)

@@ -160,7 +160,7 @@ def test_a_change_of_priority_is_no_evidence_of_a_loss(with_company: bool) -> No
         if with_company:
             await world.create(C, priority="high")
             await world.clock.sleep(700)
-        await world.services.lifecycle.change_priority(await world.services.lifecycle.known(A), "high")
+        await world.services.lifecycle.change_priority(await world.services.lifecycle.existing(A), "high")
         hints = set()
         for _ in range(12):
             await checks(world, 1)

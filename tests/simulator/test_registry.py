@@ -138,7 +138,7 @@ def test_what_is_not_seen_any_more_is_forgotten(world: World) -> None:
         await expire(world)
         assert [row.key for row in world.rows(keys.POOLS) if row.key.startswith("worker")] == []
         assert world.rows(keys.DIRECTORY, keys.PROVISIONER) == []
-        assert await world.handlers.stores.pools.known(None, 10) == ([POOL], None), (
+        assert await world.handlers.stores.pools.page_of_all(None, 10) == ([POOL], None), (
             "the reconciler still finds the pool"
         )
         await poll(world)

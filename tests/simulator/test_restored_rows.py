@@ -49,7 +49,7 @@ def test_repeat_of_a_dead_create_in_a_group_that_was_sealed_since_is_refused() -
     async def story() -> None:
         await world.create(C, taskGroupId=GROUP)
         await die_in_create(world, A)
-        await world.services.groups.seal(await world.services.groups.known(GROUP))
+        await world.services.groups.seal(await world.services.groups.existing(GROUP))
         for _ in range(2):
             with pytest.raises(RequestConflict, match="sealed"):
                 await world.process().create_task(world.definition(A, taskGroupId=GROUP))
@@ -102,7 +102,7 @@ def test_rows_are_not_rewritten_in_a_group_that_was_sealed_since_they_were_found
         await world.create(C, taskGroupId=GROUP)
         await die_in_create(world, A)
         definition = world.definition(A, taskGroupId=GROUP)
-        await world.services.groups.seal(await world.services.groups.known(GROUP))
+        await world.services.groups.seal(await world.services.groups.existing(GROUP))
         for gone in (None, keys.active(A, 0)):
             if gone is not None:
                 await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [Delete(gone)])

@@ -22,7 +22,7 @@ INTERVAL = 300.0
 
 async def change(world: World, priority: Priority) -> None:
     lifecycle = world.process().lifecycle
-    await lifecycle.change_priority(await lifecycle.known(A), priority)
+    await lifecycle.change_priority(await lifecycle.existing(A), priority)
 
 
 def in_row(world: World) -> str:

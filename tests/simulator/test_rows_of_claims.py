@@ -56,7 +56,7 @@ def test_a_claim_that_dies_before_its_commit_hides_the_run_until_it_would_be_ove
 
 async def _cancel(world: World) -> None:
     services = world.process()
-    await services.lifecycle.cancel(await services.lifecycle.known(A))
+    await services.lifecycle.cancel(await services.lifecycle.existing(A))
 
 
 async def _claim(world: World) -> None:

@@ -22,7 +22,7 @@ def test_listing_shows_a_rerun_task_as_it_is_whatever_was_written_when() -> None
         await world.drain(60)
         services = world.services
         for run_id in (1, 2):
-            await services.lifecycle.rerun(await services.lifecycle.known(A))
+            await services.lifecycle.rerun(await services.lifecycle.existing(A))
             assert await _states(world) == ["pending"]
             await world.claim()
             await services.lifecycle.report(A, run_id, Resolved.FAILED)
@@ -48,7 +48,7 @@ def test_late_handler_of_an_earlier_generation_stores_no_final_status() -> None:
         await world.create(A, taskGroupId=GROUP)
         await complete(world, A)
         services = world.services
-        await services.lifecycle.rerun(await services.lifecycle.known(A))
+        await services.lifecycle.rerun(await services.lifecycle.existing(A))
         await world.drain(60)  # only now comes the resolved message of the first generation
         (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
         assert not any(name.startswith("final") for name in row.values)

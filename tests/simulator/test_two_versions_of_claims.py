@@ -164,7 +164,7 @@ def _meet(meets: str, versions: Versions, number: int, phase: Phase) -> bool:
         if meets == "a claim":
             given.extend(await _claim(other, ANOTHER))
         elif meets == "a cancellation":
-            await other.lifecycle.cancel(await other.lifecycle.known(A))
+            await other.lifecycle.cancel(await other.lifecycle.existing(A))
         else:
             await remove_worker(world, other)
 

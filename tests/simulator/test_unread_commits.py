@@ -96,7 +96,7 @@ def test_claim_of_what_others_have_committed_is_undone_and_read_for() -> None:
         await running(world)
         await world.create(B, taskGroupId=GROUP)
         other = world.process()
-        read = await other.lifecycle.known(B)
+        read = await other.lifecycle.existing(B)
         await other.stores.tasks.commit(read, read.task)
         with counting() as operations:
             (claim,) = await world.claim()
@@ -119,7 +119,7 @@ def test_message_that_is_not_the_one_of_the_remembered_run_is_read_for(change: s
         await world.create(A, deadline=format_date(world.clock.now() + timedelta(minutes=40)))
         other = world.process()
         if change == "priority":
-            await other.lifecycle.change_priority(await other.lifecycle.known(A), "high")
+            await other.lifecycle.change_priority(await other.lifecycle.existing(A), "high")
         elif change == "retry":
             assert await claim_elsewhere(other) == 0
             await other.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
@@ -152,7 +152,7 @@ def test_what_was_resolved_elsewhere_is_refused_and_nothing_stays() -> None:
     world, other = a_world()
 
     async def story() -> None:
-        await other.lifecycle.cancel(await other.lifecycle.known(A))
+        await other.lifecycle.cancel(await other.lifecycle.existing(A))
         messages = len(world.messages(RESOLVED_QUEUE))
         with pytest.raises(RequestConflict):
             await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
@@ -222,7 +222,7 @@ def test_priority_that_was_changed_elsewhere_stays() -> None:
     world, other = a_world()
 
     async def story() -> None:
-        await other.lifecycle.change_priority(await other.lifecycle.known(A), "high")
+        await other.lifecycle.change_priority(await other.lifecycle.existing(A), "high")
         until = world.tasks()[A].last_run.taken_until
         await world.clock.sleep(60)
         claim = await world.services.work.reclaim_task(A, 0)
@@ -267,7 +267,7 @@ def test_process_that_has_missed_more_commits_than_the_row_shows_goes_on() -> No
 
     async def story() -> None:
         for _ in range(10):
-            read = await other.lifecycle.known(A)
+            read = await other.lifecycle.existing(A)
             await other.stores.tasks.commit(read, read.task)
         assert (await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)).state is State.COMPLETED
         await world.drain(600)
@@ -341,7 +341,7 @@ def test_row_of_a_claim_of_a_version_long_gone_is_given_back() -> None:
         await world.clock.sleep(600)
         other = world.process()
         for _ in range(9):
-            read = await other.lifecycle.known(B)
+            read = await other.lifecycle.existing(B)
             await other.stores.tasks.commit(read, read.task)
         with pytest.raises(ServiceUnavailable):
             await world.claim()

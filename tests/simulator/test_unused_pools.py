@@ -87,7 +87,7 @@ def test_a_pool_in_use_keeps_its_queues(use: str) -> None:
                 await world.services.poll_urls.of_pool(POOL)
             elif day % 10 == 0:
                 task_id = await world.create()
-                await world.services.lifecycle.cancel(await world.services.lifecycle.known(task_id))
+                await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
                 await world.drain(30)
             await check(world)
             assert queues(world), f"day {day}"
@@ -143,7 +143,7 @@ def test_a_process_that_has_known_the_queues_for_weeks_makes_them_again() -> Non
 
     async def script() -> None:
         await old.create_task(world.definition(C))
-        await old.lifecycle.cancel(await old.lifecycle.known(C))
+        await old.lifecycle.cancel(await old.lifecycle.existing(C))
         await old.poll_urls.of_pool(POOL)
         await world.drain(30)
         await world.clock.sleep(31 * DAY)
@@ -245,7 +245,7 @@ def test_nothing_is_left_of_a_pool_that_nobody_uses(phase: Phase) -> None:
 
         async def script(world: World = world, kill: Kill = kill, number: int = number) -> None:
             await world.create(C, expires="2026-03-01T00:00:00.000Z")
-            await world.services.lifecycle.cancel(await world.services.lifecycle.known(C))
+            await world.services.lifecycle.cancel(await world.services.lifecycle.existing(C))
             await world.drain(30)
             await world.clock.sleep(31 * DAY)
             await check(world)

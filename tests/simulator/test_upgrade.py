@@ -58,13 +58,13 @@ async def test_a_row_of_a_later_schema_is_left_to_later_code(key: str) -> None:
     before = memory.tables.rows(keys.TASKS)
     old = process()
     with pytest.raises(StorageUnavailable, match="schema 2"):
-        await old.lifecycle.cancel(await old.lifecycle.known(task_id))
+        await old.lifecycle.cancel(await old.lifecycle.existing(task_id))
     with pytest.raises(StorageUnavailable, match="schema 2"):
         await old.timers.deadline_due(task_id, task_id, "-", memory.clock.now())
     assert memory.tables.rows(keys.TASKS) == before
     await rewrite(codec.SCHEMA)  # as if this were the code that can read it
     new = process()
-    cancelled = await new.lifecycle.cancel(await new.lifecycle.known(task_id))
+    cancelled = await new.lifecycle.cancel(await new.lifecycle.existing(task_id))
     assert cancelled.is_resolved
 
 

@@ -71,7 +71,7 @@ async def announced(world: World) -> None:
 
 
 async def cancel(world: World) -> None:
-    await world.services.lifecycle.cancel(await world.services.lifecycle.known(A))
+    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
 
 
 async def lapse(world: World) -> None:

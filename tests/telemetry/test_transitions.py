@@ -38,7 +38,7 @@ def test_resolutions_are_counted_once_by_reason() -> None:
             await lifecycle.report(ids[1], 0, Resolved.FAILED)
             await lifecycle.report_exception(ids[2], 0, Resolved.MALFORMED_PAYLOAD)
             await lifecycle.report_exception(ids[3], 0, Resolved.WORKER_SHUTDOWN)
-        await lifecycle.cancel(await lifecycle.known(ids[3]))
+        await lifecycle.cancel(await lifecycle.existing(ids[3]))
 
     world.run(life())
     assert meter.of(instruments.COMPLETED) == {POOL: 1}
@@ -131,7 +131,7 @@ def test_gauges_go_back_and_are_not_read_too_often() -> None:
         await gauges.refresh()
         assert meter.of(instruments.PENDING) == {POOL: 1}
         lifecycle = world.services.lifecycle
-        await lifecycle.cancel(await lifecycle.known(task_id))
+        await lifecycle.cancel(await lifecycle.existing(task_id))
         await gauges.refresh()
         assert meter.of(instruments.PENDING) == {POOL: 1}
         world.clock.advance(11)

@@ -97,8 +97,8 @@ def test_the_run_must_be_known_and_claimed() -> None:
     unclaimed = a_run(State.PENDING, worker_group=None, worker_id=None)
     for task, run_id in ((None, 0), (a_task(), 0), (a_task(a_run(State.RUNNING)), 1), (a_task(unclaimed), 0)):
         with pytest.raises(InputError):
-            rules.known_run(task, run_id)
-    assert rules.known_run(a_task(a_run(State.RUNNING)), 0).state is State.RUNNING
+            rules.claimed_run(task, run_id)
+    assert rules.claimed_run(a_task(a_run(State.RUNNING)), 0).state is State.RUNNING
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_nobody_follows_pages_by_hand(path: Path) -> None:
     assert not followed_by_hand(MODULES[path]), "read them with PageReader or rows_of"
 
 
-@pytest.mark.parametrize("source", ["page = await t.query(at)", "rows, at = await s.known(at)"])
+@pytest.mark.parametrize("source", ["page = await t.query(at)", "rows, at = await s.page_of_all(at)"])
 def test_a_page_that_is_read_in_a_loop_is_found(source: str) -> None:
     assert followed_by_hand(ast.parse(f"async def f():\n while at:\n  {source}"))
     assert not followed_by_hand(ast.parse(f"async def f():\n {source}"))

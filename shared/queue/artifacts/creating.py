@@ -163,7 +163,7 @@ class Artifacts:
             )
             if _is_done(old, wanted):
                 return old.artifact
-            run = rules.known_run(loaded.task if loaded else None, run_id)
+            run = rules.claimed_run(loaded.task if loaded else None, run_id)
             assert loaded is not None, "a known run is a known task's"
             rules.check_run_takes_artifacts(run, self._runtime.now())
             artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
@@ -186,7 +186,7 @@ class Artifacts:
         Raises InputError, RequestConflict (contract 7.1). A resolved run is no conflict if an earlier try of this call
         has written the artifact and its answer was lost: then nothing is left to write.
         """
-        run = rules.known_run(await self._stores.tasks.status(task_id), run_id)
+        run = rules.claimed_run(await self._stores.tasks.status(task_id), run_id)
         try:
             rules.check_run_takes_artifacts(run, self._runtime.now())
         except RequestConflict:

@@ -140,7 +140,7 @@ async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
     """createUpload: inline data is preferred, since then the upload is over."""
     request, objects = call.payload(CreateUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
-    stored = await objects.known(call.params["name"])
+    stored = await objects.existing(call.params["name"])
     objects.check_upload(stored, request.projectId, request.uploadId)
     proposed, hashes = request.proposedUploadMethods, _hashes(request.hashes)
     method: dict[str, Any] = {}
@@ -165,7 +165,7 @@ async def finish_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
     """finishUpload."""
     request, objects = call.payload(FinishUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
-    stored = await objects.known(call.params["name"])
+    stored = await objects.existing(call.params["name"])
     objects.check_upload(stored, request.projectId, request.uploadId)
     await objects.finish(stored, _hashes(request.hashes))
     return {}

@@ -79,7 +79,7 @@ class Objects:
         self._runtime = runtime
         self._issuer = issuer
 
-    async def known(self, name: str) -> Stored:
+    async def existing(self, name: str) -> Stored:
         """The artifact behind an object."""
         match = _NAME.fullmatch(name)
         stored = await self._artifacts.get(match[1], int(match[2]), match[3]) if match else None
@@ -89,7 +89,7 @@ class Objects:
 
     async def finished(self, name: str) -> Stored:
         """The artifact behind an object whose upload is finished."""
-        stored = await self.known(name)
+        stored = await self.existing(name)
         if not stored.artifact.details.get("isFinished"):
             raise ResourceNotFound(f"there is no object {name}")
         return stored

@@ -159,7 +159,7 @@ def check_unfinished(run: Run) -> None:
         raise RequestConflict(f"{MAX_UNFINISHED} `blob` artifacts are not complete yet: complete some of them")
 
 
-def known_run(task: Task | None, run_id: int) -> Run:
+def claimed_run(task: Task | None, run_id: int) -> Run:
     """The run that an artifact is for. Raises InputError if there is none, or it was never claimed (trap 8)."""
     if task is None:
         raise InputError("there is no such task")

@@ -27,9 +27,9 @@ from shared.queue.tasks.effects import (
 )
 from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task, Worker
 from shared.queue.tasks.transitions import (
+    existing_run,
     hold_pending,
     interrupt,
-    known_run,
     refuse_after_deadline,
     resolve,
     resolved_again,
@@ -154,7 +154,7 @@ def claim_by_task(
     if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
         expired = claim_next(task, worker, _NO_TICKET, taken_until, now)
         return _with_own_lease(expired, hint_id, taken_until)
-    run = known_run(task, run_id)
+    run = existing_run(task, run_id)
     if run_id != task.last_run_id:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
     if run.by_claim_task and run.is_held_by(worker.worker_group, worker.worker_id):
@@ -186,7 +186,7 @@ def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> 
 
 def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
     """reclaimTask: takenUntil moves forward, never back; both messages move before the commit (contract 5.4)."""
-    run = known_run(task, run_id)
+    run = existing_run(task, run_id)
     refuse_after_deadline(task, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")

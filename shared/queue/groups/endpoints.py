@@ -113,12 +113,12 @@ async def list_task_groups(services: GroupServices, call: Call) -> Mapping[str, 
 
 async def get_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """A group's header."""
-    return _group(await services.groups.known(call.params["taskGroupId"]))
+    return _group(await services.groups.existing(call.params["taskGroupId"]))
 
 
 async def seal_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """sealTaskGroup."""
-    group = await services.groups.known(call.params["taskGroupId"])
+    group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
     async with _noted(services, call, group, "sealed") as entry:
         return _group(await services.groups.seal(group, entry))
@@ -126,7 +126,7 @@ async def seal_task_group(services: GroupServices, call: Call) -> Mapping[str, A
 
 async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """cancelTaskGroup: the seal is checked before the scopes (trap 7)."""
-    group = await services.groups.known(call.params["taskGroupId"])
+    group = await services.groups.existing(call.params["taskGroupId"])
     if group.sealed is None:
         raise RequestConflict(f"task group {group.task_group_id} is not sealed")
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -142,7 +142,7 @@ async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str,
 
 async def change_task_group_priority(services: GroupServices, call: Call) -> Mapping[str, Any]:
     """changeTaskGroupPriority."""
-    group = await services.groups.known(call.params["taskGroupId"])
+    group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
     job = GroupJob(task_group_id=group.task_group_id, kind="priority", new_priority=priority)

@@ -130,7 +130,7 @@ class Groups:
         self._statuses = statuses
         self._lists: Memo[tuple[str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
 
-    async def known(self, task_group_id: str) -> Group:
+    async def existing(self, task_group_id: str) -> Group:
         """The group's header. Raises ResourceNotFound."""
         group = await self._stores.groups.header(task_group_id)
         if group is None:
@@ -145,7 +145,7 @@ class Groups:
         """
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
-            return await self.known(task_group_id), ListedTasks(tasks=[], resume=None)
+            return await self.existing(task_group_id), ListedTasks(tasks=[], resume=None)
         return await self._lists.read_anew(
             (task_group_id, first, limit), lambda: self._list(task_group_id, first, limit)
         )
@@ -153,7 +153,7 @@ class Groups:
     async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:
         begun = self._statuses.begin()
         group, (members, resume) = await both(
-            self.known(task_group_id), self._stores.groups.members(task_group_id, first, limit)
+            self.existing(task_group_id), self._stores.groups.members(task_group_id, first, limit)
         )
         page = MemberPage(task_group_id=task_group_id, start=first, limit=limit, begun=begun, members=members)
         known = await self._statuses.of(page)
@@ -167,7 +167,7 @@ class Groups:
         tried: set[datetime] = set()
         async for attempt in attempts(self._stores.runtime):
             if attempt:
-                group = await self.known(group.task_group_id)
+                group = await self.existing(group.task_group_id)
             if group.sealed is None:
                 now = self._stores.runtime.now()
                 tried.add(parse_date(format_date(now)))

@@ -129,7 +129,7 @@ class DirectoryStore:
         entries = [entry for row in page.rows if (entry := self._unexpired(row)) is not None]
         return entries, page.resume
 
-    async def known(self, start: str, limit: int) -> tuple[list[tuple[str, DirectoryEntry | None]], str | None]:
+    async def page_of_all(self, start: str, limit: int) -> tuple[list[tuple[str, DirectoryEntry | None]], str | None]:
         """A page of all task queues that ever had a task or a worker, each with its entry if that is listed, and where
         the next page starts."""
         page = await self._tables.query(

@@ -156,7 +156,7 @@ class PoolStore:
         except TransactionRefused:
             return
 
-    async def known(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
+    async def page_of_all(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
         page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end=end or END, limit=limit)
         return [str(row.values["taskQueueId"]) for row in page.rows], page.resume

@@ -110,7 +110,7 @@ class Stalls:
             silent=silent,
         )
 
-    async def known(self) -> list[Stall]:
+    async def in_deployment(self) -> list[Stall]:
         """Those in the deployment that have been so for GRACE, longest first: of the task queues in which the last
         sample of the history has tasks that wait and none that run, so up to five minutes late."""
         sample = await self._history.last("minutes")
@@ -198,7 +198,7 @@ class TaskQueueStates:
         if limit == 0:
             return [], None
         (known, resume), waits = await both(
-            self._directory.known(first, min(limit, bounds.PAGE_OF_READINGS)), self._waits.read("", self._waited)
+            self._directory.page_of_all(first, min(limit, bounds.PAGE_OF_READINGS)), self._waits.read("", self._waited)
         )
         found = await self._lookups.each(lambda queue: self._state(*queue, waits), known)
         return [state for state in found if state.entry is not None or state.snapshot.rows], resume

@@ -122,7 +122,7 @@ async def change_task_priority(services: TaskServices, call: Call) -> Mapping[st
 
 async def _authorised(services: TaskServices, call: Call) -> Loaded:
     """The task that the call is about; its stored properties decide who may make it (contract 1.5, H)."""
-    read = await services.lifecycle.known(call.params["taskId"])
+    read = await services.lifecycle.existing(call.params["taskId"])
     await call.authorise(
         {
             "schedulerId": read.task.scheduler_id,

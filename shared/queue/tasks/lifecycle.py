@@ -32,12 +32,12 @@ class Lifecycle:
 
     async def definition(self, task_id: str) -> Json:
         """The definition, with the priority that the task has by now."""
-        loaded = await self._stores.tasks.known(task_id)
+        loaded = await self._stores.tasks.existing(task_id)
         return loaded.definition.at_priority(loaded.task.priority)
 
-    async def known(self, task_id: str) -> Loaded:
+    async def existing(self, task_id: str) -> Loaded:
         """A task to authorise a call on and then to move. Raises ResourceNotFound."""
-        return await self._stores.tasks.known(task_id)
+        return await self._stores.tasks.existing(task_id)
 
     async def schedule(self, read: Loaded, entry: Entry | None = None) -> Task:
         """scheduleTask."""

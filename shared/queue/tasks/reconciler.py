@@ -69,7 +69,7 @@ class Reconciler:
         looked_into = 0
         is_begun = False
         for start, end in ((first, ""), ("", first)) if first else (("", ""),):
-            pages = PageReader(partial(self._stores.pools.known, limit=bounds.RECONCILED_POOLS, end=end), start)
+            pages = PageReader(partial(self._stores.pools.page_of_all, limit=bounds.RECONCILED_POOLS, end=end), start)
             async for pools in pages:
                 if not is_begun:
                     await self._note_next(pages.resume or "")

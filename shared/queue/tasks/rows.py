@@ -189,7 +189,7 @@ class TaskStore:
             definition = await self.definitions.unpack(found.task.task_id, found.definition, share)
         return None if definition is None else Loaded(task=found.task, etag=found.etag, definition=definition)
 
-    async def known(self, task_id: str) -> Loaded:
+    async def existing(self, task_id: str) -> Loaded:
         """As `load`. Raises ResourceNotFound."""
         loaded = await self.load(task_id)
         if loaded is None:

@@ -76,7 +76,7 @@ def make_pending(task: Task, now: datetime, hint_id: str) -> Decision:
 
 def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
     """reportCompleted, reportFailed (contract 4.4)."""
-    run = known_run(task, run_id)
+    run = existing_run(task, run_id)
     if run_id != task.last_run_id:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
     if run.reason_resolved is resolution:
@@ -90,7 +90,7 @@ def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Deci
 
 def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
     """reportException: retried for some reasons while retries are left, else final (contract 4.3, 4.4)."""
-    run = known_run(task, run_id)
+    run = existing_run(task, run_id)
     if run.reason_resolved is reason and run_id >= task.last_run_id - 1:
         return resolved_again(task, run_id, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:
@@ -357,7 +357,7 @@ def remove(*handles: MessageHandle | None) -> tuple[After, ...]:
     return tuple(RemoveMessage(handle=handle) for handle in handles if handle is not None)
 
 
-def known_run(task: Task, run_id: int) -> Run:
+def existing_run(task: Task, run_id: int) -> Run:
     """The run of that number. Raises ResourceNotFound."""
     if run_id > task.last_run_id:
         raise ResourceNotFound(f"task {task.task_id} has no run {run_id}")

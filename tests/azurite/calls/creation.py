@@ -117,7 +117,7 @@ async def create_with_a_resolved_dependency(bench: Bench) -> Operations:
 async def create_with_a_rerun_dependency(bench: Bench) -> Operations:
     done = await bench.completed()
     await bench.resolved_due(done)
-    await bench.calls.lifecycle.rerun(await bench.calls.lifecycle.known(done))
+    await bench.calls.lifecycle.rerun(await bench.calls.lifecycle.existing(done))
     required = [done, *[await bench.create() for _ in range(2)]]
     bench.ahead = timedelta(minutes=2)
     return await bench.measure(bench.calls.create_task(bench.definition(dependencies=required)))

@@ -142,7 +142,7 @@ async def deadline_of_resolved(bench: Bench) -> Operations:
 async def resolved_again(bench: Bench) -> Operations:
     task_id = await bench.completed()
     await bench.resolved_due(task_id)
-    await bench.calls.lifecycle.rerun(await bench.calls.lifecycle.known(task_id))
+    await bench.calls.lifecycle.rerun(await bench.calls.lifecycle.existing(task_id))
     (claim,) = await bench.claims(1)
     await bench.create()
     await bench.complete(claim)

@@ -26,7 +26,7 @@ async def moved(bench: Bench, name: str, task_id: str, *more: Any) -> Operations
     """A call as its endpoint makes it: read to authorise, then move."""
 
     async def call() -> None:
-        read = await bench.calls.lifecycle.known(task_id)
+        read = await bench.calls.lifecycle.existing(task_id)
         await getattr(bench.calls.lifecycle, name)(read, *more)
 
     return await bench.measure(call())
@@ -86,7 +86,7 @@ async def seal(bench: Bench) -> Operations:
     await bench.create(taskGroupId=group)
 
     async def call() -> None:
-        await bench.calls.groups.seal(await bench.calls.groups.known(group))
+        await bench.calls.groups.seal(await bench.calls.groups.existing(group))
 
     return await bench.measure(call())
 
@@ -97,7 +97,7 @@ async def cancel_group(bench: Bench) -> Operations:
     await asyncio.gather(*(bench.create(taskGroupId=group) for _ in range(20)))
 
     async def call() -> None:
-        await bench.calls.groups.known(group)
+        await bench.calls.groups.existing(group)
         assert len(await bench.calls.group_jobs.call(GroupJob(task_group_id=group, kind="cancel"))) == 20
         await bench.calls.group_jobs.size(group)
 

@@ -251,11 +251,11 @@ async def _created(services: Services, definition: Any) -> bool:
 
 
 async def _of_task(services: Services, task_id: str, act: Callable[[Any], Awaitable[object]]) -> object:
-    return await act(await services.lifecycle.known(task_id))
+    return await act(await services.lifecycle.existing(task_id))
 
 
 async def _sealed(services: Services, group: str) -> object:
-    return await services.groups.seal(await services.groups.known(group))
+    return await services.groups.seal(await services.groups.existing(group))
 
 
 async def _listed(services: Services, group: str) -> object:
