@@ -124,5 +124,5 @@ def _explained(failure: StorageUnavailable) -> str:
 
 
 def with_records(work: Callable[[Records], Awaitable[T]]) -> T:
-    """As `with_account`, for the records in it."""
+    """Like `with_account`, for the records in it."""
     return with_account(lambda account: work(Records.of(account.storage, Runtime())))

@@ -109,7 +109,7 @@ def painted(text: str) -> str:
 
 
 def until(text: str | None, now: datetime | None = None) -> str | None:
-    """As `ago`, for how long something holds: what is a century ahead holds for good."""
+    """Like `ago`, for how long something holds: what is a century ahead holds for good."""
     if text is None or datetime.fromisoformat(text) - (now or datetime.now(UTC)) < _FOR_GOOD:
         return ago(text, now)
     return "further notice"

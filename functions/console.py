@@ -26,7 +26,7 @@ from shared.store.connection import Endpoints, parse_connection_string
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 
 PAGES = re.compile(r"/(?:(?:tasks|provisioners|worker-manager|history|auth|profile|login|index)(?:/.*)?)?")
-"""Addresses that are pages of the console."""
+"""Paths that are pages of the console."""
 
 _TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
@@ -49,7 +49,7 @@ class _File:
 
     @cached_property
     def packed(self) -> bytes:
-        """Compressed when somebody first asks for it: for all files that takes a tenth of a start."""
+        """The compressed content. Made at the first request, since compressing all files takes a tenth of a start."""
         return gzip.compress(self.content, _COMPRESSION, mtime=0)
 
 
@@ -59,7 +59,7 @@ class ConsoleSite:
 
     page: _File
     assets: Mapping[str, _File]
-    """By their paths."""
+    """The assets by their paths."""
     policy: str
     """The content security policy of pages: scripts and styles of this origin alone."""
 
@@ -79,7 +79,7 @@ class ConsoleSite:
         return cls(page, assets, _policy(html, sources))
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
-        """What is at a path; None if that is nothing of the console. `headers` are the request's, in lower case."""
+        """The answer for a path; None if the console has nothing there. `headers` are the request's, in lower case."""
         packed = "gzip" in headers.get("accept-encoding", "")
         if (asset := self.assets.get(path)) is not None:
             return _answer(asset, packed, {"cache-control": _KEPT})
@@ -88,7 +88,7 @@ class ConsoleSite:
         return None
 
     def unknown(self, path: str, headers: Mapping[str, str]) -> Answer | None:
-        """What somebody gets who opens an address that nothing has: the page, which says so, with the status 404.
+        """The 404 answer to a browser that opens an unknown address: the page, which says so.
 
         None for programs, and for paths of the API and of assets.
         """
@@ -123,7 +123,7 @@ def _answer(file: _File, packed: bool, headers: Mapping[str, str]) -> Answer:
 
 
 def _preloading(html: str, contents: Mapping[str, bytes]) -> str:
-    """The page that names every module of its frame: they are asked for at once, not as each is found in another."""
+    """The page with a preload link for every module that it needs, so that browsers request them all at once."""
     line = _PRELOAD.search(html)
     if line is None:
         return html
@@ -132,7 +132,7 @@ def _preloading(html: str, contents: Mapping[str, bytes]) -> str:
 
 
 def _needed(name: str, contents: Mapping[str, bytes]) -> set[str]:
-    """A module, and those that are loaded before it runs."""
+    """A module, and all modules that it imports."""
     found: set[str] = set()
     waiting = [name]
     while waiting:

@@ -162,19 +162,21 @@ async def _answer(
 
 @dataclass
 class _Arrival:
-    """A call as the load sees it."""
+    """A call as overload protection sees it: an `overload.Arrival`."""
 
     call: Call
     body: bytes
     refusal: InsufficientScopes | None = None
-    """Why it will be refused, once its short body has been looked at for a better message."""
+    """The refusal that is certain already. It is raised only after a short body was read, which may make its message
+    more exact.
+    """
 
     @property
     def size(self) -> int:
         return len(self.body)
 
     async def check(self) -> None:
-        """Checks the body's size, who calls, and the scopes as far as they follow from the URL."""
+        """Checks the body's size, the caller's credentials, and the scopes as far as they follow from the URL."""
         endpoint = self.call.endpoint
         if not endpoint.takes_content:
             check_size(self.size)
@@ -189,7 +191,9 @@ class _Arrival:
                 self.refusal = refusal
 
     async def client_id(self) -> str | None:
-        """Credentials that do not hold are refused where they are needed; until then the call has no name."""
+        """The verified clientId. A call with invalid credentials has none here; it is refused later, where credentials
+        are needed.
+        """
         if self.call.endpoint.scopes is None:
             return None
         try:
@@ -200,7 +204,7 @@ class _Arrival:
 
 @asynccontextmanager
 async def _place(services: Services, arrival: _Arrival, noted: dict[str, str | int]) -> AsyncIterator[None]:
-    """The place of a call that has been checked among those under way. Raises ApiError, StorageUnavailable."""
+    """Holds the place of a checked call among those under way. Raises ApiError, StorageUnavailable."""
     endpoint = arrival.call.endpoint
     if endpoint.takes_any_load:
         await arrival.check()
@@ -219,9 +223,10 @@ async def _place(services: Services, arrival: _Arrival, noted: dict[str, str | i
 async def _in_full(
     refusal: InsufficientScopes, services: Services, call: Call, query: str, body: bytes
 ) -> InsufficientScopes:
-    """The refusal with the scopes themselves that a short body asks for, where the handler comes as far as naming them.
+    """The refusal that names the exact scopes which the call's short body needs, if the handler gets as far as checking
+    them.
 
-    What else would be wrong with the call is not said: whom no body could help is refused before all that.
+    Other errors of the call are ignored, since the caller is refused in any case.
     """
     async with AsyncExitStack() as held:
         try:
@@ -236,7 +241,7 @@ async def _in_full(
 async def _handled(
     services: Services, call: Call, query: str, body: bytes, held: AsyncExitStack
 ) -> Answer | Mapping[str, Any]:
-    """What the handler returns, after URL parameters, query and body were checked. `held` keeps the body's room."""
+    """Checks URL parameters, query and body, and runs the handler. `held` keeps the body's memory reserved."""
     endpoint = call.endpoint
     validate_params(endpoint, call.params)
     call.query = validate_query(endpoint, query)
@@ -309,6 +314,6 @@ def _response(
 
 
 def _trace_id(request_headers: Mapping[str, str]) -> str | None:
-    """The caller's own id of what the request is part of, if it can stand in a header."""
+    """The caller's own trace id, if it is a valid header value."""
     found = request_headers.get("x-taskcluster-trace-id", "")
     return found if _TRACE_ID.fullmatch(found) else None

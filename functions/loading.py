@@ -1,4 +1,6 @@
-"""Loads beside the first calls what they need and an index of the functions does not: the SDKs, a third of a start."""
+"""Loads the SDKs in parallel with the first calls. Indexing the functions does not need them, and they take a third of
+a start.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +20,21 @@ SDKS = (
 """In the order in which calls need them."""
 
 _YOUNG_OBJECTS = 10_000
-"""Objects that a process makes, and has not freed, between two collections of garbage: Python's 700 are a fifth of a
-createTask, and what is in a cycle is little."""
+"""Number of objects that are allocated and not freed before a garbage collection. With Python's default of 700,
+collections take a fifth of a createTask, and they find few reference cycles.
+"""
 
 
 def load_sdks(settings: Settings) -> threading.Thread:
-    """Begins at once. Code that needs a module sooner waits for it, as Python's imports do."""
+    """Starts loading at once. Code that imports a module before it is loaded waits for it, as for any import."""
     identity = settings.storage_connection_string is None or settings.servicebus_connection_string is None
     names = (*(["azure.identity.aio"] if identity else []), *SDKS)
 
     def load() -> None:
         for name in names:
             import_module(name)
-        # What is loaded stays. A full collection would go through its 120,000 objects, and no call goes on for 50 ms.
+        # The loaded modules are never freed. Without `freeze`, a full collection would scan their 120,000 objects and
+        # stop all calls for 50 ms.
         gc.freeze()
         gc.set_threshold(_YOUNG_OBJECTS)
 

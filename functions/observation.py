@@ -26,7 +26,7 @@ from shared.telemetry.tracing import Kind, Tracer
 
 @contextmanager
 def traced_request(tracer: Tracer, service: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
-    """A span for a request to a storage service, its retries included; to be given the status of the answer.
+    """A span for a request to a storage service, its retries included. The caller sends it the status of the answer.
 
     Query strings, which may hold a signature, are left out.
     """
@@ -43,14 +43,14 @@ def traced_request(tracer: Tracer, service: str, method: str, url: str) -> Itera
 
 
 class TracedPublisher:
-    """A publisher whose sending shows in traces."""
+    """A publisher that records a span for each sending."""
 
     def __init__(self, publisher: Publisher, tracer: Tracer) -> None:
         self._publisher = publisher
         self._tracer = tracer
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
-        """As `publish` of the wrapped publisher, in a span."""
+        """Like `publish` of the wrapped publisher, in a span."""
         topics = ",".join(sorted({message.topic for message in messages}))
         attributes = {"messaging.system": "servicebus", "messaging.destination.name": topics}
         with self._tracer.span("publish", "producer", attributes) as span:
@@ -66,7 +66,9 @@ log = logging.getLogger("taskcluster.calls")
 
 @dataclass
 class Observed:
-    """To be filled in while it goes on: how it ended, whether for a reason of ours, and what else is known of it."""
+    """What is observed of a call or message, filled in while it is handled: its outcome, whether a failure is the
+    service's own, and further fields.
+    """
 
     outcome: str = "broken off"
     failed: bool = False
@@ -77,7 +79,7 @@ class Observed:
 def observed(
     runtime: Runtime, call: str, kind: Kind, fields: dict[str, str | int], *, parent: str | None = None
 ) -> Iterator[Observed]:
-    """What happens inside belongs to this call. `fields` are in every line that is logged inside."""
+    """A context manager around one call or message. `fields` are in every line that is logged inside."""
     seen, started = Observed(), time.monotonic()
     with (
         bound(call=call, **fields),

@@ -1,7 +1,7 @@
 """What one process takes on at a time: calls, long polls, uploads and large bodies. More calls wait for their turn.
 
-A call that waits longer than its client does is worse than one that is refused: the client sends it again, while the
-process still works on what nobody waits for.
+A call that waits longer than its client is worse than a refused one: the client sends it again, while the process still
+works on the first one, whose answer nobody reads.
 
 Each client has a share of those that wait, and shares take turns, so that the calls of one client do not delay those of
 the others. A name counts only once its signature is verified: all calls without a verified name are one share.
@@ -24,17 +24,19 @@ from shared.base.errors import ServiceUnavailable
 from shared.base.memory import Memory
 
 LONGEST_WAIT = 15.0
-"""Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some."""
+"""Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some of
+them.
+"""
 POLL_PAUSE = 5.0
-"""Seconds that a long poll waits while the load is high, once it has looked for work."""
+"""Seconds after which a long poll is answered while the load is high, once it has polled for work."""
 
 TOO_MANY = "this process is handling as many calls as it can; send the call again"
 
 Share = tuple[Literal["being checked", "without a name", "of a client"], str]
-"""Whose calls take turns together; the text is the verified clientId."""
+"""Identifies a share: the verified clientId, or a constant."""
 
 BEING_CHECKED: Share = ("being checked", "")
-"""Calls of which it is not known yet whose they are: they count, and it is not their turn."""
+"""The share of calls whose credentials are not checked yet: they count towards the bound, but get no turn."""
 WITHOUT_A_NAME: Share = ("without a name", "")
 
 
@@ -52,20 +54,20 @@ class Visit:
     has_place: bool = False
     share: Share = BEING_CHECKED
     turn: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set once it has its place."""
+    """Set when the call gets its place."""
     waits: asyncio.Timeout | None = None
-    """Ends its wait."""
+    """Set to end the call's wait."""
 
 
 @dataclass(slots=True)
 class _Waiting:
     visits: dict[Visit, None] = field(default_factory=dict)
-    """In the order in which they came."""
+    """The waiting calls of a share, in the order in which they came."""
     size: int = 0
 
 
 class Room:
-    """Bounded in calls and in bytes. When it is full, the share that takes the most of it gives way.
+    """The waiting room, bounded in calls and in bytes. When it is full, the largest share loses a call.
 
     There are as many shares as clients whose calls wait, so that the bound on calls is one on shares, too.
     """
@@ -74,20 +76,21 @@ class Room:
         self._most_calls = most_calls
         self._most_bytes = most_bytes
         self._shares: OrderedDict[Share, _Waiting] = OrderedDict()
-        """The one whose turn is next comes first."""
+        """The shares; the one whose turn is next comes first."""
         self.calls = 0
         self.size = 0
 
     def enter(self, visit: Visit) -> list[Visit]:
-        """Lets a call in; returns those that there is no room for any more, perhaps this one itself.
+        """Lets a call in. Returns the calls for which there is no room any more, perhaps this one.
 
-        A body that is larger than the room may wait as long as it is alone.
+        A body larger than the bound may wait if it is the only one.
         """
         self._add(visit)
         gone: list[Visit] = []
         while self.calls > self._most_calls:
             share, fullest = max(self._shares.items(), key=lambda item: len(item[1].visits))
-            # The newest has waited least. But of those being checked it may be one whose name is verified in a moment.
+            # The newest call loses its place, as it has waited least. Among calls that are still being checked it is
+            # the oldest: the newest may be verified in a moment.
             gone.append(next(iter(fullest.visits) if share == BEING_CHECKED else reversed(fullest.visits)))
             self.leave(gone[-1])
         while self.size > self._most_bytes and self.calls > 1:
@@ -97,14 +100,14 @@ class Room:
         return gone
 
     def move(self, visit: Visit, share: Share) -> None:
-        """It is known now whose call it is: from now on it may be its turn."""
+        """Moves a call to its share, now that its client is known. From now on it can get a turn."""
         if self._has(visit):
             self.leave(visit)
             visit.share = share
             self._add(visit)
 
     def leave(self, visit: Visit) -> None:
-        """The call waits no more; nothing happens if it does not."""
+        """Removes a call that stops waiting. Does nothing if it does not wait."""
         if not self._has(visit):
             return
         waiting = self._shares[visit.share]
@@ -116,7 +119,7 @@ class Room:
         self.size -= visit.size
 
     def next(self) -> Visit | None:
-        """The call whose turn it is, which leaves the room; the other shares come before its share's next one."""
+        """Removes and returns the call whose turn it is. Its share then moves behind all others."""
         share = next((share for share in self._shares if share != BEING_CHECKED), None)
         if share is None:
             return None
@@ -146,7 +149,9 @@ class Arrival(Protocol):
         ...
 
     async def check(self) -> None:
-        """Refuses it for what its URL and its headers say. Raises ApiError, StorageUnavailable."""
+        """Refuses the call if its URL and headers already show that it is not allowed. Raises ApiError,
+        StorageUnavailable.
+        """
         ...
 
     async def client_id(self) -> str | None:
@@ -186,17 +191,16 @@ class Load:
 
     @property
     def is_high(self) -> bool:
-        """Whether long polls are given up, so that other calls go on."""
+        """Whether the load is so high that long polls are ended in favour of other calls."""
         return self.calls * 4 >= self._most_calls * 3
 
     @asynccontextmanager
     async def call(self, arrival: Arrival, end_polls: Callable[[], None]) -> AsyncIterator[bool]:
-        """A call under way, once it has been checked and has its turn; whether it had to wait for that.
+        """Holds the place of a call under way, after it was checked and got its turn. Yields whether it had to wait.
+        `end_polls` ends all long polls.
 
-        `end_polls` lets all long polls end now.
-
-        A call that has to wait is checked first: what is refused in any case waits for nothing, and who calls is known.
-        Raises what the checks raise, and ServiceUnavailable when the turn does not come in time.
+        A call that has to wait is checked first: one that is refused in any case need not wait, and its client must be
+        known for the turns. Raises what the checks raise, and ServiceUnavailable when the turn does not come in time.
         """
         visit = Visit(size=arrival.size)
         waits = self.calls >= self._most_calls or self.waiting > 0
@@ -216,7 +220,9 @@ class Load:
 
     @asynccontextmanager
     async def poll(self, arrival: Arrival) -> AsyncIterator[None]:
-        """A long poll under way, once it has been checked. Raises what the checks raise, and ServiceUnavailable."""
+        """Holds the place of a long poll under way, after it was checked. Raises what the checks raise, and
+        ServiceUnavailable.
+        """
         if self.polls >= self._most_polls:
             raise ServiceUnavailable("this process holds as many long polls as it can; send the call again")
         self.polls += 1
@@ -229,8 +235,8 @@ class Load:
     async def falls(self) -> bool:
         """Waits a moment for the load to fall; returns whether it has.
 
-        So do long polls that have found no work while it is high: answered at once, their clients would call again at
-        once. They look for work before that, while it is certain that their clients are there.
+        Long polls that have found no work wait here while the load is high: if they were answered at once, their
+        clients would call again at once. They poll for work before, while their clients are certainly connected.
         """
         return await comes_within(self._calm, self._poll_pause)
 
@@ -243,7 +249,7 @@ class Load:
                 self._admit()
                 await visit.turn.wait()
         except TimeoutError:
-            if not visit.has_place:  # else its turn came in the last moment
+            if not visit.has_place:  # else it got its turn at the last moment
                 raise ServiceUnavailable(TOO_MANY) from None
         finally:
             self._room.leave(visit)
@@ -274,7 +280,7 @@ class Load:
 
 
 class Contents:
-    """The bytes of uploads that pass through this process at a time: they are in its memory as a whole."""
+    """Bounds the bytes of uploads that pass through this process at a time, since each is in memory as a whole."""
 
     def __init__(self, most_held: int) -> None:
         """`most_held` in bytes; one upload may have more, if it is the only one."""
@@ -283,7 +289,7 @@ class Contents:
 
     @contextmanager
     def content(self, length: int) -> Iterator[None]:
-        """One upload of that size under way. Raises ServiceUnavailable."""
+        """Holds memory for one upload of `length` bytes. Raises ServiceUnavailable."""
         if self._held and self._held + length > self._most_held:
             raise ServiceUnavailable("this process is storing as many uploads as it can; send the request again")
         self._held += length
@@ -294,18 +300,18 @@ class Contents:
 
 
 class Bodies:
-    """Reads JSON bodies: large ones one at a time, beside the event loop, and no more than there is room for."""
+    """Parses JSON bodies, within the memory budget. Large ones are parsed in a thread, one at a time."""
 
     def __init__(self, most_waiting: int = bounds.BYTES_WAITING) -> None:
         self._most_waiting = most_waiting
         self._waiting = 0
         self._turn = asyncio.Lock()
-        # One thread of its own: each further one would keep memory of its own.
+        # A single thread: each further one would keep memory of its own.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="bodies")
 
     @asynccontextmanager
     async def parsed(self, body: bytes, memory: Memory) -> AsyncIterator[Any]:
-        """The object or array of a JSON body, which has its room in memory until the context ends.
+        """The object or array of a JSON body. Its memory is reserved until the context ends.
 
         Raises InputError, MalformedPayload, and ServiceUnavailable when too much waits already, or for too long.
         """

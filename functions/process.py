@@ -36,7 +36,7 @@ for _warning in SETTINGS.warnings():
 log = logging.getLogger("taskcluster.housekeeping")
 
 _LAST_SECONDS = 2.0
-"""How long a process that ends in order goes on with resolutions of calls that it has answered."""
+"""How long a process that is shut down orderly still follows up resolutions of calls that it has answered."""
 
 _lock = asyncio.Lock()
 _services: Services | None = None
@@ -81,7 +81,7 @@ async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
 
 
 async def _finish(assembled: Services, flushing: asyncio.Task[None]) -> None:
-    """Ends what goes on, and writes what this process has counted, before its connections are closed."""
+    """Ends background work and writes what this process has counted, before its connections are closed."""
     flushing.cancel()
     await assembled.following.finish(_LAST_SECONDS)
     try:

@@ -45,16 +45,19 @@ from shared.telemetry.logs import bound
 log = logging.getLogger("taskcluster.messages")
 
 MOST_DELIVERIES = 2
-"""Deliveries of a message by the host: one that was stopped has not handled it. A message that comes more often is
-suspected to kill its instance, or to run beside one that does."""
+"""Deliveries of a message that are still normal: an instance that is stopped leaves its messages to be delivered again.
+A message delivered more often is a suspect: it, or a message beside it, may kill the instance.
+"""
 _COUNTED = 12
-"""Waits that are counted: by then the pause is the longest."""
+"""Largest counted number of waits: after this many, the pause grows no more."""
 APART = 300.0
-"""Seconds over which suspects come back: one by one, so that only the one that kills its instance is given up."""
+"""Seconds over which suspects are spread when they are put again. Handled one by one, only the message that kills its
+instance is dead-lettered.
+"""
 
 DONE = "done"
 _LOGGED = frozenset({"taskId", "runId", "taskGroupId"})
-"""What every line about a message names."""
+"""Fields that every log line about a message has."""
 
 T = TypeVar("T", bound=Body)
 
@@ -85,7 +88,9 @@ async def _handle(
 
 
 async def _set_apart(services: Services, body: Body, text: str) -> str:
-    """Counts the attempts that ended with their instance, as no function lived to do that."""
+    """Counts attempts that ended because their instance died, which no function lived to do. Delays the message by a
+    random time, so that it is handled apart from other suspects.
+    """
     log.error(
         "a message of %s was not done by %d functions",
         body.queue,
@@ -124,7 +129,9 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
 async def _again_unless_too_often(
     services: Services, body: Body, text: str, attempts: int = 1, delay: float | None = None
 ) -> str:
-    """Attempts count on by that many; visible after the back-off unless a delay is given."""
+    """Counts `attempts` more attempts and puts the message again, or dead-letters it. Without `delay`, it becomes
+    visible after the back-off.
+    """
     if body.attempts + 1 >= FAILED_MESSAGE.tries:
         return await _give_up(services, body.queue, text, "failed too often")
     counted = body.model_copy(update={"attempts": body.attempts + attempts, "waits": 0})

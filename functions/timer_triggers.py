@@ -1,4 +1,4 @@
-"""Timer functions: what no message wakes."""
+"""Timer functions: periodic work that no message triggers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LONGEST_RUN = 300.0
 """Seconds: a run ends after this, and the next one continues."""
 
 OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 */5 * * * *"
-"""Exporters want the gauges of every minute; the history has a sample every five minutes."""
+"""Schedule of `observe`: exporters need the gauges every minute. The history takes a sample every five minutes."""
 
 blueprint = func.Blueprint()
 

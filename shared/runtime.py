@@ -1,6 +1,6 @@
-"""What the service needs of the world besides storage: time, ids, chance, waiting, and somebody who watches.
+"""What the service needs of the world besides storage: time, ids, randomness, waiting, and somewhere to report.
 
-Passed in, never reached for.
+Passed in, so that tests can replace it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Time, ids, chance, waiting and measurements of one process; passed in, so that tests can decide all of it."""
+    """Time, ids, randomness, waiting and measurements of one process. Passed in, so that tests can control them."""
 
     now: Callable[[], datetime] = utc_now
     slugid: Callable[[], str] = new_slugid

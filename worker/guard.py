@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def _run(order: Order, starting: threading.Lock, sent: "list[int]") -> dict[str, int | None]:
-    """`sent`: signals so far. `starting` is held so that none comes between the look at them and the start."""
+    """`sent`: signals so far. `starting` is a lock: no signal can come between the check for signals and the start."""
     as_user = order.get("user", {})
     if as_user and sys.platform == "linux":
         # No sudo, no cron and at jobs, no file systems of the task's own: it would leave with them what is not ended.

@@ -17,7 +17,7 @@ from shared.queue.events.exchanges import TOPICS
 WAIT = 5
 """Seconds after which nothing more is expected in a subscription."""
 FULL = 0.8
-"""The share of a limit from which on it is time to do something."""
+"""Share of a limit from which on an operator should act."""
 TOPICS_OF_A_NAMESPACE = {"Standard": 10_000, "Premium": 1_000}
 """Topics and queues; of Premium, for each messaging unit."""
 SUBSCRIPTIONS = 2_000

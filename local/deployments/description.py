@@ -87,7 +87,7 @@ def text(parameters: Parameters) -> str:
 
 
 def of_variables(environment: Mapping[str, str]) -> Parameters:
-    """The parameters that an environment of azd gives: what a first deployment is described by."""
+    """The parameters in an environment of azd, from which the description of a first deployment is made."""
     found: Parameters = {}
     known = types()
     for name, variable in described().items():

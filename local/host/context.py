@@ -22,17 +22,17 @@ class TraceContext:
 
     @property
     def Traceparent(self) -> str:  # noqa: N802 - the platform's name
-        """As `trace_parent`."""
+        """Like `trace_parent`."""
         return self.trace_parent
 
     @property
     def Tracestate(self) -> str:  # noqa: N802 - the platform's name
-        """As `trace_state`."""
+        """Like `trace_state`."""
         return self.trace_state
 
     @property
     def Attributes(self) -> dict[str, str]:  # noqa: N802 - the platform's name
-        """As `attributes`."""
+        """Like `attributes`."""
         return self.attributes
 
     @classmethod

@@ -53,7 +53,7 @@ def _take(types: list[dict[str, Any]], number: str, pool: dict[str, Any]) -> Non
 
 
 def _without_descriptions(entry: dict[str, Any]) -> dict[str, Any]:
-    """A type without texts about it. A property may be named description: only texts are left out."""
+    """A type without its descriptions. A property may be named description: only texts are left out."""
     kept = {key: value for key, value in entry.items() if key not in ("description", "functions")}
     for group in ("properties", "baseProperties"):
         if entry["$type"] in _DESCRIBED and group in kept:

@@ -29,24 +29,24 @@ def union(*parts: Value) -> Value:
 
 
 def subnet(prefix: str, length: int, index: int) -> str:
-    """As `cidrSubnet`."""
+    """Like `cidrSubnet`."""
     return str(list(ipaddress.ip_network(prefix).subnets(new_prefix=length))[index])
 
 
 def empty(value: Value) -> bool:
-    """As `empty`: null counts."""
+    """Like `empty`: null counts."""
     return value is None or value in ("", [], {})
 
 
 def contains(where: Value, what: Value) -> bool:
-    """As `contains`: names of an object's properties regardless of case."""
+    """Like `contains`: names of an object's properties regardless of case."""
     if isinstance(where, dict):
         return what.lower() in {key.lower() for key in where}
     return what in where
 
 
 def resource_id(*parts: str) -> str:
-    """As `resourceId` within the subscription: a type and a name for each of its words but the first."""
+    """Like `resourceId` within the subscription: a type and a name for each of its words but the first."""
     at = next(index for index, part in enumerate(parts) if "/" in part)
     provider, *words = parts[at].split("/")
     names = "".join(f"/{word}/{name}" for word, name in zip(words, parts[at + 1 :], strict=True))

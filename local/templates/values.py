@@ -133,14 +133,14 @@ def is_late(value: Value) -> bool:
 
 
 def hashed(*parts: str, length: int = 13) -> str:
-    """As `uniqueString`: as many characters, of the same alphabet."""
+    """Like `uniqueString`: as many characters, of the same alphabet."""
     alphabet = "abcdefghijklmnopqrstuvwxyz234567"
     number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest())
     return "".join(alphabet[number >> 5 * index & 31] for index in range(length))
 
 
 def guid(*parts: str) -> str:
-    """As `guid`: the same for the same parts."""
+    """Like `guid`: the same for the same parts."""
     return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(parts)))
 
 

@@ -104,7 +104,7 @@ def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], pay
 
 
 def _cut(text: str, most: int) -> str:
-    """The text if it takes at most that many bytes as JSON, else its beginning."""
+    """The text, cut so that it takes at most `most` bytes as JSON (without quotes)."""
     if len(text) <= most and len(write(text)) <= most + 2:
         return text
     return f"{text[: most // 6]}… (cut: {len(text)} characters)"  # a character takes up to six bytes: \u0000

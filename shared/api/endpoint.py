@@ -78,7 +78,7 @@ class Verifier(Protocol):
     async def caller(
         self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
     ) -> Caller:
-        """As `Authenticator.caller`."""
+        """Like `Authenticator.caller`."""
         ...
 
 

@@ -1,7 +1,7 @@
 """Everything that a deployment has in its storage account and its Service Bus namespace, by name.
 
 One list for the templates that make it (infra/entities.json) and for the backup; the queues of pools are not in it,
-since they are made on their first need.
+since they are created at their first use.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class AuditStore:
         self._tables = storage.tables
 
     async def add(self, entry: AuditEntry) -> None:
-        """Writes both rows of an entry, unless they are there: a repeat that comes late undoes no confirmation."""
+        """Writes both rows of an entry, unless they exist: a late repeat must not undo the confirmation."""
         await self._write(entry, Create(entry.key, _encode(entry)))
 
     async def confirm(self, entry: AuditEntry) -> None:
@@ -271,7 +271,8 @@ class Audit:
         return await self._store.page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes what is too old in a history; returns when to look again, None if it is empty.
+        """Deletes entries of a history that are too old. Returns when the next one is due, None if the history is
+        empty.
 
         Raises OutOfTime, StorageUnavailable.
         """

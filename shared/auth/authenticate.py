@@ -145,7 +145,7 @@ class Authenticator:
     """Verifies requests to one site against a keyring."""
 
     def __init__(self, keyring: Keyring, root_url: str, now: Callable[[], datetime]) -> None:
-        """Raises ValueError when the root URL is none."""
+        """Raises ValueError if `root_url` is not a root URL."""
         self._keyring = keyring
         self._site = hawk.Site.of(root_url)
         self._now = now

@@ -27,7 +27,7 @@ _MAX_DATE_MS = 8_640_000_000_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Certificate:
-    """A well-formed certificate; whether it holds is checked apart. `start` and `expiry` in ms since the epoch."""
+    """A well-formed certificate. Its validity is checked separately. `start` and `expiry` in ms since the epoch."""
 
     issuer: str | None
     """Client id of the signer; None for unnamed credentials, whose signer is the Hawk id itself."""

@@ -47,7 +47,7 @@ class Site:
 
     @classmethod
     def of(cls, root_url: str) -> Site:
-        """From a root URL: scheme, host and perhaps a port. Raises ValueError when it is something else."""
+        """From a root URL: scheme, host and perhaps a port. Raises ValueError if it has other parts."""
         parts = urlsplit(root_url.rstrip("/"))
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query or parts.fragment:
             raise ValueError("a root URL is http(s)://host or http(s)://host:port")
@@ -114,7 +114,7 @@ def has_bewit(target: str) -> bool:
 def parse_bewit(target: str) -> tuple[Signed, str]:
     """The bewit of a request target, and the target as it was signed, without it. Raises AuthenticationFailed.
 
-    Of repeated parameters the last one counts; the others stay part of what must have been signed.
+    If the parameter is repeated, the last one counts. The others remain part of the signed target.
     """
     if len(target) > MAX_LENGTH:
         raise AuthenticationFailed("URL too long for a bewit")
@@ -196,7 +196,7 @@ def check_time(signed: Signed, now: datetime) -> None:
 
 
 def check_payload(signed: Signed, *, content_type: str, body: bytes) -> None:
-    """Raises AuthenticationFailed when a payload hash was given and is another one."""
+    """Raises AuthenticationFailed if a payload hash was given and does not match."""
     if signed.hash and not hmac.compare_digest(signed.hash.encode(), payload_hash(content_type, body)):
         raise AuthenticationFailed("Bad payload hash")
 

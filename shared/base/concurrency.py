@@ -28,7 +28,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
-    """As `together`, for two of different kinds."""
+    """Like `together`, for two of different kinds."""
     outcomes = list(await asyncio.gather(first, second, return_exceptions=True))
     _raise_first(outcomes)
     return cast("tuple[T, S]", tuple(outcomes))

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 def _dataclass(cls: type[T] | None = None, /, *, frozen: bool = False, eq: bool = True, **options: Any) -> Any:
-    """As `dataclasses.dataclass`. With `frozen`, fields can be set at run time all the same, but no code may."""
+    """Like `dataclasses.dataclass`. With `frozen`, fields can be set at run time all the same, but no code may."""
 
     def decorate(cls: type[T]) -> type[T]:
         made: Any = dataclasses.dataclass(eq=eq, **options)(cls)

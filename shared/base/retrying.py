@@ -44,24 +44,28 @@ LOST_RACE = Retries(first=0.05, longest=2, tries=5, jitter=(0, 1))
 More than the calls that usually meet at one task: claim, cancel, a handler and a timer.
 """
 LOST_RACE_FOR_DIRECTORY = replace(LOST_RACE, tries=8)
-"""All processes meet at one row when a task queue is new, and none of them wants its call to fail for a list."""
+"""When a task queue is new, all processes write its one row, and no call should fail for the sake of a listing."""
 LOST_RACE_FOR_ROLES = replace(LOST_RACE, tries=10)
-"""All roles are one snapshot, so scripts that change many at a time meet each other at every change."""
+"""Every change of a role competes with all others, so scripts that change many roles at a time lose races often."""
 STORAGE_REQUEST = Retries(first=0.1, longest=0.9, tries=4, factor=3, jitter=(0.5, 1.5))
-"""A request to storage that was not answered, or by 408, 429 or 5xx; it ends with the time that the request has."""
+"""A request to storage that was not answered, or answered by 408, 429 or 5xx. The request's time limit ends the tries
+earlier.
+"""
 SERVICE_BUS = Retries(first=1, longest=30)
-"""Connections to Service Bus, and topics that refuse: by the breakers of a process."""
+"""The pauses of the circuit breakers: for connections to Service Bus, and for topics that refuse messages."""
 UNSENT_EVENTS = Retries(first=5, longest=240)
-"""A topic that pointers in the queue `events` wait for. An event waits up to `longest` after Service Bus is back."""
+"""An unavailable topic for which pointers in the queue `events` wait. An event waits up to `longest` after Service Bus
+is back.
+"""
 FAILED_MESSAGE = Retries(first=5, longest=3600, tries=13)
 """An internal message whose function fails: over three and a half hours, then it goes to the poison queue."""
 WAITING_MESSAGE = Retries(first=5, longest=60)
-"""An internal message while storage is down or a task is contended: such a message is never given up."""
+"""An internal message while storage is down or a task is contended. It is never dead-lettered for that."""
 UNCLAIMED_MESSAGE = Retries(first=1, longest=300)
-"""A pending message that was polled and came to no claim: counted by its dequeue count."""
+"""A pending message that was polled and led to no claim. Its dequeue count is the number of pauses."""
 UNCOMMITTED_RESOLUTION = Retries(first=2, longest=60)
-"""A resolved message whose commit has not come: it is looked for until `ORPHAN_AFTER`."""
+"""A resolved message whose commit is not there yet: tried until `ORPHAN_AFTER`."""
 MISSING_DEPENDENT = Retries(first=5, longest=30)
-"""Edges whose dependents do not exist yet: likewise."""
+"""Edges whose dependents do not exist yet: tried until `ORPHAN_AFTER`."""
 FAILED_DELETION = Retries(first=3600, longest=86_400)
-"""What has expired and cannot be deleted; expiry goes by the hour."""
+"""An expired item that cannot be deleted. The expiry job works hour by hour."""

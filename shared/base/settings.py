@@ -375,8 +375,9 @@ def _parts(connection_string: SecretStr) -> set[str]:
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings from the environment, whose names are in any case; an empty one is none. Raises SettingsError that
-    names what is wrong."""
+    """The settings from the environment. Names are matched in upper or lower case, and an empty value counts as unset.
+    Raises SettingsError, which names everything that is wrong.
+    """
     given = {name.lower(): text for name, text in environment.items() if text}
     try:
         return Settings.model_validate({name: given[name] for name in Settings.model_fields if name in given})

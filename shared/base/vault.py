@@ -59,7 +59,7 @@ class Vault:
             raise CannotOpen from None
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether the token is sealed with the first key, so that the others are not needed for it."""
+        """Whether the token is sealed with the first key. If so, the older keys are not needed for it."""
         return _split(sealed)[0] == self._current
 
 

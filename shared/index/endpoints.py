@@ -97,7 +97,7 @@ async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
 
 
 async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """findTasksAtIndex: a token belongs to its list, and brings nothing of another one."""
+    """findTasksAtIndex. A continuation token is valid only with the list of paths that it was given for."""
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
     limit = _limit(call, bounds.PAGE_OF_LOOKUPS)
@@ -149,7 +149,9 @@ async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
 
 
 async def find_artifact(services: IndexServices, call: Call) -> Answer:
-    """findArtifactFromTask: straight to the content of what everybody may read, else to the queue, signed."""
+    """findArtifactFromTask: redirects to the content if everybody may read the artifact, else to a signed URL of the
+    queue.
+    """
     name = call.params["name"]
     entry = await services.index.find(call.params["indexPath"])
     resource = f"/api/queue/v1/task/{entry.task_id}/artifacts/{quote(name, safe='')}"
@@ -165,7 +167,7 @@ async def find_artifact(services: IndexServices, call: Call) -> Answer:
 
 
 async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequence[str]:
-    """The names of the artifact and of the links from it, as far as the caller may read what they name."""
+    """The names of the artifact and of the links that lead on from it, up to the first that the caller may not read."""
     name = call.params["name"]
     readable: Sequence[str] = [name]
 
@@ -174,7 +176,7 @@ async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequen
         await call.authorise({"name": names[-1]})
         readable = list(names)
 
-    with suppress(ApiError):  # the queue answers it to who follows the redirection
+    with suppress(ApiError):  # the queue reports it when the client follows the redirection
         await services.artifacts.reading.find_latest(task_id, name, authorise)
     return readable
 

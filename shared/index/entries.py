@@ -71,11 +71,11 @@ class Index:
         await self._store.remove(path)
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
-        """A page of the entries right in a namespace."""
+        """A page of the entries directly in a namespace."""
         return await self._store.entries(namespace, start, limit)
 
     async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
-        """A page of the namespaces right in a namespace."""
+        """A page of the namespaces directly in a namespace."""
         return await self._store.namespaces(namespace, start, limit)
 
     async def task_completed(self, definition: Definition, resolved: datetime) -> None:

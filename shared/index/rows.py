@@ -109,14 +109,14 @@ class IndexStore:
         raise ServiceUnavailable("the path is contended; send the call again")
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
-        """A page of the entries right in a namespace that have not expired, by name, and where the next one starts."""
+        """A page of the unexpired entries directly in a namespace, by name, and where the next page starts."""
         rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
         now = self._runtime.now()
         found = [entry for row in rows if (entry := _entry(row)) is not None]
         return [entry for entry in found if entry.expires > now], resume
 
     async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
-        """As `entries`, of the namespaces right in a namespace."""
+        """Like `entries`, for the namespaces directly in a namespace."""
         rows, resume = await self._page(namespace, keys.INDEX_NAMESPACES, start, limit)
         now = self._runtime.now()
         return [found for row in rows if (found := _namespace(row)).expires > now], resume
@@ -125,8 +125,8 @@ class IndexStore:
         """Deletes what has expired in a namespace, page by page; returns when to look again, None if nothing will come
         any more.
 
-        Nothing is added to a namespace that is not listed: who adds something lists it first, and schedules a sweep.
-        `start`: where the sweep that had no more time has ended. Raises OutOfTime, StorageUnavailable.
+        Nothing is added to a namespace that is not listed: every writer lists it first, and schedules a sweep. `start`:
+        where an earlier sweep ran out of time. Raises OutOfTime, StorageUnavailable.
         """
         now = self._runtime.now()
         partition = keys.index_partition(namespace)
@@ -155,7 +155,7 @@ class IndexStore:
             await self._list_namespace(namespace, until, await self._namespace_row(namespace))
 
     async def schedule_sweep(self, namespace: str) -> None:
-        """Lets the expiry job look into a namespace tomorrow. Raises StorageUnavailable."""
+        """Schedules a sweep of the namespace for tomorrow. Raises StorageUnavailable."""
         partition = keys.index_partition(namespace)
         due = _next_sweep(self._runtime.now(), partition)
         await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})

@@ -196,7 +196,8 @@ class History:
         self._summed: datetime | None = None
 
     async def flush(self) -> None:
-        """Writes what this process has counted: one request, none if that is nothing. Raises StorageUnavailable."""
+        """Writes what this process has counted: one request, or none if nothing was counted. Raises
+        StorageUnavailable."""
         if self._outgoing is None:
             counted = self._recorder.take()
             if not counted:

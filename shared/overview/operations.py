@@ -40,7 +40,7 @@ class Moved:
 
 
 def poison_queue(queue: str) -> str:
-    """The queue of what an internal queue gave up. Raises ValueError for a queue that has none."""
+    """The name of an internal queue's poison queue. Raises ValueError for a queue that has none."""
     if queue not in INTERNAL_QUEUES:
         raise ValueError(f"there is no queue {queue!r}; the queues are {', '.join(INTERNAL_QUEUES)}")
     return f"{queue}-poison"
@@ -95,7 +95,7 @@ async def drop(
     report: Report = unwatched,
     has_time: Callable[[], bool] = lambda: True,
 ) -> Moved:
-    """Removes messages, or one, for good. Those that come meanwhile stay."""
+    """Removes messages, or one, for good. Messages that arrive meanwhile stay."""
 
     async def move(message: Message) -> bool:
         await _remove(queues, queue, message)
@@ -212,9 +212,9 @@ class Operations:
         return Times(expiry=expiry, expired_before=before, reconciler=reconciler, sample=sample)
 
     async def given_up(self, queue: str) -> list[dict[str, Any]]:
-        """The first messages that a queue gave up; of those that can be read what they are about.
+        """The first messages of an internal queue's poison queue, with what they are about if they can be read.
 
-        Raises ResourceNotFound for another queue.
+        Raises ResourceNotFound if there is no such internal queue.
         """
         _known(queue)
         found = []
@@ -226,9 +226,10 @@ class Operations:
         return found
 
     async def move(self, queue: str, how: Literal["redrive", "delete"], message_id: str | None) -> Moved:
-        """Sends what a queue gave up once more, or deletes it: one message, or all, as far as the time allows.
+        """Redrives or deletes the messages of an internal queue's poison queue: one message, or as many as the time
+        allows.
 
-        Raises ResourceNotFound for another queue.
+        Raises ResourceNotFound if there is no such internal queue.
         """
         _known(queue)
         until = self._runtime.now() + timedelta(seconds=SECONDS)

@@ -61,7 +61,7 @@ class TableKey:
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """The same key gives the same answer."""
+        """No: the same key would only be refused again."""
         return False
 
 
@@ -87,7 +87,7 @@ class QueueKey:
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """The same key gives the same answer."""
+        """No: the same key would only be refused again."""
         return False
 
 

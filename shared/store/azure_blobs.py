@@ -31,7 +31,7 @@ T = TypeVar("T")
 
 
 class _Block(Enum):
-    """Which blocks a commit takes. The SDK compares with these words, and its own enumeration has none of them."""
+    """Which blocks a commit takes. The SDK expects these words; its own enumeration has other values."""
 
     LATEST = "latest"
     UNCOMMITTED = "uncommitted"

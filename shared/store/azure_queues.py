@@ -52,7 +52,9 @@ class AzureQueues:
         name: Callable[[str], str],
         open_client: Callable[[str], QueueClient],
     ) -> None:
-        """`name` gives a queue's name in the account, `open_client` the SDK's client of that name, for what is rare."""
+        """`name` maps to a queue's name in the account. `open_client` makes the SDK's client of a queue, for rare
+        requests.
+        """
         self._wire = wire
         self._endpoint = endpoint
         self._name = name
@@ -169,7 +171,7 @@ def put(endpoint: StorageEndpoint, queue: str, text: str, delay: int) -> Request
 
 
 def get(endpoint: StorageEndpoint, queue: str, count: int, hidden_for: int) -> Request:
-    """Receives messages, and hides them for that many seconds."""
+    """Receives messages, and hides them for `hidden_for` seconds."""
     query = f"numofmessages={count}&visibilitytimeout={hidden_for}"
     return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
 
@@ -196,7 +198,7 @@ def delete(endpoint: StorageEndpoint, queue: str, receipt: Receipt) -> Request:
 
 
 def read_put(answer: StorageAnswer) -> Receipt:
-    """What moves the message that was put. Raises StorageUnavailable for an answer that does not say it."""
+    """The receipt of the message that was put. Raises StorageUnavailable if the answer has none."""
     try:
         (element,) = _elements(answer)
         return _receipt(element)
@@ -205,12 +207,12 @@ def read_put(answer: StorageAnswer) -> Receipt:
 
 
 def read_messages(answer: StorageAnswer) -> list[Message]:
-    """The messages that were taken. Raises StorageUnavailable for what is no list of them."""
+    """The received messages. Raises StorageUnavailable if the answer is not a list of messages."""
     return _messages(answer, _receipt)
 
 
 def read_peeked(answer: StorageAnswer) -> list[Message]:
-    """The messages that were looked at. Raises StorageUnavailable for what is no list of them."""
+    """The peeked messages. Raises StorageUnavailable if the answer is not a list of messages."""
     return _messages(answer, _no_receipt)
 
 
@@ -230,7 +232,7 @@ def _messages(answer: StorageAnswer, receipt: Callable[[Element], Receipt]) -> l
 
 
 def read_update(answer: StorageAnswer, receipt: Receipt) -> Receipt:
-    """What moves a message that was moved. Raises StorageUnavailable for an answer that does not say it."""
+    """The new receipt of a message that was moved. Raises StorageUnavailable if the answer has none."""
     try:
         return Receipt(
             message_id=receipt.message_id,

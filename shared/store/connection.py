@@ -150,7 +150,8 @@ class AzureStorage:
         )
 
     def _pipeline(self, service: str) -> AsyncPipeline[Any, Any]:
-        """That of the SDK's clients. As these, it is made when it is first needed: loading the SDKs takes a while."""
+        """The pipeline of the SDK's clients. Like these, it is made at its first use, since loading the SDKs is
+        slow."""
         from shared.store.pipeline import Transport, make_pipeline
 
         if self._transport is None:

@@ -93,7 +93,9 @@ _recorders: ContextVar[tuple[Operations, ...]] = ContextVar("_recorders", defaul
 
 @contextmanager
 def counting() -> Iterator[Operations]:
-    """Record the storage requests made inside, by this task and by the tasks it starts. Nested uses each see all."""
+    """Record the storage requests made inside, by this task and by the tasks it starts. Nested contexts each record all
+    requests made inside them.
+    """
     operations = Operations()
     token = _recorders.set((*_recorders.get(), operations))
     try:

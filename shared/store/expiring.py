@@ -45,8 +45,9 @@ _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def is_over(expires: datetime, now: datetime) -> bool:
-    """Whether something that expires then may be deleted. Works for every date, also where adding to it would
-    overflow."""
+    """Whether something with this expiration may be deleted. Works for every date, also where adding to it would
+    overflow.
+    """
     return expires <= now - EXPIRY_GRACE_PERIOD
 
 
@@ -69,7 +70,7 @@ class Expiring:
     deaths: int = 0
     """How many of the latest of these failures, in a row, were deaths of the process."""
     resume: str | None = None
-    """Where to go on with what took longer than a run."""
+    """Where to continue, if a run had no time for all of it."""
 
     @property
     def key(self) -> str:
@@ -96,8 +97,9 @@ class Position:
     last: str = ""
 
     def was_begun(self, expiring: Expiring) -> bool:
-        """Whether a run has tried to delete it, and has not lived to say what became of it. An item whose deletion has
-        killed a process before is tried by itself, never with others."""
+        """Whether a run has begun to delete it, and died before it noted the outcome. An item whose deletion has killed
+        a process before is tried by itself, never with others.
+        """
         if expiring.row.partition != self.bucket or not self.first <= expiring.key <= self.last:
             return False
         return self.first == self.last or not expiring.deaths
@@ -106,7 +108,7 @@ class Position:
 class ExpiryStore:
     """Writes rows ahead of what they will clean up, and hands them out when they are due.
 
-    No row is ever written into a bucket that is finished: what has expired already is due with what expires now.
+    No row is ever written into a finished bucket: an item that has expired already goes into the present bucket.
     """
 
     def __init__(self, storage: Storage, now: Callable[[], datetime]) -> None:
@@ -114,12 +116,13 @@ class ExpiryStore:
         self._now = now
 
     async def task(self, task_id: str, task_group_id: str, expires: datetime) -> None:
-        """Schedules the deletion of a task by itself, where no sweep of its group deletes it."""
+        """Schedules the deletion of a single task that no sweep of its group deletes."""
         await self.write(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
 
     async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
-        """As `task`, for tasks that a sweep leaves behind: due soon, or after a back-off for those that have failed. At
-        most a hundred of each."""
+        """Like `task`, for tasks that a sweep leaves behind: due soon, or after a back-off if they have failed. At most
+        a hundred of each.
+        """
         values: dict[str, Value] = {"taskGroupId": task_group_id}
         after = self._now() + FIRST_RETRY - EXPIRY_GRACE_PERIOD
         for task_ids, due, more in ((failed, after, {_FAILURES: 1}), (others, self._now(), {})):
@@ -141,8 +144,9 @@ class ExpiryStore:
         await self.write(expires, kind, (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
-        """As `group`; and the row of the list of groups with the key `listed`, which is due until the group is gone.
-        One request, as they are of one hour."""
+        """Like `group`, and also schedules the deletion of the row `listed` in the list of groups; that is due again
+        until the group is gone. One request, as they are of one hour.
+        """
         rows = keys.expiring(keys.SWEPT_GROUP, task_group_id), keys.expiring("listed", task_group_id, listed)
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), [Upsert(key, {}) for key in rows])
 
@@ -165,7 +169,9 @@ class ExpiryStore:
         return scheduled
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
-        """An upload that no resolution may commit in time: not to delete, but to commit once its URL has expired."""
+        """Schedules the commit (no deletion) of an upload, once its URL has expired: a resolution might not commit it
+        in time.
+        """
         await self.write(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
 
     async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
@@ -195,8 +201,9 @@ class ExpiryStore:
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 
     async def is_scheduled(self, expires: datetime, kind: str, words: tuple[str, ...]) -> bool:
-        """Whether a deletion is in a bucket that is not finished: that of its hour, or, of what has expired, one to
-        which it was moved on."""
+        """Whether a deletion is scheduled: in the bucket of its hour or, if that is over, in a later bucket to which it
+        was moved.
+        """
         own, first = _due(expires), (await self.position()).hour
         hours = {_hour(own)} if own >= first else set()
         if own <= self._now():
@@ -215,13 +222,14 @@ class ExpiryStore:
         return [_decode(row) for row in page.rows]
 
     async def reschedule(self, expiring: Expiring, expires: datetime, resume: str | None = None) -> None:
-        """Moves a deletion to a later hour: the thing expires later than it did, or there was not enough time for all
-        of it."""
+        """Moves a deletion to a later hour: the item's expiration was moved, or there was not enough time for all of
+        it.
+        """
         values = expiring.values if resume is None else {**expiring.values, _RESUME: resume}
         await self._upsert(self.bucket(expires), expiring.key, values)
 
     async def note_progress(self, expiring: Expiring, resume: str) -> None:
-        """Notes where the next run goes on with it."""
+        """Notes where the next run continues with the item."""
         try:
             await self._tables.transact(
                 keys.EXPIRY, expiring.row.partition, [Merge(expiring.key, {_RESUME: resume}, expiring.row.etag)]
@@ -269,7 +277,7 @@ class ExpiryStore:
     async def begin(self, hour: datetime, some: Sequence[Expiring]) -> None:
         """Notes what a run tries to delete now, ahead of it: `some` are of one bucket, in the order of keys.
 
-        If the process dies of it, the next run counts that as a failure of theirs.
+        If the process dies, the next run counts that as a failure of these items.
         """
         begun = {"bucket": some[0].row.partition, "first": some[0].key, "last": some[-1].key}
         await self._upsert(_CURSOR, _CURSOR, {_HOUR: keys.hour(hour), **begun})

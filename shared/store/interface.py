@@ -22,8 +22,9 @@ class StorageUnavailable(ServiceError):
 
 
 class StorageRefused(StorageUnavailable):
-    """Storage refuses the request (401, 403, and other answers that no repeat changes): access is missing, or the
-    request is one that it never takes. For callers it is the same; code that retries by itself does not do so for ever.
+    """Storage refuses the request (401, 403, and other answers that no retry changes): access is missing, or the
+    request is never valid. API callers see no difference to StorageUnavailable, but code that retries by itself must
+    not do so for ever.
     """
 
 
@@ -120,7 +121,7 @@ MAX_PAGE = 1000
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
-    """Rows in key order. `resume` is the key to go on from (inclusive), None at the end of the range.
+    """Rows in key order. `resume` is the key at which to continue (inclusive), None at the end of the range.
 
     Azure may end a page early, even an empty one.
     """
@@ -128,7 +129,9 @@ class Page:
     rows: Sequence[Row]
     resume: str | None
     is_of_one_moment: bool = True
-    """Whether all of it is as it was at one time; not where an empty page had to be followed up."""
+    """Whether the page is a snapshot of one moment. It is not, if an empty page with a continuation had to be followed
+    up.
+    """
 
 
 class Tables(Protocol):
@@ -166,7 +169,9 @@ class Tables(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Receipt:
-    """What moves or removes a message: its id, the latest pop receipt, and when it becomes visible."""
+    """Identifies a received message for a move or a removal: its id, its latest pop receipt, and when it becomes
+    visible.
+    """
 
     message_id: str
     pop_receipt: str
@@ -259,7 +264,8 @@ class Blobs(Protocol):
     ) -> bool:
         """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable.
 
-        `only_new`: only where none is; False when there is one, which an earlier try of this request may have written.
+        `only_new`: write only if no blob exists. Returns False if one does; an earlier try of this request may have
+        written it.
         """
         ...
 
@@ -293,11 +299,11 @@ class Blobs(Protocol):
         content_disposition: str = "",
         only_new: bool = False,
     ) -> bool:
-        """Commit the latest of each named block as the blob; False when that is not possible.
+        """Commit the named blocks, each as last uploaded, as the blob. Returns False if a block is missing, or if
+        something else is in the blob's place.
 
-        That is when one of the blocks is not there, or something else is in the blob's place. `only_new`: only blocks
-        count that came since the last commit, so that a blob keeps its headers where nothing new came. A lease that
-        somebody holds on the blob is broken. Raises StorageUnavailable.
+        `only_new`: use only blocks that were uploaded since the last commit, so that a blob without new content keeps
+        its headers. A lease that somebody holds on the blob is broken. Raises StorageUnavailable.
         """
         ...
 

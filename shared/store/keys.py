@@ -201,8 +201,9 @@ CHECKED = "checked"
 
 
 def created_group(moment: datetime, slugid: str) -> str:
-    """A task group in the list of groups, of which the latest comes first. `slugid`: who creates a group has a row of
-    its own, so that rolling it back is no other call's matter."""
+    """A task group in the list of groups, of which the latest comes first. `slugid` gives each call that creates a
+    group a row of its own, so that its roll-back cannot remove another call's row.
+    """
     return f"{_latest_first(moment)}~{slugid}"
 
 
@@ -255,7 +256,7 @@ UNSWEPT_GROUP = "group"
 
 PRIVATE = "artifacts"
 PUBLIC = "public-artifacts"
-"""Containers. What is `public/` lies apart, so that its container can be made public as a whole."""
+"""Containers. Artifacts named `public/…` have one of their own, which can be made public as a whole."""
 
 _LONGEST = 460
 """Characters of an escaped name in a key; a key has 512."""
@@ -355,5 +356,5 @@ def path(task_id: str, run_id: int, name: str, version: str = "") -> str:
 
 
 def paths(task_id: str) -> str:
-    """What the paths of all blobs of a task begin with."""
+    """Prefix of the paths of all blobs of a task."""
     return f"{task_id}/"

@@ -65,7 +65,7 @@ def check_key(key: str) -> None:
 
 
 def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """The properties of one entity: names, types, number and sizes. Returns bytes that it has at most."""
+    """The properties of one entity: names, types, number and sizes. Returns an upper bound of its size in bytes."""
     if len(values) > MAX_PROPERTIES:
         raise ValueError(f"an entity has {len(values)} properties, more than {MAX_PROPERTIES}")
     for name, value in values.items():

@@ -19,7 +19,7 @@ END = "\x7f"
 
 
 class OutOfTime(ServiceError):
-    """There was not enough time. The deletions so far stand; `resume` is where to go on, None for the beginning."""
+    """Time ran out. The deletions so far stand. `resume` is the key at which to continue, None for the beginning."""
 
     def __init__(self, resume: str | None = None) -> None:
         super().__init__("there was not enough time for all of it")
@@ -27,7 +27,8 @@ class OutOfTime(ServiceError):
 
 
 def page_start(start: str, within: tuple[str, str]) -> str:
-    """Where a page starts: at the first key, or at that of a token. Raises InputError for one of another listing."""
+    """Where a page starts: at the first key, or at that of a token. Raises InputError for a token of another
+    listing."""
     if not start:
         return within[0]
     if not within[0] <= start < within[1]:

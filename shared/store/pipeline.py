@@ -89,7 +89,7 @@ class RetryPolicy(AsyncHTTPPolicy[Any, Any]):
 
 
 class DatePolicy(SansIOHTTPPolicy[Any, Any]):
-    """Dates and names each try, as the signature needs it, and sees that the answer is its own."""
+    """Sets the date and the request id of each try before it is signed, and checks that the answer has that id."""
 
     def on_request(self, request: PipelineRequest[Any]) -> None:
         """Set the date and the name of this try."""
@@ -147,7 +147,9 @@ def make_pipeline(
 
 
 def _close_connection(response: aiohttp.ClientResponse) -> None:
-    """Also after the response has been read, when its connection may have been taken for another request."""
+    """Closes the connection of a response, even one that was read to its end: by then another request may be using the
+    connection.
+    """
     if response._protocol is not None:
         response._protocol.close()
 

@@ -30,7 +30,7 @@ Delegated_co = TypeVar("Delegated_co", covariant=True)
 
 
 class SigningKey(Protocol[Delegated_co]):
-    """What URLs are signed with."""
+    """A source of keys that sign URLs."""
 
     async def current(self, start: datetime, expiry: datetime) -> str | Delegated_co:
         """The account's key, or a delegated one that covers this time. Raises StorageUnavailable."""
@@ -70,7 +70,7 @@ class DelegatedKey(Generic[Delegated]):
 
 @dataclass(frozen=True, kw_only=True)
 class Signers:
-    """What the URLs of each service are signed with."""
+    """The signing keys of each service."""
 
     queue: SigningKey[UserDelegationKey]
     blob: SigningKey[BlobDelegationKey]
@@ -89,7 +89,7 @@ class SignedAccess:
         keys: Signers,
         ensure_container: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`ensure_container` makes one that does not exist: who writes with a signed URL cannot."""
+        """`ensure_container` creates a missing container, which the holder of a signed URL cannot do."""
         self._account = account
         self._queue_endpoint = queue_endpoint
         self._blob_endpoint = blob_endpoint
@@ -170,5 +170,5 @@ class SignedAccess:
 
 
 def _protocol(endpoint: str) -> str:
-    """Signed URLs of a service that speaks https are good for nothing else."""
+    """Signed URLs of an https service are restricted to https."""
     return "https" if endpoint.startswith("https:") else "https,http"

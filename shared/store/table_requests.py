@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from itertools import pairwise
-from json.encoder import encode_basestring_ascii as in_quotes  # what json.dumps calls for a text
+from json.encoder import encode_basestring_ascii as in_quotes  # json.dumps uses it for strings
 from typing import Any
 from urllib.parse import quote, unquote
 
@@ -28,7 +28,7 @@ from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Request, StorageAns
 VERSION = "2019-02-02"
 """Of the Table service's protocol."""
 Continuation = Mapping[str, str]
-"""Where a query goes on: options of its next request."""
+"""The continuation of a query: options of its next request."""
 
 _METHOD = {Create: "POST", Upsert: "PUT", Replace: "PUT", Merge: "PATCH", Delete: "DELETE"}
 _COMMON = {
@@ -110,7 +110,7 @@ def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
 
 
 def read_row(answer: StorageAnswer) -> Row:
-    """The row of an answer to `get`. Raises StorageUnavailable for what is none."""
+    """The row in an answer to `get`. Raises StorageUnavailable if it holds no row."""
     try:
         return _row(json.loads(answer.content))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -118,7 +118,9 @@ def read_row(answer: StorageAnswer) -> Row:
 
 
 def read_page(answer: StorageAnswer) -> tuple[list[Row], Continuation]:
-    """Rows of an answer to `query`, and where to go on, if at all. Raises StorageUnavailable for what is none."""
+    """The rows in an answer to `query`, and the continuation, if there is one. Raises StorageUnavailable if it is not
+    such an answer.
+    """
     try:
         rows = [_row(entity) for entity in json.loads(answer.content)["value"]]
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -128,7 +130,7 @@ def read_page(answer: StorageAnswer) -> tuple[list[Row], Continuation]:
 
 
 def read_etag(answer: StorageAnswer, operation: Operation) -> str:
-    """The new ETag, "" of what was deleted. Raises StorageUnavailable when the answer has none."""
+    """The new ETag; "" after a delete. Raises StorageUnavailable if the answer to another operation has none."""
     if isinstance(operation, Delete):
         return ""
     etag = answer.headers.get("ETag")
@@ -271,7 +273,7 @@ def _parts(body: bytes) -> list[bytes]:
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
     """The new ETag of each row ("" where it was deleted).
 
-    Raises OperationRefused; StorageUnavailable for what is no whole answer, since then the outcome is unknown.
+    Raises OperationRefused. Raises StorageUnavailable if the answer is incomplete, as the outcome is then unknown.
     """
     parts = _parts(body)
     for part in parts:

@@ -1,4 +1,4 @@
-"""The way of the hot requests: encoded by hand, signed, tried again and counted, without the SDKs' pipelines.
+"""Sends the hot requests, which are encoded by hand. Signs, retries and counts them without the SDKs' pipelines.
 
 `table_requests` and `azure_queues` write these requests and read their answers; all others are the SDKs', on
 `pipeline`. Both ways share time limits and the rules for what is tried again; each has connections of its own.
@@ -48,7 +48,7 @@ class Patience:
 
     connect: float = 3
     read: float = 5
-    """Seconds until the first bytes of an answer; for hot requests, whose answers are small, until all of it."""
+    """Seconds until the first bytes of an answer. For hot requests, whose answers are small, until the whole answer."""
     total: float = 8
     retries: Retries = STORAGE_REQUEST
     bytes_per_second: int = 1 << 20
@@ -144,7 +144,7 @@ class NoAnswer(ServiceError):
 
 
 class NoConnection(NoAnswer):
-    """There is none to the service; `why` is the name of an error."""
+    """No connection to the service; `why` is the name of an error."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"NoConnection ({why})")

@@ -223,7 +223,7 @@ class OpenTelemetrySpans:
 
     @contextmanager
     def span(self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None) -> Iterator[Span]:
-        """A span that others begun inside are below of."""
+        """A span that is the parent of all spans begun inside it."""
         context = self._propagator.extract({"traceparent": parent}) if parent else None
         with self._tracer.start_as_current_span(
             name, context=context, kind=_KINDS[kind], attributes=dict(attributes)

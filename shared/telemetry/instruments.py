@@ -1,6 +1,6 @@
 """Everything that is measured: the one list behind /metrics, the exporters and docs/observability.md.
 
-Names that Taskcluster's own Queue has are kept, with their labels, so that dashboards go on working.
+Names that Taskcluster's own Queue has are kept, with their labels, so that existing dashboards keep working.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ class Instrument:
     name: str
     kind: Literal["counter", "gauge", "histogram"]
     unit: str
-    """As UCUM writes it: `s`, or what is counted in braces."""
+    """Unit in UCUM notation: `s`, or the counted thing in braces."""
     description: str
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     of_process: bool = False
-    """Of a gauge: each process has its own value, and they are to be added up. Counters and histograms always are."""
+    """For gauges: whether each process reports its own value and these are to be summed. Counters and histograms are
+    always summed.
+    """
 
 
 PENDING = Instrument(

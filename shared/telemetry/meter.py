@@ -1,4 +1,6 @@
-"""Counts and measures in memory, a few dictionary operations a call: exporters listen, and /metrics renders them."""
+"""Counts and measures in memory, at the cost of a few dictionary operations a call. Exporters listen to it, and
+/metrics renders it.
+"""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ class _LateTracer:
 def start_telemetry(settings: Settings) -> Telemetry:
     """Structured logs in any case, exporters where they are set up.
 
-    Exporters take a second or more to load, so they are loaded beside the first calls. One that cannot be is
-    logged and left out: the service does not depend on it.
+    Exporters take a second or more to load, so they are loaded in parallel with the first calls. If one cannot be
+    loaded, that is logged and it is left out: the service does not depend on it.
     """
     structure_logs()
     process, meter, late = new_slugid(), Meter(), _LateTracer()

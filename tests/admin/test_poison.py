@@ -90,7 +90,7 @@ def test_queues_of_pools_have_no_poison_queue() -> None:
 
 @pytest.mark.parametrize(("seconds", "hidden"), [(0, 0), (5, 0), (60, 60)])
 def test_a_redrive_ends_though_its_messages_come_back(seconds: float, hidden: int) -> None:
-    """Beside it the handlers give up once more what is sent to them, at once or some seconds later.
+    """While it runs, the handlers dead-letter the redriven messages again, at once or some seconds later.
 
     Somebody else holds some of the messages, which count as there and cannot be taken.
     """

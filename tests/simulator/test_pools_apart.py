@@ -86,7 +86,7 @@ def test_a_call_that_dies_wherever_it_dies() -> None:
 
 @pytest.mark.parametrize("reclaims", [0, 6, 7, 8, 20])
 def test_a_call_that_is_refused_however_often_the_task_has_changed(reclaims: int) -> None:
-    """The status row remembers the ids of its last commits only; that the first one was another call's is certain."""
+    """The status row keeps only the ids of its latest commits. The first one is still known to be another call's."""
     world = World()
 
     async def story() -> None:

@@ -23,7 +23,7 @@ from tests.twin.reduction import explore_distinct
 
 @pytest.mark.parametrize("later", [0.0, 0.5 * LOST_RACE.first], ids=["at once", "when the first call has noticed"])
 def test_a_claim_that_a_repeat_has_given_to_its_worker_is_not_handed_back(later: float) -> None:
-    """Its commit got no answer, so that it is to be handed back, and the worker comes back with the same call."""
+    """The claim's commit got no answer, so the claim is about to be given back when its worker repeats the call."""
     ends: set[tuple[bool, State]] = set()
 
     async def claim(services: Services) -> Claim:

@@ -130,7 +130,7 @@ async def document(services: Services, call: Call) -> Answer:
 
 @cache
 def _documents(root_url: str) -> Mapping[str, Any]:
-    """Made when the first one is asked for: it takes a tenth of a second."""
+    """Built when the first document is requested, as that takes a tenth of a second."""
     return documents(root_url, VERSION)
 
 

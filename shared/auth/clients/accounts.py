@@ -43,7 +43,9 @@ Authorise = Callable[[Sequence[str]], Awaitable[None]]
 
 @dataclass(frozen=True, kw_only=True)
 class ClientRequest:
-    """What createClient and updateClient are given. `scopes` None: none for a new client, unchanged for another."""
+    """What createClient and updateClient are given. `scopes` None: a new client gets none, and an existing one keeps
+    its own.
+    """
 
     description: str
     expires: datetime
@@ -83,7 +85,7 @@ class ClientAccounts:
         self._runtime = runtime
 
     async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
-        """Clients whose id starts with the prefix, from a key on, and the key at which the next page starts.
+        """Clients whose id starts with the prefix, beginning at a key, and the key at which the next page starts.
 
         Static clients are among them. A page ends early if the expanded scopes of its clients have too many characters.
         """
@@ -213,7 +215,7 @@ class ClientAccounts:
         return {**await self._described(await self._change(client_id, changed, entry)), "accessToken": token}
 
     async def delete(self, client_id: str, entry: Entry | None = None) -> None:
-        """Removes a client; fine when there is none. Raises InputError."""
+        """Removes a client. No error if it does not exist. Raises InputError."""
         self._refuse_static(client_id)
         try:
             if is_client_id(client_id):
@@ -236,7 +238,8 @@ class ClientAccounts:
         async for _ in attempts(self._runtime):
             existing = await self._existing(client_id)
             record = await changed(existing)
-            # The answer to a write of our own may have been lost: then what is there is what it has written.
+            # The answer to an earlier write of this call may have been lost. In that case the record is what that write
+            # has written.
             happens = any(_is_same(existing, each) for each in tried) or not _is_same(existing, record)
             note(entry, None)
             tried.append(record)

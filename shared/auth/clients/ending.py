@@ -93,7 +93,7 @@ log = logging.getLogger("taskcluster.housekeeping")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ending:
-    """A client that somebody has to prolong or to remove."""
+    """A client that expires soon or has expired, which somebody has to prolong or to remove."""
 
     expires: datetime
     client_id: str
@@ -109,7 +109,8 @@ class EndingCredentials:
         self._kept: Memo[str, Sequence[Ending]] = Memo(remembered.ENDING, runtime.now)
 
     async def current(self) -> Sequence[Ending]:
-        """Those there are, the first to end first. Raises StorageUnavailable."""
+        """The clients that expire soon or have expired, in the order of their expirations. Raises
+        StorageUnavailable."""
         return await self._kept.read("", self._look)
 
     async def measure(self) -> None:

@@ -121,7 +121,7 @@ MAX_CLIENT_ID = 500
 """Characters of a client id: it is part of row keys, which hold 512."""
 _TERM = ("clientId", "created", "expires", "disabled", "deleteOnExpiration")
 _CHUNK = 30_000
-"""Characters of the scopes' JSON per property; a text property holds 32 K."""
+"""Characters of the scopes' JSON in one property; a text property holds 32 K."""
 
 
 class ClientExists(ServiceError):
@@ -212,7 +212,8 @@ class ClientStore:
         return replace(record, last_date_used=now, sealed_token=sealed_token, etag=etag)
 
     async def delete(self, client_id: str) -> bool:
-        """Removes a client as it was read, so that a request that takes effect late removes none that came since.
+        """Removes a client if it is unchanged since it was read, so that a late request cannot remove a client that was
+        created since.
 
         Returns whether there was one.
         """

@@ -59,9 +59,9 @@ class RoleAccounts:
     async def page(
         self, start: str, limit: int | None, *, text: int = bounds.PAGE_OF_SCOPES
     ) -> tuple[list[dict[str, Any]], str | None]:
-        """Roles in the order of their ids, from one on, and the id with which the next page starts.
+        """Roles in the order of their ids, beginning at `start`, and the id at which the next page starts.
 
-        Without a limit all of them; but a page ends early when its scopes have too many characters.
+        Without a limit, all of them. In any case, a page ends early if its scopes have too many characters.
         """
         snapshot = await self._roles.load()
         found: list[dict[str, Any]] = []
@@ -141,7 +141,7 @@ class RoleAccounts:
         return await self._change(attempt)
 
     async def delete(self, role_id: str, entry: Entry | None = None) -> None:
-        """Removes a role; fine when there is none."""
+        """Removes a role. No error if it does not exist."""
 
         async def attempt(snapshot: RoleSnapshot) -> None:
             if role_id in snapshot.records:
@@ -195,7 +195,7 @@ def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:
 
 
 def _had(snapshot: RoleSnapshot, record: RoleRecord) -> ScopeSet:
-    """What the role grants before a change. If its expansion is too large, only its own scopes count."""
+    """The scopes that a role grants before a change. If their expansion is too large, only the role's own scopes."""
     try:
         return snapshot.roles.expand(record.scopes)
     except ExpansionTooLarge:

@@ -133,7 +133,7 @@ class Roles:
             self._kept -= len(dropped) + len(value)
 
     def expand_afresh(self, scopes: frozenset[str], work: ExpansionWork) -> ScopeSet:
-        """As `expand`, counting the work. Raises ExpansionTooLarge."""
+        """Like `expand`, counting the work. Raises ExpansionTooLarge."""
         if EVERYTHING in scopes:
             return ScopeSet([EVERYTHING])
         work.spend(len(scopes), sum(map(len, scopes)))
@@ -177,7 +177,7 @@ class Roles:
         return rule
 
     def starting_with(self, prefix: str) -> Iterator[str]:
-        """The roles whose ids start so, in order."""
+        """The roles whose ids start with the prefix, in order."""
         for position in range(bisect_left(self.ids, prefix), len(self.ids)):
             if not self.ids[position].startswith(prefix):
                 return

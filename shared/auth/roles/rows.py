@@ -53,7 +53,9 @@ class RoleRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class RoleSnapshot:
-    """All roles at one time. Written against this snapshot, a change is refused when there was another one."""
+    """All roles at one time. A change that is written against this snapshot is refused if roles were changed since it
+    was read.
+    """
 
     records: Mapping[str, RoleRecord]
     etag: str | None
@@ -123,7 +125,9 @@ class RoleStore:
 
 
 def role_key(role_id: str) -> str:
-    """Characters that keys may not hold, and those that escape them, as a tilde and two hexadecimal digits."""
+    """The row key of a role: its id, with every character that keys forbid, or that escaping uses, as a tilde and
+    hexadecimal digits.
+    """
     return _ROLE + _UNSAFE.sub(lambda match: f"~{ord(match[0]):02x}", role_id)
 
 

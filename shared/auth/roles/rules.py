@@ -77,7 +77,7 @@ class _Reach:
 
 
 def check(roles: Roles) -> Iterator[None]:
-    """Checks the roles piece by piece; between two pieces the caller may let others go on. Raises RolesRefused."""
+    """Checks the roles piece by piece; between two pieces the caller may let other calls run. Raises RolesRefused."""
     _check_size(roles)
     assumed = {role: _assumed(role, scopes) for role, scopes in roles.scopes_by_role.items()}
     yield
@@ -95,7 +95,8 @@ def _check_size(roles: Roles) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Assumed:
-    """What a scope of a role may assume: the role of this id, or any whose id starts so."""
+    """What a scope of a role may assume: the role with this id or, if it is a prefix, any role whose id starts with
+    it."""
 
     text: str
     is_prefix: bool

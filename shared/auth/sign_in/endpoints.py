@@ -81,7 +81,9 @@ async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
 
 
 async def _identity(services: AuthServices, request: SignInRequest) -> Identity:
-    """A browser has sent a nonce with its request for the token, a workload has not."""
+    """Who the token is about. A nonce tells the two kinds apart: browsers send one when they request the token,
+    workloads don't.
+    """
     if "nonce" in request.model_fields_set:
         if services.sign_in is None:
             raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")

@@ -84,7 +84,7 @@ class Artifacts:
         wanted = replace(wanted, version=call, operation_id=call)
         if wanted.storage_type is StorageType.OBJECT:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
-        # Nothing may come after the job that deletes the expired artifact.
+        # Nothing may be uploaded after the job that deletes the expired artifact.
         until = min(now + self._upload_life(wanted), wanted.expires + EXPIRY_GRACE_PERIOD)
         scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
@@ -134,7 +134,7 @@ class Artifacts:
         return *written, loaded
 
     async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> tuple[Artifact, str]:
-        """Writes first, and reads only when that is refused. Returns the artifact with what `Created.etag` says."""
+        """Writes first, and reads only when that is refused. Returns the artifact, and the value of `Created.etag`."""
         guarded, old, artifact = True, None, wanted
         for attempt in range(LOST_RACE.tries):
             try:
@@ -331,7 +331,9 @@ class ArtifactQuota:
         self._full: Memo[str, bool] = Memo(remembered.FULL, now)
 
     async def check(self, task_id: str, run_id: int, name: str) -> None:
-        """Raises RequestConflict for another artifact of a task that has too many; one that exists may be repeated."""
+        """Raises RequestConflict for a new artifact of a task that has too many already. An existing artifact may be
+        created again.
+        """
         if (self._created.get(task_id) or 0) < rules.COUNTED_EVERY:
             return
         if task_id not in self._full:

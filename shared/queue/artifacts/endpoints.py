@@ -144,7 +144,9 @@ async def _redirection(services: ArtifactServices, stored: Stored) -> Answer:
 
 
 async def _content(services: ArtifactServices, stored: Stored) -> Mapping[str, Any]:
-    """Today's clients know four storage types; what `blob` and `azure` artifacts need of them is what `s3` does."""
+    """How to download the content. Today's clients know four storage types. `blob` and `azure` are reported as `s3`,
+    which makes clients do the same: get a URL.
+    """
     artifact = stored.artifact
     if artifact.storage_type is StorageType.ERROR:
         return {"storageType": artifact.storage_type.value, **_reason(artifact)}

@@ -95,7 +95,7 @@ class Objects:
         return stored
 
     def check_upload(self, stored: Stored, project_id: str, upload_id: str) -> None:
-        """Raises RequestConflict for another upload than the one that the artifact was created with."""
+        """Raises RequestConflict unless it is the upload that the artifact was created with."""
         details = stored.artifact.details
         if details["projectId"] != project_id or details.get("uploadId", upload_id) != upload_id:
             raise RequestConflict("the object has another `projectId` or `uploadId`")
@@ -148,7 +148,8 @@ class Objects:
     async def finish(self, stored: Stored, hashes: Mapping[str, str]) -> None:
         """Finishes the upload of an object.
 
-        Raises InputError if no data has come, RequestConflict for other hashes, ServiceUnavailable.
+        Raises InputError if no data was uploaded, RequestConflict if the hashes contradict those stated before,
+        ServiceUnavailable.
         """
         joined = _joined(stored.artifact, hashes)
         if stored.artifact.details.get("isFinished"):

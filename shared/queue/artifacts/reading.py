@@ -56,7 +56,9 @@ class Reading:
         return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
 
     async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:
-        """As `find`, in the task's last run; most tasks have one run only, so that one is read beside the task."""
+        """Like `find`, in the task's last run. Most tasks have a single run, so run 0 is read in parallel with the
+        task.
+        """
         task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, 0, name))
         run_id = last_run(task, task_id)
         if run_id > 0:
@@ -92,7 +94,7 @@ class Reading:
         return ([], None) if limit == 0 else await self._artifacts.page(task_id, run_id, start, limit)
 
     async def url(self, stored: Stored) -> str:
-        """Where the content is. Raises ResourceNotFound if it has not come."""
+        """URL of the content. Raises ResourceNotFound if it was not uploaded yet."""
         artifact = stored.artifact
         if artifact.storage_type is StorageType.REFERENCE:
             return str(artifact.details["url"])

@@ -45,7 +45,7 @@ class ArtifactChanged(ServiceError):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Stored:
-    """An artifact as read, and where."""
+    """An artifact as read, with its task and run."""
 
     task_id: str
     run_id: int
@@ -116,10 +116,10 @@ class ArtifactStore:
         return replace(stored, artifact=artifact, etag=etag)
 
     async def arrived(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
-        """Notes what came through this service for an artifact that was read before.
+        """Notes content that was uploaded through this service, for an artifact that was read before.
 
-        If the artifact has changed since, other content may have come: then nothing is known of what is there. False
-        when it is gone, or its content comes another way by now. Raises StorageUnavailable.
+        If the artifact has changed since, other content may have been uploaded, so encoding and length are unknown.
+        False if the artifact was deleted, or its content is now uploaded in another way. Raises StorageUnavailable.
         """
         known = replace(stored.artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         latest: Stored | None = stored
@@ -138,8 +138,9 @@ class ArtifactStore:
     async def arrived_first(
         self, task_id: str, run_id: int, name: str, etag: str, *, encoding: str, length: int | None
     ) -> bool:
-        """Notes the first content of an artifact that was not read; False unless its run is running and its row is the
-        one that has this ETag. Raises StorageUnavailable."""
+        """Notes the first content of an artifact, without reading it. False unless its run is running and its row has
+        this ETag. Raises StorageUnavailable.
+        """
         known: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding}
         if length is not None:
             known["length"] = length

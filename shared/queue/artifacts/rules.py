@@ -78,7 +78,7 @@ class Upload(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Artifact:
-    """An artifact of a run. Types that have no blob are settled from the start."""
+    """An artifact of a run. Artifacts without a blob are complete from the start."""
 
     name: str
     storage_type: StorageType
@@ -148,7 +148,7 @@ def check_stored(artifact: Artifact) -> None:
 
 
 def check_number(number: int) -> None:
-    """Raises RequestConflict for another artifact of a task that has `number` already, if that is the limit."""
+    """Raises RequestConflict for a new artifact if the task has `number` artifacts already and that is the limit."""
     if number >= MAX_OF_TASK:
         raise RequestConflict(f"the task has {MAX_OF_TASK} artifacts or more: it can have no further ones")
 
@@ -183,8 +183,8 @@ def check_run_takes_artifacts(run: Run, now: datetime) -> None:
 def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
 
-    The content stays where it is as long as it comes the same way, and may be replaced there. An artifact that now
-    refers to something else gets a new version, so that its event is no duplicate.
+    The content keeps its place as long as it is uploaded in the same way, and may be replaced there. An artifact that
+    now refers to something else gets a new version, so that its event is no duplicate.
     """
     if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
         raise RequestConflict("the artifact exists with another content type")
@@ -213,7 +213,7 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
 
 
 def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) -> Upload:
-    """How an `s3` artifact is uploaded, whose request states that length in bytes (design 8).
+    """How an `s3` artifact is uploaded; `length` in bytes is what its request states (design 8).
 
     The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
     is stated. So what states none is relayed in every mode; `auto` relays all that the relay is certain to take. Raises
@@ -269,7 +269,7 @@ UNDER_WAY = timedelta(hours=6)
 GZIP_HEAD = 1024
 """Bytes of content by which gzip is recognised."""
 GZIP_TRAILER = 4
-"""Bytes at the end of gzip that state the length of what it was made of."""
+"""Bytes at the end of gzip data that state the length of the original."""
 
 
 def begins_as_gzip(head: bytes, length: int) -> bool:

@@ -86,7 +86,7 @@ class Relay:
         """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.
 
         Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, ResourceNotFound when the
-        artifact has expired, RequestConflict when its content can no longer change or comes another way,
+        artifact has expired, RequestConflict when its content can no longer change or is uploaded in another way,
         StorageUnavailable.
         """
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
@@ -114,7 +114,7 @@ class Relay:
             raise ResourceNotFound(_EXPIRED)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
-        """The artifact, if its content may still change, and comes this way."""
+        """The artifact, if its content may still change and is uploaded through this service."""
         task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, run_id, name))
         if task is None or stored is None or run_id > task.last_run_id:
             raise ResourceNotFound(_EXPIRED)

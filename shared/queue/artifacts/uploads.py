@@ -55,7 +55,8 @@ class Uploads:
         self._new_version = runtime.slugid
 
     async def commit(self, task_id: str, uploads: Sequence[Waiting]) -> None:
-        """Commits uploads of a task; one that has not come waits for the expiry job. Raises StorageUnavailable."""
+        """Commits uploads of a task. Uploads without content yet are left to the expiry job. Raises
+        StorageUnavailable."""
         came = await in_waves(bounds.BACKGROUND, self._has_come, uploads)
         committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
         await in_waves(bounds.BACKGROUND, self._wait_on, [upload for upload in uploads if upload not in committed])
@@ -71,15 +72,15 @@ class Uploads:
             await self.commit(task_id, [waiting])
 
     async def settled(self, stored: Stored) -> Artifact | None:
-        """An artifact whose content is there, and what is known of it; None when the content has not come.
+        """The artifact with what is known of its content; None if the content was not uploaded yet.
 
-        One that was looked at before costs nothing.
+        No request for an artifact that was examined before.
         """
         artifact = stored.artifact
         if artifact.is_settled or not artifact.has_blob:
             return artifact
         if artifact.upload is Upload.RELAY and not artifact.is_present:
-            return None  # a blob may be there, of a PUT that was refused or has not been answered
+            return None  # a PUT that was refused, or is not answered yet, may have left a blob
         if artifact.upload is Upload.DIRECT and not artifact.is_present:
             await self._commit(stored.container, stored.path, artifact.name, artifact.content_type)
         found = await self._blobs.properties(stored.container, stored.path)
@@ -89,7 +90,8 @@ class Uploads:
         if artifact.upload is Upload.DIRECT and not encoding:
             encoding = await self._detect(stored, found)
         length = None
-        # The client of an `azure` artifact may go on writing its blob, as a log that grows: its length stays unknown.
+        # The client of an `azure` artifact may keep writing its blob, for example a growing log. So its length stays
+        # unknown.
         if artifact.storage_type is not StorageType.AZURE and artifact.content_length is None:
             length = seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
@@ -109,8 +111,8 @@ class Uploads:
         content_type: str,
         encoding: str,
     ) -> bool:
-        """Stores the first content that came through this service for an artifact, whose row had that ETag when it was
-        created: without a read. False where a read has to tell what may be done.
+        """Stores the first content that is uploaded through this service for an artifact, without reading the artifact:
+        its row must still have the ETag of its creation. False if a read has to decide what may be done.
 
         Nothing is overwritten. Nobody sees the blob until the row says that it is there, and the row changes only while
         the run is running. Raises StorageUnavailable.
@@ -152,10 +154,11 @@ class Uploads:
         return False
 
     async def replace_object(self, stored: Stored, content: bytes, encoding: str = "", **details: Any) -> Stored:
-        """Stores the data of an object in a place of its own, and then says so, with `details`.
+        """Stores the data of an object in a new place, and then makes the artifact's row refer to that place, with
+        `details`.
 
-        So a slow write that lands after the upload was finished changes nothing. Raises RequestConflict when the upload
-        is finished, ServiceUnavailable when the object was changed meanwhile.
+        So a slow write that takes effect after the upload was finished changes nothing. Raises RequestConflict when the
+        upload is finished, ServiceUnavailable when the object was changed meanwhile.
         """
         if stored.artifact.details.get("isFinished"):
             raise RequestConflict("the object's upload is finished")
@@ -192,7 +195,7 @@ class Uploads:
                 await in_waves(bounds.BACKGROUND, delete, paths)
 
     async def _is_gone(self, stored: Stored) -> bool:
-        """Whether the artifact was deleted, or its content comes another way by now."""
+        """Whether the artifact was deleted, or its content is now uploaded in another way."""
         latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
         return latest is None or latest.artifact.version != stored.artifact.version
 

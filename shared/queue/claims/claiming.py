@@ -117,7 +117,9 @@ class Claiming:
         return [each for each in prepared if first[each.task.task_id] is each]
 
     async def _attempt(self, at: _Attempt, share: MemoryShare) -> Prepared | None:
-        """One message, by the table of design 4, up to its rows; None when it does not lead to a claim."""
+        """Prepares the claim of one message by the table of design 4, without its rows; None if the message leads to no
+        claim.
+        """
         message = at.message
         now = self._runtime.now()
         taken_until = now + self._first_claim
@@ -184,10 +186,10 @@ class Claiming:
         return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
 
     def _last_committed(self, at: _Attempt, now: datetime, share: MemoryShare) -> Loaded | None:
-        """The task as this process has committed it last, if by that the message is the one of its pending run.
+        """The task as this process has committed it last, if that version shows the run of the message as pending.
 
-        Then the claim is committed on that version without a read; everything else is decided on one (design 2.8).
-        Raises NoRoom.
+        The claim is then committed on that version without a read. Any other verdict needs a read (design 2.8). Raises
+        NoRoom.
         """
         message, tasks = at.message, self._stores.tasks
         last = tasks.last_committed(message.task_id)
@@ -224,7 +226,7 @@ class Claiming:
             log.warning("a message of task %s could not be let go", at.message.task_id, extra={"action": "not_let_go"})
 
     async def _put_back(self, at: _Attempt, seconds: float) -> None:
-        """Shows a message, as it was polled, again after that many seconds, unless another worker has it by now."""
+        """Shows a polled message again after `seconds`, unless another worker has received it meanwhile."""
         message = at.message
         visible = self._runtime.now() + timedelta(seconds=seconds) if seconds else None
         try:
@@ -277,7 +279,7 @@ class Claiming:
             if attempt:
                 read = await self._read_again(read)
             decision = decide(read, self._runtime.now())
-            if not decision.ahead:  # a repeat, of which the rows are there
+            if not decision.ahead:  # a repeat, whose rows exist
                 try:
                     committed = await self._executor.commit_once(read, decision, self._stores.write_ahead())
                 except CommitLost:

@@ -34,13 +34,15 @@ class NotExpired(NoDecision):
 def expire(
     task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime | None = None
 ) -> Decision:
-    """A claim message, put at that time, is due (design 4): the claim, which `started` then, expires if it was not
-    renewed. One that came to nothing gives its index row back, once none of its requests can take effect any more.
+    """Decides what a due claim message does that was put at `put` (design 4). `started` is the start of its claim.
 
-    After the deadline the deadline message handles an expired claim. A run that was retried or exhausted before has its
-    index rows put right and its events announced again, since its claim message goes only after them. If the last run
-    was resolved in another way, its claim message should be gone: the call may have died, or its commit came after its
-    resolved message was given up. Raises NotExpired.
+    If takenUntil has passed, the claim expires. If its claim was never committed, the claim's index row is given back,
+    once no request of the claim can take effect any more. After the deadline, the deadline message handles an expired
+    claim.
+
+    If the run was retried or exhausted before, its index rows are put right and its events announced again: an earlier
+    handler may have died before it did so. If the run was resolved in another way, its claim message should be gone;
+    the resolution is followed up again, without its event. Raises NotExpired.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if started is not None and (run is None or run.started != started):
@@ -66,7 +68,7 @@ def expire(
 
 
 _LOOK_AGAIN = timedelta(seconds=2)
-"""A claim message whose claim may be about to commit is looked at again after this."""
+"""Delay after which a claim message is handled again if the commit of its claim may be under way."""
 
 
 def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Decision:
@@ -93,12 +95,14 @@ def _audit_retried(task: Task, run_id: int) -> Decision:
 
 
 def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
-    """Undoes an undelivered claim: the run is pending again, without a retry, at once or when it is to be `visible`.
+    """Undoes an undelivered claim: the run is pending again without a retry, at once or at the time `visible`.
 
-    So a claim whose worker was quarantined, was removed or has called again meanwhile does not delay the task. The
-    claim message goes last: until then it looks after the index rows. A claim that the task is not in gives its row
-    back; while its commit may still come, the task is committed unchanged, so that it loses its race. Raises NoDecision
-    when the run is not to be given back any more.
+    So a claim does not delay its task when the worker was quarantined, was removed or has called again meanwhile. The
+    claim message is removed last: until then its handler can repair the index rows.
+
+    If the task's status does not have the claim, the claim's index row is given back. If the claim's commit may still
+    be under way, the task is committed unchanged, so that the claim's commit is refused. Raises NoDecision if the run
+    must not be given back any more.
     """
     run_id, worker = claim.run_id, claim.worker
     run = task.runs[run_id] if run_id <= task.last_run_id else None
@@ -135,7 +139,7 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
 
 
 def returned(task: Task, run_id: int, started: datetime, claim_id: str = "") -> ReturnRow:
-    """The index row of a claim of that run which comes to nothing, and what takes its place with the task as given."""
+    """Replaces the index row of a claim that failed by that of the pending run, if the run is pending in `task`."""
     is_pending = run_id == task.last_run_id and task.state is State.PENDING
     claimed = PoolRow(
         state=State.RUNNING,

@@ -41,11 +41,11 @@ class Prepared:
     claim_id: str
     """Names the claim in its row, since another claim of the run may have begun in the same millisecond."""
     release: Callable[[bool], Awaitable[None]]
-    """Shows the run's message again where the claim comes to nothing: at once, or later."""
+    """Shows the run's pending message again if the claim fails: at once, or later."""
 
     @property
     def task(self) -> Task:
-        """As the claim's commit is to leave it."""
+        """The task as it will be after the claim's commit."""
         assert self.decision.task is not None, "a claim changes its task"
         return self.decision.task
 
@@ -59,13 +59,14 @@ class Prepared:
         return replace(rows, add=tuple(replace(row, claim_id=self.claim_id) for row in rows.add))
 
     def undone(self, task: Task) -> ReturnRow:
-        """What becomes of the rows if the claim comes to nothing and the task is as given."""
+        """The change of rows that undoes the claim, for the task's present state."""
         started = self.task.last_run.started
         assert started is not None, "a claimed run has started"
         return claim_ends.returned(task, self.task.last_run_id, started, self.claim_id)
 
     async def drop(self) -> None:
-        """Leaves the run to another claim of the same call; of this claim only messages have been written."""
+        """Drops this claim, since another claim of the same call is for the same run. Only messages of it exist so
+        far."""
         try:
             await self.ahead.withdraw()
         except StorageUnavailable:
@@ -104,11 +105,12 @@ class HandingOut:
         work_request: WorkRequest,
         unavailable: list[Exception],
     ) -> list[Loaded]:
-        """Writes the rows of all claims with the worker's, in one transaction, which shows whether the worker may be
-        given runs at all: else the request ends. Then each claim is committed and announced on its own.
+        """Writes the index rows of all claims with the worker's row, in one transaction. It fails if the worker must
+        not be given runs, and the request ends. Then each claim is committed and announced on its own.
 
-        Returns the claims that may be delivered. From the transaction on, a claim that comes to nothing gives its row
-        back, and leaves its message: only that knows of the row if the call dies, or a request takes effect late.
+        Returns the claims that may be delivered. After the transaction, a failed claim restores its run's index row but
+        leaves its claim message: if the call dies or a request takes effect late, only that message's handler can
+        repair the row.
         """
         indexed = await self._write_rows(task_queue_id, prepared, record, work_request, unavailable)
         commits = await together(*(self._commit(each, unavailable) for each in indexed))
@@ -125,7 +127,8 @@ class HandingOut:
             else:
                 undelivered = UndeliveredClaim.of(each.loaded.task)
                 returned.append(self._giving_back.give_back(undelivered, failure or AT_ONCE))
-        # For a returned claim of a retry, the claim message of the expired run does these steps, and announces again.
+        # If a claim of a retry is given back, the handler of the expired run's claim message carries out these steps,
+        # and announces again.
         await together(*returned, *(self._finish(each) for each in delivered if each.decision.after))
         return [each.loaded for each in delivered]
 
@@ -146,8 +149,8 @@ class HandingOut:
                 return prepared
             work_request.ended.set()
         except ClaimRowTaken as taken:
-            # Its claim message stays, as a first try of the transaction may yet take effect; that of the run is shown
-            # again when the other claim is committed, or is not.
+            # The claim message stays, since a first try of the transaction may still take effect. The run's pending
+            # message is left to the other claim.
             (lost,) = (each for each in prepared if each.run == taken.run)
             await lost.release(True)
             others = [each for each in prepared if each is not lost]
@@ -191,7 +194,9 @@ class HandingOut:
         return None
 
     async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
-        """The claim will not be committed: its row is given back, where it is there, and the message is shown."""
+        """Undoes a claim that will not be committed: replaces its index row, if that exists, and shows the run's
+        message.
+        """
         try:
             await self._stores.pools.give_back(prepared.undone(task))
         except StorageUnavailable:
@@ -258,7 +263,7 @@ class GivingBack:
             await self._leave_to_message(claim)
 
     async def take_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
-        """Gives a claim back, if the status row has it; one that may still be committed is kept from it.
+        """Gives a claim back if the status row has it. If its commit may still be under way, makes that commit fail.
 
         May be repeated. Raises StorageUnavailable, ServiceUnavailable.
         """

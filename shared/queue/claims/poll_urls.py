@@ -31,7 +31,7 @@ from shared.store.limits import MAX_MESSAGES
 from shared.telemetry.instruments import WAITING_WORKERS
 
 LONGEST_ANSWER = 256 * 1024
-"""Characters: 32 messages take a quarter of it."""
+"""Most characters of an answer; 32 messages take a quarter of them."""
 
 _ID = re.compile(r"[0-9A-Fa-f-]{36}")
 _RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")

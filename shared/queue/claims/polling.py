@@ -1,9 +1,9 @@
 """Long polls of one pool in one process share one poller (design 4, contract 5.1).
 
-A call is given what is found by a look that begins when the call comes. From then on it waits to be told that there is
-work: it is answered with nothing, so that its client calls again, if it is still there.
+A call is given the messages of a poll that begins after the call arrived. If there are none, the call waits until there
+is work. Then it is answered with nothing, so that its client, if still connected, calls again.
 
-Bands go strictly by priority, unless a setting lets those first that have waited too long (design 4).
+Bands are polled strictly by priority. A setting can put those first whose runs have waited too long (design 4).
 """
 
 from __future__ import annotations
@@ -127,8 +127,8 @@ class _Pool:
 class Poller:
     """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
 
-    A client that has gone is not seen to have gone (contract 5.1): so who waits is given nothing. In the first look of
-    its call it was there a moment ago.
+    The service cannot see that a client has disconnected (contract 5.1). So calls that wait are given no messages: only
+    the first poll of a call is, since its client was there a moment ago.
     """
 
     def __init__(
@@ -150,12 +150,14 @@ class Poller:
     async def take(
         self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event, *, is_new: bool = True
     ) -> list[PendingMessage]:
-        """Up to `count` messages that are there now; else none, as soon as some come whose receiver has to call again.
+        """Up to `count` messages that are there now. If there are none, waits, and returns none as soon as there is
+        work: the client then has to call again.
 
-        A call that is not `is_new` any more, since its client may have gone, gets none that are there now either.
-        None after `wait` seconds and when `ended` is set, too. With no seconds to wait, it is one look at the pool.
-        Nothing is left running when it returns: the last one to leave waits for the poll under way. Cancelled, it
-        releases what it was given. Raises StorageUnavailable.
+        Also returns none after `wait` seconds, and when `ended` is set. A call that is not `is_new` gets no messages at
+        all, since its client may have disconnected. Without seconds to wait, it polls the pool once.
+
+        Nothing is left running when it returns: the last caller to leave waits for the poll under way. If it is
+        cancelled, it releases the messages that it was given. Raises StorageUnavailable.
         """
         pool = self._pools.setdefault(task_queue_id, _Pool(last_found=_monotonic()))
         served = asyncio.get_running_loop().create_future()
@@ -181,11 +183,11 @@ class Poller:
         return waiter.messages
 
     def waiting(self) -> Counter[str]:
-        """By task queue, how many calls have had their look in this process and wait to be told that there is work."""
+        """By task queue: how many calls in this process have polled once and now wait until there is work."""
         return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
 
     async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
-        """From now on the waiter is given nothing."""
+        """Removes the waiter, so that it is given no messages any more."""
         if waiter in pool.waiters:
             pool.waiters.remove(waiter)
             pool.wake.set()
@@ -232,7 +234,7 @@ class Poller:
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
-        """Looks once at the bands in use, in order, for waits that have not had a look; others share what is found.
+        """Polls the bands in use once, in order, for the calls that have not been part of a poll yet.
 
         Returns whether there was anything.
         """
@@ -276,7 +278,7 @@ class Poller:
         self._serve(pool, [waiter for waiter in pool.waiters if waiter.messages])
 
     async def _tell(self, task_queue_id: str, pool: _Pool) -> None:
-        """Where there is work, ends as many waits as it takes; more where nobody has called again for the work."""
+        """Ends as many waits as there is work for. If nobody has called again for the work, ends twice as many."""
         visible = await self._visible(task_queue_id, sum(waiter.count for waiter in pool.waiters))
         now = _monotonic()
         if not visible:

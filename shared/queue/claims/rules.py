@@ -145,10 +145,12 @@ def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
 def claim_by_task(
     task: Task, run_id: int, worker: Worker, taken_until: datetime, now: datetime, hint_id: str
 ) -> Decision:
-    """claimTask: as `claim`, but with a lease message of its own, since old workers delete the one they polled.
+    """claimTask: like `claim`, but with a lease message of its own, since old workers delete the message that they
+    polled.
 
-    A repeat by the same worker changes nothing of the task, but is committed: the claim has been given to somebody, so
-    the call that made it must not hand it back any more. Naming the run after an expired one claims the retry.
+    A repeat by the same worker changes nothing in the task, but is committed all the same: the call that made the claim
+    loses its race if it is about to give the claim back. If `run_id` is the next one after an expired run, the retry is
+    claimed.
     """
     refuse_after_deadline(task, now)
     if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
@@ -207,14 +209,17 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
 
 
 def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
-    """The decision with the event of the run's claim before that of its end: the former may not have been sent."""
+    """The decision with the event of the run's claim put before that of its end, since the former may not have been
+    sent.
+    """
     return replace(decision, events=(*claim_of(task, run_id, now), *decision.events))
 
 
 def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
-    """taskRunning of a run, while a repeat is recognised by its MessageId.
+    """taskRunning of a run, as long as its repeat is recognised by its MessageId.
 
-    A run that was claimed longer ago was renewed since: its claim was received, and announced before.
+    A run that was claimed longer ago was renewed since. So its worker had received the claim, which was announced
+    before.
     """
     started = task.runs[run_id].started
     is_recent = started is not None and now - started < REPEATS_RECOGNISED
@@ -260,9 +265,9 @@ def removal(handle: MessageHandle | None) -> tuple[RemoveMessage, ...]:
 def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare_hint_id: str) -> Decision:
     """The worker's run ends as `worker-shutdown`, retried while retries are left.
 
-    A run that was ended so before is announced again. After the deadline the deadline message handles it. One that the
-    worker is just claiming, as its index row says, is kept from it: the task is committed unchanged.
-    Raises NoDecision for a run that is not the worker's, or has come to another end.
+    If this has ended the run before, it is announced again. After the deadline, the deadline message ends it. If the
+    worker is claiming the run at this moment, as an index row shows, the task is committed unchanged, so that the claim
+    loses its race. Raises NoDecision for a run that is not the worker's, or has ended otherwise.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if not task.is_resolved and (run_id == task.last_run_id + 1 or (run is not None and run.state is State.PENDING)):

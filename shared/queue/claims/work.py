@@ -93,9 +93,9 @@ class Work:
     async def claim_work(self, task_queue_id: str, worker: Worker, count: int, wait: float) -> list[Claim]:
         """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1).
 
-        A quarantined worker waits in vain. A newer wait of the same worker ends this one, since a worker waits once at
-        a time: its client is gone. So does cancelling the call; claims that are being made are then returned.
-        Raises StorageUnavailable, ServiceUnavailable.
+        A quarantined worker waits and gets none. A newer wait of the same worker ends this one: a worker waits only
+        once at a time, so this call's client must have gone. If the call is ended or cancelled, claims that are being
+        made are given back. Raises StorageUnavailable, ServiceUnavailable.
         """
         work_request = WorkRequest(began=self._runtime.now(), waits=True)
         caller = task_queue_id, worker
@@ -144,9 +144,10 @@ class Work:
         record: WorkerRecord,
         found: asyncio.Event,
     ) -> list[Loaded]:
-        """Claims as soon as there is work; none after `wait` seconds, or as soon as no client waits for the answer.
+        """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
+        answer.
 
-        Sets `found` with the first work.
+        Sets `found` when there is work for the first time.
         """
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
         while messages := await self._poller.take(
@@ -172,8 +173,9 @@ class Work:
         record: WorkerRecord,
         work_request: WorkRequest,
     ) -> list[Loaded]:
-        """Claims what the messages name. If the call is cancelled, or the worker has called again, claims that are
-        being made are completed, and then given back."""
+        """Claims the runs of the messages. If the call is cancelled, or the worker has called again, claims under way
+        are completed and then given back.
+        """
         claiming = asyncio.ensure_future(
             self._claiming.claim(task_queue_id, messages, worker, record, work_request),
         )
@@ -191,10 +193,10 @@ class Work:
         return claimed
 
     async def _note_wait(self, record: WorkerRecord, work_request: WorkRequest, found: asyncio.Event) -> None:
-        """Shows other processes that the worker waits here, so that they end its older waits.
+        """Notes in the worker's row that it waits in this process, so that other processes end its older waits.
 
-        Where this process knows of no other, it looks only after a moment: a worker that gets work at once costs no
-        request.
+        If this process knows of no wait elsewhere, it reads the row only after a moment. So a worker that gets work at
+        once costs no request.
         """
         with suppress(StorageUnavailable):  # an older wait may then still get a run, which is lost until takenUntil
             if not record.etag or self._presence.is_noted(record):
@@ -280,7 +282,7 @@ class Work:
         return self._claim(loaded, taken_until)
 
     async def _give_back(self, claimed: Sequence[Loaded], after: timedelta = AT_ONCE) -> None:
-        """Claims that were made and are not in the answer."""
+        """Gives back claims that were made and are not in the answer."""
         await together(*(self._giving_back.give_back(UndeliveredClaim.of(loaded.task), after) for loaded in claimed))
 
     async def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:

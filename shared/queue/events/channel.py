@@ -58,7 +58,9 @@ def may_be_about_one_message(error: ServiceBusError) -> bool:
 
 
 OPEN_SECONDS = 10.0
-"""How long opening a connection may take. It goes on when callers have left: the next one finds it open."""
+"""How long opening a connection may take. Opening continues after its callers have left, so that the next one finds it
+open.
+"""
 
 OPEN_WAIT_SECONDS = 0.1
 """How long callers wait for an opening that has begun: about what a message in the fallback queue costs them."""
@@ -248,7 +250,9 @@ class Channel:
         del batch[count:]
 
     async def _link(self) -> Link:
-        """The open link. Raises NotOpen; an opening that takes longer than a call waits goes on by itself."""
+        """The open link. Raises NotOpen if opening it takes longer than a call may wait; it then continues in the
+        background.
+        """
         if self._monotonic() - self._used_at > IDLE_SECONDS:
             self._discard()
         self._used_at = self._monotonic()

@@ -177,7 +177,7 @@ def _may_transfer(link: Any, connection: Any) -> bool:
 
 
 def _that_fit(messages: Sequence[EventMessage], limit: int) -> list[bytes]:
-    """The first messages, encoded, that fit into a frame of `limit` bytes."""
+    """As many of the messages, encoded, as fit into a frame of `limit` bytes."""
     taken: list[bytes] = []
     left = limit - frames.OVERHEAD
     for message in messages:

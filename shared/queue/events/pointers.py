@@ -71,7 +71,7 @@ def _intact(text: str) -> dict[str, Any]:
 
 
 def _unknown(body: Mapping[str, Any], known: Mapping[str, Any]) -> list[str]:
-    """The names of fields that are in the pointer and not in what was read of it."""
+    """The names of the pointer's fields that this version of the code did not read."""
     names = [name for name in body if name not in known]
     for name, value in known.items():
         if isinstance(value, Mapping):

@@ -26,7 +26,7 @@ PUBLISH_SECONDS = 1.5
 """How long `publish` waits by default."""
 
 LOOK_SECONDS = 15.0
-"""Between two looks in the background at how long connections have been idle."""
+"""Seconds between two background checks for idle connections."""
 
 REFUSALS_IN_A_ROW = 3
 """Refused sends to a topic after which the next ones are not tried for a while."""

@@ -106,7 +106,7 @@ def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
         raise ValueError(f"task {task.task_id} has no run {event.run_id} for {event.exchange.value}")
     runs = (*task.runs[: event.run_id], _run_as_of(event, task.runs[event.run_id]))
     if event.exchange is Exchange.TASK_EXCEPTION:
-        # A retry run comes into being in the same commit: consumers see by it that the task goes on (trap 16).
+        # The retry run is created in the same commit. Consumers see by it that the task is not resolved (trap 16).
         runs += tuple(_pending(run) for run in task.runs[len(runs) :][:1] if run.reason_created in _RETRIES)
     return replace(task, retries_left=left, runs=runs)
 
@@ -230,7 +230,9 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
 
 
 def _message_id(event: Event, life: str) -> str:
-    """Task or group, run, kind, `life`, and what distinguishes occasions of what may happen more than once a run."""
+    """Made of task or group, run, kind, `life` and, for events that may happen more than once in a run, what tells them
+    apart.
+    """
     kind = event.exchange.value
     if isinstance(event, GroupEvent):
         occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)

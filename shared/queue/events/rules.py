@@ -127,10 +127,11 @@ def pending(task: Task, run_id: int) -> TaskEvent:
 
 
 def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
-    """taskPending of a run, for the repeat of a call that made it pending and may have died before it said so.
+    """taskPending of a run, announced by the repeat of a call that made the run pending and may have died before it
+    announced that.
 
-    A worker may have been faster than the repeat: so not only while the run is pending, but for as long as a repeat of
-    the event is recognised.
+    Also if a worker has claimed the run meanwhile, but only for as long as Service Bus recognises a repeat of the
+    event.
     """
     run = task.runs[run_id]
     is_pending = run_id == task.last_run_id and run.state is State.PENDING

@@ -22,10 +22,10 @@ Longer than any outage that somebody repairs, and short enough that one broken t
 
 
 class UnsentEvents:
-    """Holds back the deletion of what events may still need: a pointer to an event names its task, and is nothing
+    """Puts off deletions while there are unsent events: a pointer to an event names its task, and cannot be rendered
     without the task's rows.
 
-    While the queue of pointers is not empty any of them may be of any task that has expired.
+    While the queue of pointers is not empty, each of them may belong to any expired task.
     """
 
     def __init__(self, queues: Queues, runtime: Runtime) -> None:
@@ -43,9 +43,9 @@ class UnsentEvents:
         self._are_some = await self._queues.length(EVENTS_QUEUE) > 0
 
     def held_until(self, expires: datetime) -> datetime | None:
-        """When to look again at a task, or a group, that has expired then; None if it may be deleted.
+        """When to try again to delete a task or group that expired at `expires`; None if it may be deleted.
 
-        The longer it was held already, the later, up to a day: an outage of a week costs each task a dozen looks.
+        The pauses grow up to a day, so that an outage of a week costs each task a dozen tries.
         """
         held = self._now() - expires
         if not self._are_some or held >= LONGEST_HOLD:
@@ -67,14 +67,14 @@ STUCK_AFTER = 5
 
 
 class ProcessDied(ServiceError):
-    """The process that tried to delete something did not live to say what became of it."""
+    """The process died while it tried to delete something."""
 
     def __init__(self) -> None:
         super().__init__("the process that tried it has died")
 
 
 class ExpiryFailures:
-    """Tells operators of what could not be deleted."""
+    """Logs and counts items that could not be deleted, for operators."""
 
     def __init__(self, runtime: Runtime) -> None:
         self._meter = runtime.meter

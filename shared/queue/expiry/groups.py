@@ -81,7 +81,9 @@ class MemberExpiry:
         self._turns = asyncio.Semaphore(bounds.BACKGROUND)
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """A task that has a row of its own. Returns when to look again, None if never. Raises OutOfTime."""
+        """Handles a task that has a row of its own in the Expiry table. Returns when it is due again, None if never.
+        Raises OutOfTime.
+        """
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         looked = self._now()
         later = await self._tasks.delete(task_id, task_group_id, until, is_final=False)
@@ -122,7 +124,7 @@ class MemberExpiry:
         return min(sweep.later, default=None)
 
     async def _delete(self, sweep: _Sweep, members: Sequence[Row]) -> None:
-        """Deletes those of up to a hundred tasks that have expired, then their rows in the group. As `sweep`."""
+        """Deletes those of up to a hundred tasks that have expired, then their rows in the group. Like `sweep`."""
         batch, group = _Batch(self._now()), sweep.task_group_id
 
         async def delete(member: Row) -> None:
@@ -154,8 +156,9 @@ class MemberExpiry:
             raise OutOfTime(min(batch.unbegun))
 
     async def _leave_to_own_rows(self, sweep: _Sweep, members: Sequence[Row], batch: _Batch) -> None:
-        """Gives each task that is left over a row of its own, after a back-off if it has failed. One of which nobody
-        knows that it has expired stays in its group."""
+        """Gives each task that is left over a row of its own, after a back-off if it has failed. A task that is not
+        known to have expired stays in its group.
+        """
         failed = []
         for member in members:
             error = batch.failed.get(member.key)
@@ -203,8 +206,8 @@ class MemberExpiry:
         await in_waves(bounds.BACKGROUND, leave, [member for member in settled if not final_status(member)])
 
     async def _leave(self, task_group_id: str, task_id: str, member: Row | None, looked: datetime) -> datetime | None:
-        """Deletes the rows of a task in a group, member and active rows together, since neither is of use without the
-        other: a task that was resolved, as its member row says, has no active row any more.
+        """Deletes the rows of a task in its group. Member and active rows go together, since neither is of use alone.
+        If the member row shows a resolution, there is no active row any more.
 
         Rows that a call has written or rewritten in the minutes before the task was `looked` for, or since, stay: it
         may be creating a new task of this id. Returns when to look again, None if never.
@@ -230,8 +233,9 @@ class MemberExpiry:
     async def _delete_edges(
         self, task_group_id: str, task_ids: Sequence[str], looked: datetime, until: datetime
     ) -> None:
-        """Deletes the edges out of tasks that go, which are listed as long as these are there. An edge of a call that
-        is refused just now goes with the group. Raises OutOfTime."""
+        """Deletes the edges out of tasks that are being deleted. These can be listed as long as the tasks exist. An
+        edge that a refused call is writing at this moment is deleted with the group. Raises OutOfTime.
+        """
         going = set(task_ids)
         await sweep(
             self._tables,
@@ -321,8 +325,9 @@ class GroupExpiry:
         return self._now() if some_stay else None
 
     async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a row of the list of groups once its group is gone, or does not name it: a call that died has left
-        it. Returns when to look again while the group is there."""
+        """Deletes a row of the list of groups if its group is gone, or if the group does not name it since a call that
+        died has left it. Returns when it is due again while the group exists.
+        """
         task_group_id, *key = expiring.words
         listed = "~".join(key)
         header = await self._groups.header(task_group_id)

@@ -62,16 +62,15 @@ class _Outcome(Enum):
     FAILED = auto()
     """Due again after a back-off."""
     UNTOUCHED = auto()
-    """Still in its bucket."""
+    """Still in its bucket, to be tried again by the next run."""
 
 
 class Expiration:
-    """Works through the buckets of the Expiry table that are over.
+    """Works through the buckets of the Expiry table whose hour is over.
 
-    What fails is counted for itself and is due again after a back-off, in a later bucket, so that it never holds up
-    anything else, whatever the reason of the failure. That the process dies of it is such a failure: what a run is
-    about to delete is noted before, and what a process has died of is tried last and by itself from then on. What takes
-    long is deleted in parts, of which each is due in a later hour.
+    A failed item is due again after a back-off, in a later bucket, so that it never holds up other items. The death of
+    the process counts as a failure, too: a run notes what it is about to delete, and items that have killed a process
+    are tried last, one at a time. What takes long is deleted in parts, each of which is due in a later hour.
     """
 
     def __init__(
@@ -115,16 +114,16 @@ class Expiration:
             keys.AUDIT_SWEEP: histories.expire,
             keys.EXCHANGED: self._row_alone,
         }
-        """Each deletes one thing, if it can before the given time. Returns when it is due again, None if never.
+        """By kind: a function that deletes one item within a time limit.
 
-        Raises OutOfTime when a later run has to go on.
+        It returns when the item is due again, None if never. Raises OutOfTime when a later run has to continue.
         """
 
     async def run(self, seconds: float) -> int:
-        """Deletes what is due, for about that many seconds; returns how many things were looked at.
+        """Deletes what is due, for about `seconds`. Returns how many items were handled.
 
-        Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table
-        itself cannot be read or written. The next run goes on from there.
+        Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table itself
+        cannot be read or written. The next run continues there.
         """
         until = self._now() + timedelta(seconds=seconds)
         position = await self._expiry.position()
@@ -215,12 +214,13 @@ class Expiration:
         return _Outcome.DONE
 
     def _end(self, until: datetime) -> datetime:
-        """Time limit of an item that a run begins now; the run itself ends at `until`."""
+        """Time limit of an item that a run begins now. `until` is the end of the run itself."""
         return min(until, self._now() + LONGEST)
 
     async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:
-        """Leaves the rest to the next run if this one is out of time, else to a later hour, so that others have their
-        turn."""
+        """Leaves the rest of an item for later: to the next run if this one is out of time, else to a later hour, so
+        that other items have their turn.
+        """
         if self._now() < until:
             await self._expiry.reschedule(expiring, self._now(), resume)
             return _Outcome.DONE
@@ -233,7 +233,7 @@ class Expiration:
         self._failures.note(kind, expiring.key, failures, error)
 
     async def _worker(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """A worker goes when its quarantine is over too."""
+        """Deletes a worker once both its row and its quarantine have expired."""
         *_, worker_group, worker_id = expiring.words
         record = await self._workers.existing(str(expiring.values["taskQueueId"]), worker_group, worker_id)
         if record is None:
@@ -250,10 +250,10 @@ class Expiration:
         return await self._directory.expire(DirectoryKind.PROVISIONER, expiring.words[0])
 
     async def _row_alone(self, expiring: Expiring, until: datetime) -> None:
-        """The row itself is all that there is."""
+        """Nothing to delete but the row of the Expiry table itself."""
 
     async def _client(self, expiring: Expiring, until: datetime) -> None:
-        """A client that asked for it; one that was prolonged has a row of its own."""
+        """Deletes a client that is marked for deletion on expiration. A client that was prolonged has a later row."""
         client_id = str(expiring.values["clientId"])
         async with self._audit.entry(audit.client(client_id), "expired", EXPIRY_JOB) as entry:
 

@@ -73,14 +73,14 @@ class ArtifactExpiry:
         return None
 
     async def upload(self, expiring: Expiring, until: datetime) -> None:
-        """An upload that no resolution was sure to commit in time."""
+        """Commits an upload that a resolution might not have committed in time."""
         await self._uploads.commit_one(*_words(expiring))
 
     async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
         """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
 
-        No URL for uploads outlasts its task, and storage takes what has begun in time: for `UNDER_WAY`. Its status was
-        `written` last after the last URL was given out.
+        No URL for uploads outlasts its task, and storage takes what has begun in time: for `UNDER_WAY`. No URL was
+        given out after `written`, the time of the last write to the task's status row.
         """
         first, end = keys.ARTIFACTS
         has_uploads = any(  # whose content may not have come yet; or an artifact that is gone has had one
@@ -90,7 +90,7 @@ class ArtifactExpiry:
             await self._expiry.strays(task_id, expires + UNDER_WAY)
 
     async def strays(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes blobs that have come after their task was deleted; not while its id is used again."""
+        """Deletes blobs that were uploaded after their task was deleted, unless the id is used again."""
         (task_id,) = expiring.words
         if await self._tasks.status(task_id) is not None:
             return self._now() + UNDER_WAY
@@ -206,8 +206,9 @@ class TaskExpiry:
         return self._now()
 
     async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes the blob of a large definition, also if createTask was refused; not while its task exists, which
-        could not be read without it."""
+        """Deletes the blob of a large definition, also that of a refused createTask. Keeps it while its task exists,
+        which could not be read without it.
+        """
         path = str(expiring.values["path"])
         row = await self._tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)
         if row is not None and row.values.get("blob") == path:
@@ -293,6 +294,8 @@ class TaskExpiry:
 
 
 def _is_other(row: Row) -> bool:
-    """Whether a row of a task can go before the rows that make it a task, which go with the last of it."""
+    """Whether a row of a task can be deleted before the rows that make it a task (definition, guard and status), which
+    are deleted last.
+    """
     first, end = keys.TASK_ROWS
     return not first <= row.key < end

@@ -49,14 +49,14 @@ class GroupCheck:
     async def check(self, task_group_id: str, due: str | None = None, header: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
 
-        Storage may answer the range in several parts, between which tasks come and go. Each resolution that is settled
-        changes the header: one that is the same before and after the range was read proves that there was a moment
-        without an active row. `header` is the header's ETag as the caller knows it; without it, or if the header has
-        changed since, the range is read once more.
+        Storage may answer the range in several parts, and tasks may come and go between them. But every settled
+        resolution changes the header. So if the header is the same before and after the range was read, there was a
+        moment without an active row. `header` is its ETag as the caller knows it. Without it, or if the header has
+        changed, the range is read once more.
 
-        Returns the seconds after which to check again, where a row must grow old enough to be removed as an orphan,
-        or where there are more orphans than one check removes; None where the handler of a later resolution will
-        check: the header does not name the caller's, `due`, any more. Raises StorageUnavailable, ServiceUnavailable.
+        Returns the seconds after which to check again: until a row is old enough to be removed as an orphan, or at once
+        if there are more orphans than one check removes. Returns None if nothing is left to do, or if the header names
+        a later resolution than `due`, whose handler will check. Raises StorageUnavailable, ServiceUnavailable.
         """
         for _ in range(bounds.ACTIVE_PAGES):
             look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
@@ -100,9 +100,9 @@ class GroupCheck:
         return _Look(group=group, has_removed=bool(rows))
 
     def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
-        """Whether a check has seen the row's task unresolved after it had seen the row, as it still is.
+        """Whether an earlier check saw this very row, and after it the task unresolved.
 
-        Then it has not been settled since: its row would be gone, and a restored row has another ETag.
+        Then no resolution has been settled since: that would have deleted the row, and a restored row has another ETag.
         """
         seen = self._unresolved.get(task_group_id)
         if seen is None or seen.row != row:
@@ -111,7 +111,7 @@ class GroupCheck:
         return now - seen.at < ORPHAN_AFTER and now - seen.deadline <= OVERDUE
 
     async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
-        """An orphan goes: with its member row if the group has no such task, else alone."""
+        """Removes an orphan: together with its member row if the group has no such task, else alone."""
         if task is None and row.generation == 0:
             await self._stores.groups.remove_orphan(task_group_id, row)
         else:

@@ -53,7 +53,7 @@ class GroupJob:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Progress:
-    """The tasks that were changed, and how many seconds to wait for what is left; None when nothing is."""
+    """The tasks that were changed, and the seconds until the rest is due; None if nothing is left."""
 
     changed: list[str]
     again: float | None
@@ -62,12 +62,12 @@ class Progress:
 
 
 class GroupJobs:
-    """Runs jobs, in the call and in the queue-triggered function alike.
+    """Runs jobs, both in the call itself and in the queue-triggered function.
 
-    A call that dies leaves its job behind, and one that runs out of time leaves it the rest. Other calls may have been
-    answered by the time that it runs, and it undoes none of them: a later call of its kind on the group replaces it;
-    it looks only at tasks that were opened before it was asked for, each in the generation of that time, and leaves a
-    task alone whose priority was changed since.
+    The function continues the jobs of calls that died or ran out of time. Other calls may have been answered in the
+    meantime, and a job must not undo them. So a later call of the same kind on the group replaces it. It changes only
+    tasks that were opened before it was asked for, in the generation of that time. And it leaves tasks alone whose
+    priority was changed since.
     """
 
     def __init__(self, stores: Stores, executor: Executor) -> None:
@@ -163,12 +163,11 @@ class GroupJobs:
         return change
 
     async def _change(self, job: GroupJob, asked: datetime, row: Active) -> bool:
-        """Whether this job has changed the task now.
+        """Applies the job to one task. Returns whether this has changed the task.
 
-        Anybody can make a row that names any task, by a createTask that is refused: the status row says which group
-        the task is of, and the caller is authorised for this group alone. A generation that was opened since the row
-        was listed has a row of its own; one that has yet to come is not there.
-        Raises RequestConflict, ResourceNotFound, _NotMeant.
+        A refused createTask can leave a row that names any task. The caller is authorised for this group only, so the
+        status row decides whether the task belongs to the group. A generation that was opened after the listing has an
+        active row of its own. Raises RequestConflict, ResourceNotFound, _NotMeant.
         """
         changed = False
         hint_id = self._stores.runtime.slugid()

@@ -55,7 +55,7 @@ class Listed:
 
     @property
     def task(self) -> Json:
-        """The definition, with the priority that the task has by now."""
+        """The definition, with the task's present priority."""
         return self.definition.at_priority(self.priority)
 
 
@@ -72,11 +72,12 @@ class Pages:
         find: Callable[[S], Awaitable[F | None]],
         unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
     ) -> tuple[list[T], int | None]:
-        """What `unpack` makes of what `find` finds, without the Nones, and which item was the first without room.
+        """The results of `unpack` for what `find` finds, without the Nones, and the index of the first item for which
+        there was no room.
 
-        It waits for its turn. So the caller has the page's rows by now: a group or pool that cannot be read must not
-        hold a turn that others wait for. One is answered however large it is. Raises NoRoom when there is no room for
-        that, ServiceUnavailable when too many wait.
+        It waits for its turn. The caller must have read the page's rows before: reading a slow group or pool must not
+        block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
+        room for that, ServiceUnavailable when too many wait.
         """
         async with self._turns.turn():
             return await self._filled(items, find, unpack)
@@ -197,9 +198,11 @@ class Groups:
         )
 
     async def _find(self, task_group_id: str, member: Member, known: Task | None) -> _Found | None:
-        """The member row says by itself whether the task was resolved for good: no other row may be read beside it.
+        """The member row alone tells whether the task was resolved for good. Combined with a row that was read at
+        another time, it could not.
 
-        A member row may name a task that does not exist, or one of another group: of a call that died or is refused.
+        A member row may name a task that does not exist or belongs to another group: its call died, or is being
+        refused.
         """
         if member.final is not None and member.definition is not None:
             return _Found(member=member)

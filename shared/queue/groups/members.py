@@ -1,7 +1,7 @@
 """How tasks join and leave groups: rows of the Groups table that are written before a task is committed (design 3, 5).
 
-The scheduler's guard row makes "same scheduler, not sealed" part of the transaction that adds a member; the active rows
-of the tasks that a new one waits for make "not settled yet" part of it.
+The transaction that adds a member also touches guard rows, and fails without them: the scheduler's guard row ("same
+scheduler, not sealed"), and the active rows of the required tasks ("not settled yet").
 """
 
 from __future__ import annotations
@@ -133,10 +133,11 @@ class MemberStore:
         return Joined(member=etags[1], active=etags[2], edges=written)
 
     async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
-        """Keeps the rows of a task whose commit is still to come: own content, new ETag, new time (design 2.2).
+        """Rewrites the rows of a task that is not committed yet, which gives them new ETags and a new time, so that
+        they are not taken for orphans (design 2.2).
 
-        The call that added them may have had another definition, so that a listing has to read the task's.
-        Raises GuardMissing, GroupChanged when one of the rows is not there: see `restore_member`.
+        The call that added them may have had another definition, so a listing has to read the task's definition. Raises
+        GuardMissing, and GroupChanged if a row is missing: see `restore_member`.
         """
         await self._restore(
             definition,
@@ -150,12 +151,14 @@ class MemberStore:
     async def restore_member(
         self, definition: Definition, packed: PackedDefinition, settled_before: datetime, edges: Edges = NO_EDGES
     ) -> None:
-        """Completes the rows in the group of a task without a status row, of which only one is left.
+        """Completes the rows in its group of a task that has no status row, when only one of them is left.
 
-        A member row that shows a resolution, or a rerun, is one of a task that was created since it was looked for: an
-        active row put now would stay, and guard edges that no handler follows. Only when the row was last written
-        before `settled_before` the task has expired since, and its id is used again.
-        Raises GuardMissing, GroupChanged when another call has changed the rows meanwhile, or the task was resolved.
+        If the member row shows a resolution or a rerun, it belongs to a task that was created since the status row was
+        looked for. An active row that is written now would stay, and would guard edges that no handler follows. So that
+        is allowed only if the member row was last written before `settled_before`: that task has expired since, and its
+        id is used again.
+
+        Raises GuardMissing; GroupChanged if another call has changed the rows meanwhile, or the task was resolved.
         """
         key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
         row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)

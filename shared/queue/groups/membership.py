@@ -85,7 +85,8 @@ class Membership:
     async def rewrite(
         self, definition: Definition, packed: PackedDefinition, looked: datetime, edges: Edges = NO_EDGES
     ) -> None:
-        """Keeps the rows that an earlier call has added; one of them that is gone is added again, and the first edges.
+        """Rewrites the rows that an earlier call has added, so that they are not taken for orphans. Adds those that are
+        missing, and the first edges.
 
         `looked` is when the task was looked for and not found, or earlier. Raises RequestConflict, ServiceUnavailable.
         """
@@ -109,7 +110,9 @@ class Membership:
         *,
         raised: Group | None = None,
     ) -> Place:
-        """Joins a group whose expiration is known; one that has been `raised` has it from this task."""
+        """Joins a group whose expiration is known. `raised` is the group's header, if this task has to move the
+        expiration.
+        """
         place, _ = await both(
             self._join(definition, packed, edges, group=raised),
             self._schedule(definition, group, is_raised=raised is not None),
@@ -117,8 +120,10 @@ class Membership:
         return place
 
     async def _schedule(self, definition: Definition, group: _Known, *, is_raised: bool) -> None:
-        """A sweep of the group at its end deletes its tasks: one that expires much earlier gets one of its hour. Only
-        the task's punctuality depends on that."""
+        """Schedules the task's deletion. The sweep of the group at the group's expiration deletes all its tasks, so
+        only a task that expires much earlier needs a sweep in an earlier hour. Without that sweep it would merely be
+        deleted late.
+        """
         task_group_id, expires = definition.task_group_id, definition.expires
         if is_raised:
             await self._expiry.group(task_group_id, group.expires, is_swept=group.is_swept)
@@ -160,8 +165,9 @@ class Membership:
     async def _create_group(
         self, definition: Definition, packed: PackedDefinition, edges: Edges, expires: datetime
     ) -> Place:
-        """First what will delete the group and its row in the list of groups: what is made, and not known to the expiry
-        job, would stay for ever. Raises GroupExists, MemberExists."""
+        """Creates a group. Its deletion, and that of its row in the list of groups, is scheduled first: rows that the
+        expiry job does not know would stay for ever. Raises GroupExists, MemberExists.
+        """
         entry = self._recent.entry(definition)
         await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)

@@ -37,7 +37,7 @@ FINAL_COLUMNS = (
 EDGES_WITH_MEMBER = MAX_OPERATIONS - 4
 """Edges that fit into the transaction that adds a member, beside the rows of its group and its own."""
 MOST_GUARDED = EDGES_WITH_MEMBER // 2
-"""Edges that fit with a guard each."""
+"""Edges that fit into that transaction if each has a guard."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,7 +68,7 @@ class Active:
     written: datetime
     """When it was last written or rewritten: also by a call whose task waits for this one."""
     since: datetime
-    """When a call last wrote it for its own task: since then the task counts as unresolved."""
+    """When a call of the row's own task last wrote it: since then the task counts as unresolved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,7 +77,9 @@ class Edges:
 
     required: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
-    """Those of them whose active rows must be there: none of them has been settled, so each will find its edge."""
+    """The required tasks whose active rows must exist: if they do, none of these tasks has been settled, so each will
+    find its edge.
+    """
 
     @classmethod
     def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
@@ -179,7 +181,9 @@ class Unsettled(Enum):
     """What a member row without a state says of its task."""
 
     OPEN = "open"
-    """No resolution of the task has been settled: its handler is to come, and will read the edges after this."""
+    """No resolution of the task was settled before this read, so the handler that settles one will read the edges
+    later.
+    """
     UNKNOWN = "unknown"
     """There is no such row, or the task may have been opened again: its status row decides."""
 

@@ -40,7 +40,7 @@ class _Pool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MemberPage:
-    """A page of member rows, and what its reading was."""
+    """A page of member rows, with the parameters and the time of its reading."""
 
     task_group_id: str
     start: str
@@ -114,10 +114,10 @@ class GroupStatuses:
     async def _unscheduled(
         self, page: MemberPage, tasks: dict[str, tuple[Known, Task]], latest: int
     ) -> dict[str, Task]:
-        """The tasks without an index row that have not been resolved since.
+        """Of tasks without an index row, those that have not been resolved since.
 
-        The row of a run that was resolved is removed after the member row has changed. So that has to be looked at
-        after the index, once more if it was read before.
+        When a run is resolved, its index row is removed after the member row has changed. So the member rows have to be
+        read after the index: they are read again if they were read before.
         """
         if not tasks or page.begun.order > latest:
             return {task_id: task for task_id, (_, task) in tasks.items()}
@@ -125,7 +125,7 @@ class GroupStatuses:
         return {task_id: task for task_id, (known, task) in tasks.items() if known.is_member(etags.get(task_id, ""))}
 
     async def _read(self, task_queue_id: str, tasks: _Candidates) -> Vouchers:
-        """The pool's index, by one reader at a time, as of a second ago at the earliest."""
+        """The pool's index, at most a second old, with one reading at a time."""
         with_claimed = any(task.state is State.UNSCHEDULED for _, _, task in tasks)
         since = min(_since(known, task) for _, known, task in tasks)
         pool = self._pools.get(task_queue_id)

@@ -113,8 +113,9 @@ class GroupStore:
                 await self.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
     async def settle(self, task: Task, run: Run) -> str | None:
-        """A task was resolved by this run: the active row of its generation goes, its member row gets the state and the
-        final status, and the group is due for a check. Edges of the group may be read only afterwards (design 5).
+        """Settles the resolution of a task by this run: deletes the active row of its generation, notes the state and
+        the final status in its member row, and makes the group due for a check. Edges of the group may be read only
+        afterwards (design 5).
 
         When the active row is gone that was done before: the state is written once more, in case that row went another
         way. The task, as read, may have been opened again since: then its status is not final, and the resolution of a

@@ -140,7 +140,7 @@ class DirectoryStore:
         ], page.resume
 
     async def expire(self, kind: DirectoryKind, name: str) -> datetime | None:
-        """Removes an entry that has expired; returns when to look again, None if never. Raises StorageUnavailable.
+        """Removes an entry that has expired. Returns when it is due again, None if never. Raises StorageUnavailable.
 
         The row of a task queue stays: its pool may still hold work for the reconciler.
         """
@@ -160,7 +160,9 @@ class DirectoryStore:
         return None
 
     async def _refresh(self, kind: DirectoryKind, name: str, expires: datetime, enough: datetime) -> None:
-        """Notes an entry as seen, to expire then; nothing changes if it was seen just now and lasts long enough."""
+        """Notes that an entry was seen, and moves its expiration to `expires`. Writes nothing if it was noted a moment
+        ago and expires late enough.
+        """
 
         def is_fresh(written: datetime, until: datetime) -> bool:
             return self._now() - written < REFRESHED_EVERY and until >= enough

@@ -99,7 +99,8 @@ class PoolIndex:
                 if row.key < keys.CLAIMED[1]:
                     claimed.add((run.task_id, run.run_id))
                 elif str(row.values["deadline"]) > present and (run.task_id, run.run_id) not in claimed:
-                    # A claim that died after its commit has left its pending row, and one for the claim may be there.
+                    # A call that died after it committed a claim has left the run's pending row, beside the row of the
+                    # claim.
                     pending.add((run.task_id, run.run_id))
                     oldest = oldest or run.since
         return PoolSnapshot(pending=len(pending), claimed=frozenset(claimed), oldest=oldest)
@@ -148,7 +149,7 @@ def key_of(kind: Literal["pending", "claimed"], indexed: Indexed) -> str:
 
 
 def is_row_of(indexed: Indexed, row: PoolRow) -> bool:
-    """Whether an index row is the one that stands for a run, given the row that should."""
+    """Whether an index row belongs to the present state of its run, which should have the row `row`."""
     return indexed.since == (row.started or row.scheduled)
 
 
@@ -157,10 +158,10 @@ COPY_LASTS = timedelta(seconds=1)
 
 
 class PoolSnapshots:
-    """Reads a pool's index, by one reader at a time.
+    """Reads a pool's index, one reading at a time.
 
-    Who comes while another reads waits for the next reading, which all who have come by then share. So an answer is as
-    of a moment after the question; except for a large pool, where it may be a second older.
+    Callers that come during a reading wait for the next one and share it. So every answer shows a moment after the
+    question; that of a large pool may be a second older.
     """
 
     def __init__(self, index: PoolIndex, runtime: Runtime) -> None:
@@ -187,7 +188,7 @@ class PoolSnapshots:
         return found
 
     def _forget(self, now: datetime) -> None:
-        """Copies that are too old to be used."""
+        """Drops copies that are too old to be used."""
         while self._copies:
             first = next(iter(self._copies))
             if now - self._copies[first][0] <= COPY_LASTS:
@@ -219,7 +220,8 @@ class PoolVouchers:
         self._known = known
 
     async def read(self, task_queue_id: str, since: datetime, most: int, *, with_claimed: bool) -> Vouchers:
-        """At most that many pages; with those of claimed runs, so that it is known which tasks have no row at all.
+        """Reads at most `most` pages. With those of claimed runs, if asked, so that tasks without any index row are
+        known.
 
         Pending rows come before claimed ones: a run that is claimed in between is seen twice. One that becomes pending
         in between would be missed, but then the row of returns has another ETag afterwards.

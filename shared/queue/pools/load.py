@@ -34,7 +34,7 @@ HOURS = timedelta(hours=1)
 """What one sum of samples covers."""
 
 _SHORTEST = 0.1
-"""Seconds: the lowest class of waiting times; what waited less is counted in it."""
+"""Seconds of the lowest class of waiting times; shorter waits are counted in it."""
 _STEPS = 4
 """Classes of waiting times for each doubling: a time is known to about 9 %."""
 LAST = math.ceil(_STEPS * math.log2(timedelta(days=10).total_seconds() / _SHORTEST))
@@ -121,7 +121,7 @@ class Sample:
 
 
 def sampled(time: datetime, loads: Mapping[str, Figures], tallies: Iterable[Mapping[str, Figures]]) -> Sample:
-    """A sample of what waits and runs, and of what the processes have counted."""
+    """A sample made of the gauges of all pools and of the counts of all processes."""
     queues = {name: Figures(pending=at.pending, claimed=at.claimed, oldest=at.oldest) for name, at in loads.items()}
     for tally in tallies:
         for name, figures in tally.items():
@@ -162,7 +162,9 @@ SampleKind = Literal["minutes", "hours"]
 
 PARTS = 16
 QUEUES_A_PART = 100
-"""Task queues of a sample in each part, the busiest: so a column has less than 64 KiB, the row less than 1 MiB."""
+"""Largest number of task queues in each part of a sample; the busiest are kept. A column thus stays below 64 KiB, and
+the row below 1 MiB.
+"""
 _TALLIES = "tallies"
 _TIME, _TOTAL = "time", "total"
 

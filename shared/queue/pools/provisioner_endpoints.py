@@ -93,7 +93,7 @@ def task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def new_task_queue_of(params: Mapping[str, str]) -> str:
-    """As `task_queue_of`, for calls that may create it: a URL allows names that no worker type may have (trap 29).
+    """Like `task_queue_of`, for calls that may create it: a URL allows names that no worker type may have (trap 29).
 
     Raises InputError.
     """

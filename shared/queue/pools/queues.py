@@ -41,7 +41,9 @@ from shared.store.partitions import delete_together
 NOTED_EVERY = timedelta(days=1)
 """How often a process notes in the pool's header that the pool is in use."""
 DELETED_WITHIN = timedelta(minutes=2)
-"""From the mark in the header on: deleting stops after half of this, and creating is refused for all of it."""
+"""Time since the header was marked as being deleted. Deleting stops after half of it, and creating queues is refused
+for all of it.
+"""
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for queues that are being deleted before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
@@ -142,8 +144,8 @@ class PoolQueues:
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
         """Deletes the queues of a pool that was unused for that time and has no pending or running run.
 
-        Returns when to look again: a day later, the rows that say so go, too. A deletion that was interrupted is taken
-        up again. Raises StorageUnavailable.
+        Returns when to call again: a day later, the pool's own rows are deleted as well. An interrupted deletion is
+        continued. Raises StorageUnavailable.
         """
         began = self._now()
         header = await self._header(task_queue_id)
@@ -185,9 +187,9 @@ class PoolQueues:
     async def _unlist(self, task_queue_id: str) -> None:
         """Removes the pool's row from the directory, unless it is listed there: there is nothing for the reconciler.
 
-        Who uses the pool writes the header first, then the row. Read the header after the row. If it says that the pool
-        is not in use, a caller that uses the pool now will change the row before its deletion, or create it again
-        afterwards.
+        Every user of the pool writes the header first, then the row. So the header is read after the row. If it says
+        that the pool is not in use, a caller that uses the pool now will change the row before its deletion, or create
+        it again afterwards.
         """
         key = keys.listed(task_queue_id)
         row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)

@@ -51,7 +51,9 @@ class IndexRow:
 
 
 class ClaimRowTaken(ServiceError):
-    """Another call claims the run in the same millisecond: the index row by that name is the one of its claim."""
+    """Another call claims the run in the same millisecond, and the index row with this key belongs to that call's
+    claim.
+    """
 
     def __init__(self, row: PoolRow) -> None:
         super().__init__(row.task_id)
@@ -80,8 +82,9 @@ class PoolStore:
         return etag
 
     async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
-        """As `add_pending`, for first runs of one pool: a transaction for each hundred, or one by one where one of them
-        exists."""
+        """Like `add_pending`, for first runs of one pool: a transaction for each hundred, or one by one if one of them
+        exists.
+        """
         assert not any(row.run_id for row in rows), "none of them may have been claimed before"
         etags: list[str | None] = []
         for start in range(0, len(rows), MAX_OPERATIONS):
@@ -141,8 +144,8 @@ class PoolStore:
             return
 
     async def give_back(self, row: ReturnRow) -> None:
-        """Puts the row of a pending run in the place of that of a claim which came to nothing. If the claim's row is
-        missing, nothing changes: the pending row was never removed, or another call has restored it.
+        """Replaces the row of a claim that failed by the row of the pending run. If the claim's row is missing, nothing
+        changes: the pending row was never removed, or another call has restored it.
         """
         key = keys.claimed(row.claimed)
         found = await self._tables.get(keys.POOLS, keys.pool(row.task_queue_id), key)
@@ -236,7 +239,7 @@ class PoolStore:
 
 _COLUMNS = ("scheduled", "priority", "deadline")
 _RETURNED = Upsert(keys.RETURNED, {})
-"""Beside each index row of a run that may have been claimed before: see `PoolVouchers`."""
+"""Written with each index row of a pending run that may have been claimed before: see `PoolVouchers`."""
 
 
 def _values(row: PoolRow) -> dict[str, Value]:

@@ -87,7 +87,7 @@ class Stalls:
         return await self.of_entry(task_queue_id, snapshot, entry)
 
     async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
-        """As `of`, for one whose entry in the directory is known, None if it is not listed."""
+        """Like `of`, for one whose entry in the directory is known, None if it is not listed."""
         if not _waits_alone(snapshot) or snapshot.oldest is None:
             return None
         now = self._now()
@@ -136,7 +136,7 @@ class Stalls:
 
 
 def _waits_alone(snapshot: PoolSnapshot) -> bool:
-    """Tasks wait and none runs. A claim that holds has been made or renewed by a worker within its time."""
+    """Tasks wait and none runs. If a run is claimed, some worker has claimed or renewed it recently."""
     counts = snapshot.counts
     return counts.pending > 0 and counts.claimed == 0
 
@@ -162,7 +162,7 @@ class CurrentTaskQueue:
     """Why nothing takes what waits in it; None if something does, or nothing waits."""
     workers: WorkerCounts
     waits: Figures
-    """How long the runs had waited that were started in the last hour."""
+    """Waiting times of the runs that were started in the last hour."""
 
 
 class TaskQueueStates:
@@ -220,7 +220,7 @@ class TaskQueueStates:
         )
 
     async def _waited(self) -> Mapping[str, Figures]:
-        """By the samples of the last hour, task queue by task queue."""
+        """Waiting times by task queue, from the samples of the last hour."""
         now = self._now()
         found: dict[str, Figures] = {}
         for sample in await self._history.whole("minutes", now - HOURS, now):

@@ -68,12 +68,12 @@ class PoolViews:
         return (await self._snapshots.of_pool(task_queue_id)).counts.pending
 
     async def counts(self, task_queue_id: str) -> Counts:
-        """As `counts_of_many`, for one. Raises StorageUnavailable."""
+        """Like `counts_of_many`, for one. Raises StorageUnavailable."""
         (counts,) = await self._counts([task_queue_id], [await self._snapshots.of_pool(task_queue_id)])
         return counts
 
     async def load(self, task_queue_id: str) -> tuple[Counts, Stall | None]:
-        """As `counts`, and whether nothing takes what waits. Raises StorageUnavailable."""
+        """Like `counts`, and whether nothing takes what waits. Raises StorageUnavailable."""
         snapshot = await self._snapshots.of_pool(task_queue_id)
         (counts,), stall = await both(
             self._counts([task_queue_id], [snapshot]), self._stalls.of(task_queue_id, snapshot)
@@ -81,11 +81,12 @@ class PoolViews:
         return counts, stall
 
     async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
-        """From the index rows, in the order given; of a large pool as of a second ago. Raises StorageUnavailable.
+        """The counts of several pools in the order given, from their index rows; those of a large pool may be a second
+        old. Raises StorageUnavailable.
 
-        The row of a run that was reported goes a second or two later. Where few are claimed, that is seen, so their
-        tasks are asked; in a crowd it is not, and they may be many. Raises ServiceUnavailable when too many lists are
-        read.
+        The row of a reported run is removed a second or two later. If few runs are claimed, such a difference would be
+        noticed, so their status rows are read. If many are claimed, it is hardly noticed, and reading them all would be
+        expensive. Raises ServiceUnavailable when too many lists are read.
         """
         found = await self._lookups.each(self._snapshots.of_pool, task_queue_ids)
         return list(zip(task_queue_ids, await self._counts(task_queue_ids, found), strict=True))
@@ -166,7 +167,7 @@ class Directory:
         return await self._known(DirectoryKind.PROVISIONER, provisioner_id)
 
     async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
-        """The actions of a context that were declared with the provisioner."""
+        """The actions of one context (provisioner, worker type or worker) that were declared with the provisioner."""
         entry = await self._store.entry(DirectoryKind.PROVISIONER, provisioner_id)
         return [] if entry is None else [action for action in entry.actions if action["context"] == context]
 

@@ -57,7 +57,9 @@ class WorkerRecord:
     waits_from: datetime = LONG_AGO
     """Calls that began earlier get no run any more: the worker has begun a newer wait, or was removed."""
     waits_in: str = ""
-    """The process of that newer wait, which ends older ones of its own by itself; empty after a removal."""
+    """The process of that newer wait; it ends the worker's older waits in the same process without this row. Empty
+    after a removal.
+    """
     etag: str = ""
 
     def is_quarantined(self, now: datetime) -> bool:
@@ -70,7 +72,7 @@ class WorkerRecord:
         return is_latest and not self.is_quarantined(now)
 
     def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:
-        """The record of a worker that was seen now and has claimed these runs; none is noted twice."""
+        """The record of a worker that has just claimed these runs; a run is noted once."""
         new = [task for task in tasks if task not in self.recent_tasks]
         return replace(
             self,
@@ -86,7 +88,7 @@ class WorkerRecord:
         return replace(self, waits_from=began, waits_in=process) if began > self.waits_from else self
 
     def removed(self, now: datetime) -> WorkerRecord:
-        """The record of a worker that is gone: no call that has begun by now gets a run."""
+        """The record of a removed worker: calls that began before now get no run."""
         return replace(self, waits_from=max(now, self.waits_from), waits_in="")
 
 
@@ -130,7 +132,7 @@ class WorkerStore:
         return await self.read(task_queue_id, worker_group, worker_id)
 
     async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
-        """As `known`, but as it is now: one request."""
+        """Like `known`, but as it is now: one request."""
         record = await self.existing(task_queue_id, worker_group, worker_id)
         if record is None:
             now = self._now()
@@ -167,7 +169,7 @@ class WorkerStore:
         return PageReader(lambda at: self.page(task_queue_id, at or keys.WORKERS[0], MAX_PAGE))
 
     async def counted(self, task_queue_id: str) -> WorkerCounts:
-        """How many workers of a pool are known by now: of the first thousand."""
+        """Number of the pool's workers that are known, counting only the first thousand rows."""
         page = await self._tables.query(
             keys.POOLS, keys.pool(task_queue_id), start=keys.WORKERS[0], end=keys.WORKERS[1], select=_COUNTED
         )
@@ -180,12 +182,12 @@ class WorkerStore:
         return WorkerCounts(known=alive, quarantined=quarantined)
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
-        """What this process knows of the worker by now, which may be newer: no request."""
+        """The latest version of the worker's record that this process has seen, without a request."""
         known = self._known.peek((record.task_queue_id, record.worker_group, record.worker_id))
         return record if known is None else known
 
     def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
-        """Whether this process knows that the worker was written as seen not long ago: no request."""
+        """Whether this process knows, without a request, that the worker was recently noted as seen."""
         known = self._known.peek((task_queue_id, worker_group, worker_id))
         return known is not None and not self.is_due(known)
 

@@ -43,11 +43,11 @@ class WorkRequest:
     waits: bool
     """Whether it waits until there is work: then a newer wait of the same worker ends it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when no client waits for its answer any more: nothing may be handed out in it."""
+    """Set when no client waits for the call's answer any more, so that it must not be given a run."""
 
 
 class Presence:
-    """Notes workers and task queues, with no request while this process knows that it was done not long ago."""
+    """Notes that workers and task queues are in use. No request while this process knows that it was noted recently."""
 
     def __init__(self, stores: Stores, workers: WorkerStore, directory: DirectoryStore, expiry: ExpiryStore) -> None:
         self._pools: PoolStore = stores.pools
@@ -70,7 +70,7 @@ class Presence:
         return record
 
     async def named_a_task(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
-        """As `arrived`, for a worker that claims a task by its id: then only the task queue counts as seen."""
+        """Like `arrived`, for a worker that claims a task by its id: only the task queue is noted as seen."""
         record, _ = await both(
             self._workers.known(task_queue_id, worker.worker_group, worker.worker_id),
             self._directory.seen(task_queue_id, LIFE_BY_CLAIM_TASK),
@@ -108,7 +108,7 @@ class Presence:
                 return
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
-        """What this process knows of the worker by now: no request."""
+        """The latest version of the worker's record that this process has seen, without a request."""
         return self._workers.latest(record)
 
     async def read_again(self, record: WorkerRecord) -> WorkerRecord:
@@ -126,12 +126,11 @@ class Presence:
         tasks: Sequence[tuple[str, int]],
         rows: Sequence[ChangePoolRows],
     ) -> bool:
-        """Writes the row of a worker that is to be given these runs with their index rows, in one transaction.
+        """Writes a worker's row together with the index rows of the runs that it is to be given, in one transaction.
 
-        False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. A row that
-        somebody else has written is read again and judged again; where that happens too often, the worker may not have
-        been judged by its latest state.
-        Raises StorageUnavailable.
+        False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. If somebody
+        else has written the row meanwhile, it is read and checked again. After too many tries the answer is False too,
+        since the worker's latest state was not checked. Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
             if attempt:
@@ -273,8 +272,8 @@ class Workers:
     ) -> tuple[list[tuple[str, int]], str | None]:
         """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil.
 
-        Returns task and run of those that ended now, and where to go on when the call's time was not enough.
-        Raises InputError, ServiceUnavailable, StorageUnavailable: a repeat goes on.
+        Returns task and run of those that ended now and, if the call ran out of time, where to continue. Raises
+        InputError, ServiceUnavailable, StorageUnavailable; a repeat continues.
         """
         until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
         await self._mark_removed(task_queue_id, worker)
@@ -292,8 +291,9 @@ class Workers:
         return ended, pages.resume
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
-        """From now on no earlier call of the worker writes rows of claims. So every claim that is, or may yet be,
-        committed has its row by now."""
+        """After this, no earlier call of the worker can write index rows of claims. So every claim that is committed,
+        or may still be, has its index row already.
+        """
         async for _ in attempts(self._runtime):
             record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
             now = self._runtime.now()

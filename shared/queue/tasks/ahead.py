@@ -97,10 +97,10 @@ class WriteAhead:
         self._written: dict[Ahead, _Written] = {}
 
     async def ensure(self, effects: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
-        """Writes, in parallel, those that are not written yet.
+        """Carries out the effects that this call has not carried out yet, in parallel.
 
-        A message of the task that somebody else holds is replaced by a new one, if that is wanted. Raises ReceiptLost
-        when it is not, or when a message that is to become a lease is not held any more; StorageUnavailable.
+        With `replaces_lost`, a message of the task that somebody else holds is replaced by a new one. Raises
+        ReceiptLost without it, or if a message that should become a lease is not held any more; StorageUnavailable.
         """
         missing = [effect for effect in effects if effect not in self._written]
         if missing:
@@ -108,11 +108,13 @@ class WriteAhead:
         await together(*(self._write(effect, replaces_lost) for effect in missing))
 
     def begin(self) -> None:
-        """Starts the time within which the commit must follow: something is being written ahead."""
+        """Starts the time limit of the commit, which begins with the first write ahead."""
         self._first = self._first or self._now()
 
     def refuse_late_commit(self) -> None:
-        """Raises ServiceUnavailable when the commit would come too late for those who read what is ahead."""
+        """Raises ServiceUnavailable if the commit would be too late: readers may take the written rows and messages for
+        orphans by then.
+        """
         if self._first is not None and self._now() - self._first > LATEST_COMMIT:
             raise ServiceUnavailable("the call took too long; send it again")
 
@@ -153,7 +155,7 @@ class WriteAhead:
         self._written.clear()
 
     async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
-        """Rolls back what this call alone has written ahead, but for what is to be kept."""
+        """Rolls back what this call alone has written ahead, except the effects in `keep`."""
         orphans = [effect for effect in self._written if effect not in keep]
         undone = [self._written.pop(effect).roll_back for effect in orphans]
         await together(*(roll_back() for roll_back in undone if roll_back is not None))
@@ -193,7 +195,9 @@ class WriteAhead:
         return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
 
     def _moved(self, handle: MessageHandle) -> _Written:
-        """Showing it does no harm if it is of a later run by now: whoever receives it goes by the status row."""
+        """Showing the message does no harm even if it has become that of a later run: its receiver decides by the
+        status row.
+        """
         return _Written(handle=handle, roll_back=lambda: self._messages.show(handle))
 
     async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:

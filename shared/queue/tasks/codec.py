@@ -28,7 +28,7 @@ _CHUNK = 60_000
 _BESIDE_ABOVE = 128 * 1024
 """Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
 _UNPACKED_BESIDE_ABOVE = 512 * 1024
-"""Bytes in memory of an unpacked definition beyond which the same is done."""
+"""Bytes in memory of an unpacked definition beyond which it is decompressed in another thread."""
 _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"
@@ -57,8 +57,9 @@ class PackedDefinition:
 
 
 async def pack_definition(definition: Definition) -> PackedDefinition:
-    """Compresses a definition, a large one beside the event loop; what does not fit into a row is spilled under a path
-    that names its content."""
+    """Compresses a definition; a large one in another thread. One that does not fit into a row is spilled to a blob
+    whose path names its content.
+    """
     text = write(definition.body)
     if len(text) <= _BESIDE_ABOVE:
         content = zlib.compress(text, 6)
@@ -71,7 +72,7 @@ async def pack_definition(definition: Definition) -> PackedDefinition:
 
 
 async def unpacked_text(packed: PackedDefinition) -> bytes:
-    """The JSON text of a definition; what may be large is decompressed beside the event loop."""
+    """The JSON text of a definition. A large one is decompressed in another thread."""
     if packed.memory <= _UNPACKED_BESIDE_ABOVE:
         return zlib.decompress(packed.content)
     return await asyncio.to_thread(zlib.decompress, packed.content)
@@ -88,8 +89,9 @@ def split_definition(packed: PackedDefinition) -> dict[str, Value]:
 
 
 def check_schema(row: Row) -> None:
-    """Raises StorageUnavailable for a row that newer code has written: so a process that is about to be replaced lets
-    calls and messages be tried again, by the process that comes after it, instead of misreading the row."""
+    """Raises StorageUnavailable for a row that newer code has written. Calls and messages are then retried, and reach a
+    process with the newer code, instead of being misread by this one.
+    """
     schema = row.values.get("schema", SCHEMA)
     if schema not in READABLE:
         raise StorageUnavailable(f"a row has schema {schema!r}, which this version cannot read")

@@ -49,9 +49,9 @@ class _Attempt:
     """The states of dependencies, each as it was at some moment of the call."""
     roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
     is_guarded: bool = False
-    """No dependency of the group was settled when the edges out of all of them were written."""
+    """Whether no dependency in the group was settled when the edges out of all of them were written."""
     member_existed: bool = False
-    """A call before this one has added the member: its task may exist, or its commit be under way."""
+    """Whether an earlier call has added the member row. The task may then exist, or its commit may be under way."""
 
     def note(self, task_id: str, task: Task | None) -> None:
         """Notes a dependency that was read. What satisfied once during the call is satisfied for good."""
@@ -84,7 +84,7 @@ class _Attempt:
 
 
 class CreateTask:
-    """Accepts a new task: everything that it needs is ahead of the one commit that makes it exist."""
+    """Creates a task. Everything that the task needs is written ahead of the one commit that makes it exist."""
 
     def __init__(
         self,

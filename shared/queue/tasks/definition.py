@@ -212,7 +212,7 @@ def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
 
 
 def create(task: Task, now: datetime) -> Decision:
-    """createTask: what the new task needs ahead of its commit, and what is announced of it."""
+    """createTask: the decision for a new task, with the writes ahead of its commit and its events."""
     ahead: tuple[Ahead, ...] = (put_deadline(task),)
     if task.runs:
         row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(task, 0))

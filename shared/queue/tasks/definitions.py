@@ -181,7 +181,7 @@ class DefinitionCache:
             self.forget(next(iter(self._entries)))
 
     def forget(self, task_id: str) -> None:
-        """Drops the definition of a task that is gone, or is another one by now."""
+        """Drops the definition of a task that was deleted, or whose id is used by a new task."""
         entry = self._entries.pop(task_id, None)
         self._large.pop(task_id, None)
         if entry is not None:

@@ -44,7 +44,7 @@ class PendingRows:
         return RowToCome(self)
 
     async def add(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """As `PoolStore.add_pending`, with the rows of all dependents that are being looked at."""
+        """Like `PoolStore.add_pending`, with the rows of all dependents that are being looked at."""
         written: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._waiting[task_queue_id].append((row, written))
         self.one_less()
@@ -117,7 +117,8 @@ class _Bit:
 
 
 class Dependents:
-    """Commits bits: one commit at a time for each dependent in this process. What comes meanwhile joins the next one.
+    """Commits satisfied bits, one commit at a time for each dependent in this process. Bits that arrive meanwhile join
+    the next commit.
 
     Any number of required tasks may be resolved at about the same time, and each commit of the dependent makes all the
     others lose their race. The first bit is never delayed.

@@ -29,7 +29,7 @@ class Waiting:
     name: str
     content_type: str
     version: str
-    """Of the artifact; "" when its content no longer comes this way, so that there is nothing to commit."""
+    """Version of the artifact; "" if its content is now uploaded in another way, so that nothing is left to commit."""
     until: datetime
     """When its URL expires."""
     key: str
@@ -94,7 +94,7 @@ class TaskEdges:
     async def page_with_uploads(
         self, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Row], list[Waiting], str | None]:
-        """As `page`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
+        """Like `page`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
         first, last = keys.EDGES_AND_UPLOADS
         rows, resume = await self._range(required, start or first, end or last, limit)
         uploads = [decode_waiting(row) for row in rows if row.key.startswith(keys.IS_UPLOAD)]

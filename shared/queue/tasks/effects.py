@@ -159,15 +159,16 @@ Ahead = (
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RemoveMessage:
-    """Remove a message; that it is gone or held by somebody is as good."""
+    """Remove a message. No error if it is gone, or if somebody else holds it."""
 
     handle: MessageHandle
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShowPending:
-    """Make the lease visible, at once or at that time, as the message of a run that is pending now; when it is held, it
-    appears by itself later."""
+    """Make the lease visible as the message of a run that is now pending: at once, or at `visible`. If somebody else
+    holds the message, it becomes visible by itself later.
+    """
 
     handle: MessageHandle
     task_queue_id: str
@@ -188,8 +189,9 @@ class ChangePoolRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReturnRow:
-    """The index row of a claim that came to nothing gives way to that of the pending run, if one is pending: in one
-    transaction or, where the claim has no row, not at all."""
+    """Replace the index row of a failed claim by that of the pending run, if the run is pending. Both in one
+    transaction; nothing if the claim has no row.
+    """
 
     task_queue_id: str
     claimed: PoolRow
@@ -214,7 +216,9 @@ class Decision:
     task: Task | None
     ahead: tuple[Ahead, ...] = ()
     after: tuple[tuple[After, ...], ...] = ()
-    """Steps: what is in one runs in parallel, and each starts when the one before is done."""
+    """The steps after the commit. The effects of a step run in parallel, and a step starts when the one before has
+    ended.
+    """
     events: tuple[TaskEvent, ...] = field(default=())
     refusal: ApiError | None = None
     """An error that is raised after the effects were carried out. The call is refused, but what an earlier call did may

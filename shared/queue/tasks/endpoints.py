@@ -220,7 +220,7 @@ DEFINITION_SCOPES = {
 
 
 def _moving(verb: str) -> dict[str, object]:
-    """What schedule, rerun and cancel need: the same three branches."""
+    """The scope expression of scheduleTask, rerunTask and cancelTask: each has the same three alternatives."""
     return {
         "AnyOf": [
             f"queue:{verb}-task:<schedulerId>/<taskGroupId>/<taskId>",

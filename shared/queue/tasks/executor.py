@@ -110,7 +110,9 @@ class Stores:
     known: KnownTasks = field(default_factory=KnownTasks)
 
     def write_ahead(self, add_row: AddRow | None = None, resolved_in: timedelta = RESOLVED_DELAY) -> WriteAhead:
-        """An empty account of what a call writes ahead; `add_row` indexes pending runs together with others."""
+        """A new record of what a call writes ahead. `add_row`, if given, writes index rows together with those of other
+        runs.
+        """
         add_row = add_row or self.pools.add_pending
         return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in)
 
@@ -123,7 +125,7 @@ class Follower(Protocol):
         ...
 
     def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
-        """Begins with what was committed, if it is a resolution; nobody waits for it."""
+        """Starts following up a committed resolution in the background; does nothing for other commits."""
         ...
 
 
@@ -138,7 +140,7 @@ class Executor:
         self._first_tries = FirstTries()
 
     def write_ahead(self) -> WriteAhead:
-        """An empty account of what a call writes ahead."""
+        """A new record of what a call writes ahead."""
         if self._follower is None:
             return self._stores.write_ahead()
         return self._stores.write_ahead(resolved_in=self._follower.delay())
@@ -165,10 +167,10 @@ class Executor:
         ahead: WriteAhead | None = None,
         at_least: timedelta = timedelta(0),
     ) -> Loaded:
-        """As `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
+        """Like `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
 
-        Only for calls that are authorised by what never changes, and whose repeat is recognised: where the outcome of
-        the first try is in doubt, the call is decided again, as if it had been sent again.
+        Only for calls that are authorised by what never changes in a task, and whose repeats are recognised: if the
+        outcome of the first try is in doubt, the call is decided again like a repeat.
         """
         ahead = ahead or self.write_ahead()
         last = self._stores.tasks.last_committed(task_id)
@@ -216,7 +218,7 @@ class Executor:
     async def carry_out(
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> Loaded:
-        """As `run`, for a task that was read already. Lost races are retried for `at_least` that long."""
+        """Like `run`, for a task that was read already. Lost races are retried for `at_least` that long."""
         return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
 
     async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
@@ -283,7 +285,8 @@ class Executor:
         return created
 
     async def follow_up(self, committed: Loaded, decision: Decision) -> None:
-        """Everything after the commit; the events go out beside the first step, before any later one."""
+        """Everything after the commit. The events are sent in parallel with the first step, and before any later
+        one."""
         first, *later = decision.after or ((),)
         announced = self._stores.announcer.announce(decision.events, committed)
         await together(announced, *(self._carry_out(effect) for effect in first))

@@ -26,8 +26,8 @@ _LEFT = {"action": "resolution_left"}
 class Following:
     """Does the work of a resolved message right after the call that has committed, and then removes the message.
 
-    No caller waits for this work, and the platform may stop the process in the middle of it. So it is no more than a
-    handler that came early: whatever it leaves undone, the message has done. No more than `at_once` go on at a time;
+    No caller waits for this work, and the platform may stop the process in the middle of it. So it is only an early
+    handler: whatever it leaves undone is done when the message is handled. No more than `at_once` go on at a time;
     those that would wait for too long are left to their messages.
     """
 
@@ -64,7 +64,7 @@ class Following:
                 span.note({"outcome": "done" if is_done else "left"})
 
     async def _is_done(self, message: ResolvedMessage, handle: MessageHandle) -> bool:
-        """False where it is left to the message."""
+        """Does the work. Returns False if it is left to the message."""
         try:
             await self._resolution.resolved_due(message)
             await self._stores.messages.remove(handle)
@@ -78,7 +78,7 @@ class Following:
         return True
 
     async def finish(self, seconds: float) -> None:
-        """Waits until nothing is under way, up to `seconds`; what is left is cancelled, and done by its message."""
+        """Waits up to `seconds` until nothing is under way. The rest is cancelled, and left to its messages."""
         if not self._under_way:
             return
         _, left = await asyncio.wait(self._under_way, timeout=seconds)

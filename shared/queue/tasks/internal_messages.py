@@ -80,7 +80,7 @@ class Body(BaseModel):
             raise MalformedMessage(f"not a message of {cls.queue}") from error
 
     def text(self) -> str:
-        """The message's text: fields that say nothing are left out."""
+        """The message's text, without fields that have their default."""
         return encode_body(self.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
 
 
@@ -126,7 +126,7 @@ class ClaimBody(Body):
 
     @property
     def claim(self) -> UndeliveredClaim | None:
-        """The claim that is to be returned, if the message asks for that."""
+        """The claim to give back, if the message asks for that."""
         if self.undelivered is None:
             return None
         worker = Worker(worker_group=self.undelivered.workerGroup, worker_id=self.undelivered.workerId)
@@ -210,7 +210,7 @@ class WaitingEdges:
     written: datetime
     """When the last of them was written."""
     in_group: bool
-    """Whether they lie in the group; else beside the required task."""
+    """Whether the edges are in the group's partition; else they are in that of the required task."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -224,12 +224,14 @@ class ResolvedMessage:
     run_id: int
     put: datetime
     start: str | None = None
-    """Where the fan-out goes on: this page alone. The key says in which place, the task's partition or its group's."""
+    """Where the fan-out continues; the message is for this page only. The key tells whether it is in the task's
+    partition or its group's.
+    """
     end: str | None = None
     """Where it ends in that place; in the task's partition where there is no start. Another message has what follows.
     None for the end of all."""
     group_end: str | None = None
-    """Where it ends in the group, where there is no start."""
+    """Where the page of edges in the group ends, if the message has no `start`."""
     waiting: WaitingEdges | None = None
     """These edges alone."""
     group_only: bool = False

@@ -87,7 +87,7 @@ class KnownStatuses:
         return self._known.get(task_id)
 
     def saw(self, task: Task, since: Moment) -> None:
-        """Notes a status that a read begun then has shown, or a commit sent then has made."""
+        """Notes a status that was read or committed. `since` is the moment when that read or commit was sent."""
         known = self._entry(task.task_id)
         if known.task is not None and known.since is not None and not _supersedes(task, since, known.task, known.since):
             return
@@ -98,7 +98,9 @@ class KnownStatuses:
         known.since = since
 
     def made(self, task: Task, etag: str, since: Moment) -> None:
-        """Notes a status that a commit sent then has made, and the ETag of its row; "" if others have followed."""
+        """Notes a status that was committed, and its row's ETag ("" if other commits have followed). `since` is the
+        moment when the commit was sent.
+        """
         self.saw(task, since)
         known = self._entry(task.task_id).task
         if etag and not task.is_resolved and known is not None and _version(known) == _version(task):

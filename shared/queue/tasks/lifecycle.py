@@ -31,7 +31,7 @@ class Lifecycle:
         return task
 
     async def definition(self, task_id: str) -> Json:
-        """The definition, with the priority that the task has by now."""
+        """The definition, with the task's present priority."""
         loaded = await self._stores.tasks.existing(task_id)
         return loaded.definition.at_priority(loaded.task.priority)
 

@@ -51,7 +51,7 @@ def pending_queue(task_queue_id: str, priority: Priority) -> str:
 
 
 def poison_queue(queue: str) -> str:
-    """Where messages of an internal queue go that cannot be handled: the Functions host's own name for it."""
+    """The queue for messages of an internal queue that cannot be handled, named as the Functions host names it."""
     return f"{queue}-poison"
 
 
@@ -116,11 +116,11 @@ class Messages:
         return await self._move(handle, visible, text)
 
     async def show(self, handle: MessageHandle) -> None:
-        """Shows a message at once, unless it has been received by now."""
+        """Shows a message at once, unless somebody has received it meanwhile."""
         await self.delay_pending(handle, 0)
 
     async def delay_pending(self, handle: MessageHandle, seconds: float) -> None:
-        """Shows a pending message again after that many seconds, unless another worker has it by now."""
+        """Shows a pending message again after `seconds`, unless another worker has received it meanwhile."""
         try:
             await self._queues.update(handle.queue, _receipt(handle), visible_in=seconds)
         except ReceiptLost:
@@ -153,7 +153,8 @@ class Messages:
     def read_pending(self, task_queue_id: str, message: Message) -> PendingMessage:
         """A pending message of that pool, its signature verified. Raises MalformedMessage.
 
-        The band is not signed: who names another one names a queue in which the message's receipt is worth nothing.
+        The band is not signed. A worker that states a wrong band gains nothing: the message's receipt is not valid in
+        that queue.
         """
         body = decode_body(message.text)
         task_id, run_id, hint_id, signature, priority = (body.get(name) for name in _PENDING_FIELDS)
@@ -215,7 +216,7 @@ class Messages:
         return await self._put(body, self._delay(deadline + self._deadline_delay))
 
     async def put_lost_deadline(self, task: Task) -> MessageHandle:
-        """Puts the deadline message of a task once more that should have had it long ago."""
+        """Puts the deadline message again of a task whose deadline message is lost."""
         return await self.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
 
     async def put_resolved(self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
@@ -224,7 +225,7 @@ class Messages:
         return await self.put_resolved_again(message, visible_in.total_seconds())
 
     async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
-        """Puts a message for the rest of a resolved message's work, visible after that many seconds."""
+        """Puts a message for the rest of a resolved message's work, visible after `visible_in` seconds."""
         return await self._put(message.body(), visible_in)
 
     async def put_pointer(self, pointer: str) -> MessageHandle:

@@ -46,10 +46,10 @@ class Reconciler:
         self._in_use_until: Memo[str, datetime] = Memo(remembered.IN_USE)
         self._claimed_checked: Memo[str, bool] = Memo(remembered.CLAIMED_CHECKED, self._now)
         self._next: str | None = None
-        """Where in the directory the next run begins; None: it is noted in storage."""
+        """The key in the directory at which the next run begins; None: read it from storage."""
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
-        """Somebody waited in vain: a check of the oldest rows, unless there was one within the last minute.
+        """Called when a worker waited in vain. Checks the oldest rows, unless they were checked within the last minute.
 
         Raises StorageUnavailable.
         """
@@ -58,7 +58,7 @@ class Reconciler:
             await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, MAX_PAGE))[0])
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
-        """Every pool of the directory, for about that many seconds; returns how many rows were looked into.
+        """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined.
 
         The next run goes on from there. If the process dies, it begins with the pools that were being checked; if it
         dies of them again, the one after that begins behind them. What fails for one pool costs no other its check.
@@ -101,10 +101,11 @@ class Reconciler:
         return 0
 
     async def check_pool(self, task_queue_id: str) -> int:
-        """One pool; returns how many rows were looked into: none, unless there is evidence that a message is lost.
+        """Checks one pool. Returns how many rows were examined closely: none, unless there is evidence that a message
+        is lost.
 
-        Bounded work: the oldest page of rows each time, and where there are more, some pages from where the last check
-        ended, so that every row has its turn. Raises StorageUnavailable.
+        The work is bounded: the oldest page of rows each time and, if there are more, some pages from where the last
+        check ended, so that every row has its turn. Raises StorageUnavailable.
         """
         pools = self._stores.pools
         looked_into = await self._check_claimed(task_queue_id)
@@ -131,9 +132,10 @@ class Reconciler:
             self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, UNUSED_FOR)
 
     async def _check_claimed(self, task_queue_id: str) -> int:
-        """Removes what slow calls, and calls that died, have left of claims; returns how many rows were looked into.
+        """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined.
 
-        The rows of the oldest claims are enough: all those before a row that was left over go at their own deadlines.
+        It is enough to check the rows of the oldest claims: all rows in front of a leftover one are removed at their
+        own deadlines at the latest.
         """
         if task_queue_id in self._claimed_checked:
             return 0
@@ -147,9 +149,10 @@ class Reconciler:
         return self._now() - row.deadline > OVERDUE
 
     async def _check_rows(self, task_queue_id: str, rows: Sequence[IndexRow]) -> int:
-        """Rows in the order in which their runs were scheduled. A band's messages are taken in about that order, too.
+        """Checks rows, given in the order in which their runs were scheduled. A band's messages are taken in about the
+        same order.
 
-        A row is written again when its message is put again, so that its age is that of its message.
+        A row is rewritten when its message is put again, so a row is as old as its message.
         """
         bands: dict[Priority, list[IndexRow]] = defaultdict(list)
         suspects: list[IndexRow] = []

@@ -47,7 +47,7 @@ class _Page:
 
     @property
     def is_last(self) -> bool:
-        """Whether no other message has more of it."""
+        """Whether no further message continues it."""
         return self.end is None and self.group_end is None
 
 
@@ -210,7 +210,7 @@ class Resolution:
         await self._stores.messages.put_resolved_again(left, visible_in)
 
     async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> bool:
-        """Satisfies the dependents of a page; whether one of them has yet to come."""
+        """Satisfies the dependents of a page. Returns whether one of them does not exist yet."""
         rows = PendingRows(self._stores.pools)
 
         async def follow(edge: Row) -> Row | None:
@@ -236,8 +236,9 @@ class Resolution:
         return True
 
     async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
-        """The edges that had no dependent yet. An edge that was rewritten since belongs to a call that has seen the
-        resolution, or will."""
+        """Tries the edges again whose dependents did not exist. An edge that was rewritten since is skipped: its call
+        sees the resolution itself.
+        """
         page, rows = _Page(read, run, message), PendingRows(self._stores.pools)
         looked = self._stores.runtime.now()
 
@@ -269,7 +270,7 @@ class Resolution:
             await self._stores.tasks.edges.remove(task.task_id, dependent, etag)
 
     async def _follow(self, page: _Page, dependent: str, rows: PendingRows) -> bool:
-        """Satisfies a dependent; whether there is one."""
+        """Satisfies a dependent. Returns whether it exists."""
         required = page.read.task.task_id
         if dependent == required:
             return True
@@ -331,7 +332,8 @@ class Resolution:
         return False
 
     async def _remove_deadline(self, task: Task, generation: int) -> None:
-        """Only while the task, as read, is still resolved: a rerun has put a deadline message of its own."""
+        """Removes the deadline message, but only while the task is still resolved as read: a rerun has put a new
+        one."""
         handle = task.handles.deadline
         if handle is not None and task.is_resolved and task.generation == generation:
             await self._stores.messages.remove(handle)

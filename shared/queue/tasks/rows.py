@@ -78,7 +78,7 @@ class CommitLost(ServiceError):
 class CommitInDoubt(ServiceUnavailable):
     """The answer to a commit was lost, and the row does not show any more whether it happened.
 
-    What the commit needed must stay: if it did not happen, the readers of what is left recognise it as an orphan.
+    What was written ahead of the commit must stay. If the commit did not happen, readers recognise it as orphans.
     """
 
 
@@ -130,8 +130,8 @@ class TaskStore:
     def last_committed(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
         """An unresolved task as this process has committed it last, if it is kept: no request.
 
-        Others may have followed. So nothing is to be decided by it but a commit, which is conditional on its ETag.
-        Its definition counts as part of `share`. Raises NoRoom.
+        Other commits may have followed. So it may only be used for a commit, which is conditional on its ETag. Its
+        definition counts as part of `share`. Raises NoRoom.
         """
         committed, cached = self._known.committed(task_id), self._cache.get(task_id)
         if committed is None or cached is None:
@@ -167,7 +167,7 @@ class TaskStore:
         return Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
 
     def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
-        """A task whose status is known, if its definition is kept, or is the packed one that another row has."""
+        """A task whose status is known, if its definition is in memory or in `packed`, which another row carries."""
         cached = self._cache.get(task.task_id)
         if cached is not None and cached.fingerprint == task.fingerprint:
             return Found(task=task, etag="", definition=cached.definition, memory=cached.memory)
@@ -190,7 +190,7 @@ class TaskStore:
         return None if definition is None else Loaded(task=found.task, etag=found.etag, definition=definition)
 
     async def existing(self, task_id: str) -> Loaded:
-        """As `load`. Raises ResourceNotFound."""
+        """Like `load`. Raises ResourceNotFound."""
         loaded = await self.load(task_id)
         if loaded is None:
             raise ResourceNotFound(f"task {task_id} does not exist")

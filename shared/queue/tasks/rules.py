@@ -285,7 +285,7 @@ class UndeliveredClaim:
 
     @classmethod
     def of(cls, claimed: Task) -> UndeliveredClaim:
-        """The claim of the last run of a task as its commit was to leave it."""
+        """Describes the claim of the last run of `task`, the state that the claim's commit was to make."""
         run = claimed.last_run
         assert run.taken_until is not None, "a claimed run is taken until some time"
         return cls(

@@ -144,12 +144,14 @@ def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task
 
 
 def ended(run: Run, reason: Resolved, now: datetime) -> Run:
-    """The run resolved. What only a running run needs to remember goes, so that the row of many runs stays small."""
+    """The run as resolved. Properties that only a running run needs are dropped, so that a row with many runs stays
+    small.
+    """
     return replace(run, state=reason.state, reason_resolved=reason, resolved=now, unfinished=())
 
 
 def move_rows(task: Task, run_id: int) -> ChangePoolRows:
-    """The index row of a run that was retried gives way to the retry run's."""
+    """Replaces the index row of a retried run by that of the retry run."""
     return ChangePoolRows(
         task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),), add=(row_of(task, run_id + 1),)
     )
@@ -292,10 +294,10 @@ def _asked_last(task: Task, now: datetime) -> datetime:
 
 
 def set_priority(task: Task, priority: Priority, asked: datetime, now: datetime, hint_id: str) -> Decision:
-    """changeTaskGroupPriority, asked for at that time: as `change_priority`.
+    """changeTaskGroupPriority at the time `asked`: like `change_priority`.
 
-    Several such calls may come to a task in any order, and the latest one decides. So the task notes when it was asked
-    for, also where it has the priority already.
+    Several such calls may reach a task in any order, and the one with the latest time decides. So the task notes this
+    time even if it has the priority already.
     """
     if task.priority != priority:
         decision = change_priority(task, priority, now, hint_id)

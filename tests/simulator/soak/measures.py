@@ -74,7 +74,7 @@ def megabytes() -> float:
 
 
 def growth(samples: Sequence[Sample]) -> Iterator[str]:
-    """What is not flat, a line each. The first cycle says what stays for good: cursors, roles, a full history."""
+    """A line for each figure that has grown. Growth up to the first cycle is normal: cursors, roles, a full history."""
     first, last = samples[0], samples[-1]
     for name in sorted({*first.counts, *last.counts}):
         was, is_now = first.counts.get(name, 0), last.counts.get(name, 0)
