@@ -13,7 +13,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii as in_quotes  # json.dumps uses it for strings
 from typing import Any
@@ -230,7 +230,7 @@ def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Se
 
 def statuses(body: bytes) -> list[int]:
     """The HTTP statuses in an answer: one an operation, or the one of the operation that failed."""
-    return [int(status) for status in _PART.findall(body)]
+    return [int(part[9:12]) for part in _parts(body)]
 
 
 def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> bool:
@@ -265,7 +265,8 @@ def _plain(text: str) -> str:
     return "".join(filter(str.isalnum, text))
 
 
-def _parts(body: bytes) -> list[bytes]:
+@lru_cache(maxsize=4)  # one answer is looked at three times
+def _parts(body: bytes) -> Sequence[bytes]:
     starts = [found.start() for found in _PART.finditer(body)]
     return [body[start:end] for start, end in pairwise((*starts, len(body)))]
 
