@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
+from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from shared.base import bounds
@@ -19,19 +20,39 @@ S = TypeVar("S")
 async def together(*awaitables: Awaitable[T]) -> list[T]:
     """Awaits all of them even if one fails, and then raises the first failure. So nothing is still running when the
     call is answered.
+
+    The first runs in the caller's own task: creating a task often costs more than what is awaited. The others are
+    cancelled with the caller, and awaited all the same.
     """
-    if len(awaitables) < 2:  # creating a task often costs more than what is awaited
+    if len(awaitables) < 2:
         return [await each for each in awaitables]
-    outcomes = await asyncio.gather(*awaitables, return_exceptions=True)
+    caller = cast("asyncio.Task[Any]", asyncio.current_task())
+    cancelled = before = caller.cancelling()
+    first, *others = awaitables
+    tasks = [asyncio.ensure_future(each) for each in others]
+    outcomes: list[Any] = []
+    for each in (first, *tasks):
+        try:
+            outcomes.append(await each)
+        except BaseException as failure:
+            outcomes.append(failure)
+        if caller.cancelling() > cancelled:
+            cancelled = caller.cancelling()
+            for task in tasks:
+                task.cancel()
+    # Exceptions know this frame by their tracebacks: what leads from here to them would make a cycle.
+    del each
+    tasks.clear()
+    if cancelled > before:
+        outcomes.clear()
+        raise asyncio.CancelledError
     _raise_first(outcomes)
-    return cast("list[T]", outcomes)
+    return outcomes
 
 
 async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
     """Like `together`, for two of different kinds."""
-    outcomes = list(await asyncio.gather(first, second, return_exceptions=True))
-    _raise_first(outcomes)
-    return cast("tuple[T, S]", tuple(outcomes))
+    return cast("tuple[T, S]", tuple(await together(cast("Awaitable[Any]", first), second)))
 
 
 def _raise_first(outcomes: list[Any]) -> None:
@@ -113,6 +134,60 @@ class Lookups:
             return await in_waves(bounds.TASKS_AT_A_TIME, found, items)
         finally:
             self._calls -= 1
+
+
+class TimeLimits:
+    """Limits of time for many short waits: one timer for all that end at about the same time.
+
+    `asyncio.timeout` takes a timer and 7 µs for each; these are up to a twentieth of a second late.
+    """
+
+    def __init__(self) -> None:
+        self._ends: dict[int, set[_TimeLimit]] = {}
+
+    def until(self, end: float) -> _TimeLimit:
+        """`with` it, as `async with asyncio.timeout_at(end)`. Raises TimeoutError."""
+        step = int(end * _STEPS_A_SECOND) + 1
+        limits = self._ends.get(step)
+        if limits is None:
+            limits = self._ends[step] = set()
+            asyncio.get_running_loop().call_at(step / _STEPS_A_SECOND, self._expire, step)
+        return _TimeLimit(limits)
+
+    def _expire(self, step: int) -> None:
+        for limit in self._ends.pop(step):
+            limit.expire()
+
+
+_STEPS_A_SECOND = 20
+
+
+class _TimeLimit:
+    """One limit for the task that enters it; `limits` are those that end together."""
+
+    __slots__ = ("_cancelling", "_is_expired", "_limits", "_task")
+
+    def __init__(self, limits: set[_TimeLimit]) -> None:
+        self._limits = limits
+        self._is_expired = False
+
+    def __enter__(self) -> None:
+        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._cancelling = self._task.cancelling()
+        self._limits.add(self)
+
+    def expire(self) -> None:
+        """Cancels the task, which is inside."""
+        self._is_expired = True
+        self._task.cancel()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._limits.discard(self)
+        # As asyncio does it: somebody else may have cancelled the task as well.
+        if self._is_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
+            raise TimeoutError from error
 
 
 async def comes_within(event: asyncio.Event, seconds: float) -> bool:

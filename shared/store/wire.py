@@ -20,6 +20,7 @@ from wsgiref.handlers import format_date_time
 
 from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
+from shared.base.concurrency import TimeLimits
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 from shared.base.retrying import STORAGE_REQUEST, Retries
@@ -235,6 +236,7 @@ class Wire:
         self._authorisation = authorisation
         self._patience = patience
         self._watch = watch
+        self._limits = TimeLimits()
 
     async def send(self, request: Request) -> StorageAnswer:
         """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
@@ -282,11 +284,11 @@ class Wire:
         return answer, _passing_status(request, answer)
 
     async def _try_once(self, request: Request, end: float) -> StorageAnswer:
-        """One timer for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
+        """One limit for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
         now = asyncio.get_running_loop().time()
         if now >= end:
             raise TimeoutError
-        async with asyncio.timeout_at(min(now + self._patience.read, end)):
+        with self._limits.until(min(now + self._patience.read, end)):
             answer = await self._authorised(request)
             if answer.status == 401 and await self._authorisation.renewed(answer):
                 return await self._authorised(request)

@@ -1,0 +1,100 @@
+"""What runs side by side ends before the caller goes on, and limits of time that share a timer."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from shared.base.concurrency import TimeLimits, together
+
+
+class Side:
+    """Coroutines that say how they end."""
+
+    def __init__(self) -> None:
+        self.ended: list[str] = []
+
+    async def waits(self, name: str) -> str:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            await asyncio.sleep(0)
+            self.ended.append(name)
+        return name
+
+    async def answers(self, name: str) -> str:
+        await asyncio.sleep(0)
+        self.ended.append(name)
+        return name
+
+    async def fails(self, name: str) -> str:
+        raise ValueError(name)
+
+    async def goes_on(self, name: str) -> str:
+        try:
+            return await self.waits(name)
+        except asyncio.CancelledError:
+            return name
+
+
+async def test_results_come_in_order_and_the_first_failure_after_the_last_end() -> None:
+    side = Side()
+    assert await together(side.answers("a"), side.answers("b")) == ["a", "b"]
+    for each in (
+        (side.fails("1"), side.answers("c"), side.fails("2")),
+        (side.answers("c"), side.fails("1"), side.fails("2")),
+    ):
+        side.ended.clear()
+        with pytest.raises(ValueError, match="1"):
+            await together(*each)
+        assert side.ended == ["c"]
+
+
+@pytest.mark.parametrize(
+    "kinds",
+    [("waits", "waits"), ("goes_on", "waits"), ("waits", "goes_on"), ("answers", "waits", "goes_on")],
+)
+async def test_a_cancelled_caller_cancels_all_and_waits_for_their_end(kinds: tuple[str, ...]) -> None:
+    side = Side()
+    names = [str(number) for number in range(len(kinds))]
+    made: list[Awaitable[str]] = [getattr(side, kind)(name) for kind, name in zip(kinds, names, strict=True)]
+    call = asyncio.create_task(together(*made))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    assert sorted(side.ended) == names
+
+
+async def test_a_limit_ends_what_takes_longer_and_nothing_else() -> None:
+    side, limits, now = Side(), TimeLimits(), asyncio.get_running_loop().time
+    with limits.until(now() + 0.01):
+        await side.answers("in time")
+    with pytest.raises(TimeoutError), limits.until(now() + 0.02):
+        await side.waits("late")
+    assert side.ended == ["in time", "late"]
+    task: Any = asyncio.current_task()
+    assert task.cancelling() == 0
+
+
+@pytest.mark.parametrize("is_cancelled", [False, True])
+async def test_a_limit_leaves_other_ends_as_they_are(is_cancelled: bool) -> None:
+    """Who is cancelled is cancelled, also if the limit ends meanwhile; a failure stays that failure."""
+    limits, now = TimeLimits(), asyncio.get_running_loop().time
+
+    async def late() -> None:
+        with limits.until(now()):
+            try:
+                await asyncio.sleep(60)
+            finally:
+                if is_cancelled:
+                    asyncio.current_task().cancel()  # type: ignore[union-attr]
+
+    with pytest.raises(asyncio.CancelledError if is_cancelled else TimeoutError):
+        await asyncio.create_task(late())
+    with pytest.raises(ValueError, match="of the call"), limits.until(now() + 60):
+        raise ValueError("of the call")
