@@ -1,4 +1,4 @@
-"""`dataclass`, whose `frozen=True` is for the type checker alone.
+"""`dataclass`, whose `frozen=True` is for the type checker alone, and `replace`, which copies without `__init__`.
 
 `dataclasses` has an instance that is frozen set each of its fields by a call of `object.__setattr__`: more than half of
 the time that it takes to make one. mypy refuses assignments to them, so here nothing looks again at run time. Hash and
@@ -8,6 +8,7 @@ equality are the same.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -35,7 +36,34 @@ def _hash_of(cls: Any) -> Any:
     return lambda each: hash(values(each))
 
 
+def _replace(instance: T, /, **changes: Any) -> T:
+    """As `dataclasses.replace`, in a seventh of its time. The type checker alone looks at the names of `changes`."""
+    cls = type(instance)
+    copy = _copiers.get(cls)
+    if copy is None:
+        if hasattr(cls, "__post_init__"):
+            return cast("T", dataclasses.replace(cast("Any", instance), **changes))
+        copy = _copiers[cls] = _copier_of(cls)
+    made = cls.__new__(cls)
+    copy(made, instance)
+    for name, value in changes.items():
+        setattr(made, name, value)
+    return made
+
+
+_copiers: dict[type, Callable[[Any, Any], None]] = {}
+
+
+def _copier_of(cls: Any) -> Callable[[Any, Any], None]:
+    """A function that copies each field, written out as `dataclasses` does it for `__init__`."""
+    lines = [f"    made.{each.name} = old.{each.name}" for each in dataclasses.fields(cls)]
+    made: dict[str, Any] = {}
+    exec("\n".join(["def copy(made, old):", *lines, "    return"]), made)  # noqa: S102 - names of fields alone
+    return cast("Callable[[Any, Any], None]", made["copy"])
+
+
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
+    from dataclasses import replace as replace
 else:
-    dataclass = _dataclass
+    dataclass, replace = _dataclass, _replace

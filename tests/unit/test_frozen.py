@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,6 +44,17 @@ class Changing:
     name: str
 
 
+@dataclass(frozen=True)
+class Checked:
+    """Not every value is one."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            raise ValueError("it has no name")
+
+
 def test_equal_values_have_one_hash() -> None:
     assert Slotted(name="a") == Slotted(name="a", note="other")
     assert {Slotted(name="a"), Slotted(name="a", note="other"), Slotted(name="a", size=2)} == {
@@ -68,8 +79,14 @@ def test_what_is_not_frozen_has_no_hash() -> None:
 
 def test_a_copy_with_changes_leaves_the_value_as_it_was() -> None:
     one = Slotted(name="a")
-    assert dataclasses.replace(one, size=3) == Slotted(name="a", size=3)
-    assert one.size == 1
+    assert replace(one, size=3, note="b") == dataclasses.replace(one, size=3) == Slotted(name="a", size=3)
+    assert replace(Plain("a"), name="b") == Plain("b")
+    assert (one.size, one.note) == (1, "")
+
+
+def test_a_copy_checks_what_making_one_checks() -> None:
+    with pytest.raises(ValueError, match="has no name"):
+        replace(Checked("a"), name="")
 
 
 def test_the_type_checker_refuses_assignments() -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -16,7 +15,7 @@ from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE_FOR_DIRECTORY
 from shared.queue.tasks.codec import compact

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ApiError, InputError
+from shared.base.frozen import replace
 from shared.queue.groups.members import NO_EDGES, MemberExists
 from shared.queue.groups.membership import Membership
 from shared.queue.groups.rows import Edges

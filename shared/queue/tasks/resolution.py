@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves, together
+from shared.base.frozen import replace
 from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
 from shared.queue.artifacts.uploads import Uploads
