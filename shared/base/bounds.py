@@ -89,6 +89,8 @@ CLAIMED_RUNS_READ = 32
 """Up to this many claimed runs of a task queue are counted exactly, by reading their tasks. More are counted by their
 rows alone.
 """
+QUARANTINES_SHOWN = 50
+"""Latest entries of a worker's quarantine history that are shown."""
 EVENTS_OF_A_SEND = 500
 """Messages in one send to Service Bus; their bytes are bounded by the link as well."""
 

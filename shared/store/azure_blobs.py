@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from azure.core import MatchConditions
 
 from shared.store import limits
-from shared.store.interface import BlobMissing, BlobProperties
+from shared.store.interface import MAX_PAGE, BlobMissing, BlobProperties
 from shared.store.refusals import REFUSALS
 from shared.store.wire import Patience, Refused, unavailable
 
@@ -218,7 +218,7 @@ class AzureBlobs:
             if answer.status != 404:
                 raise
 
-    async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
+    async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
         """See `interface.Blobs.list_paths`. Further pages are read until there are `limit` paths or no more."""
         limits.check_page(limit)
         pages = (

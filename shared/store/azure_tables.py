@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shared.store import limits, table_requests
 from shared.store import table_requests as batch
-from shared.store.interface import Operation, Page, Refusal, Row, StorageUnavailable, TransactionRefused
+from shared.store.interface import MAX_PAGE, Operation, Page, Refusal, Row, StorageUnavailable, TransactionRefused
 from shared.store.wire import Refused, StorageEndpoint, Wire
 
 _NO_TABLE = "TableNotFound"
@@ -45,7 +45,7 @@ class AzureTables:
         *,
         start: str,
         end: str,
-        limit: int = 1000,
+        limit: int = MAX_PAGE,
         select: Sequence[str] | None = None,
     ) -> Page:
         """See `interface.Tables.query`. An empty page with a continuation is followed up here, by one more request.

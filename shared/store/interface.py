@@ -116,7 +116,7 @@ MAX_OPERATIONS = 100
 
 
 MAX_PAGE = 1000
-"""The most rows that one request reads."""
+"""The most rows, or paths, that one request reads."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -330,7 +330,7 @@ class Blobs(Protocol):
         """
         ...
 
-    async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
+    async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
         """Up to `limit` paths that start with `prefix`, in order. Raises StorageUnavailable."""
         ...
 

@@ -8,13 +8,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from shared.base import bounds
 from shared.base.concurrency import together
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
 from shared.queue.pools.directory import Declaration, DirectoryKind, DirectoryStore
 from shared.queue.pools.index import Counts, PoolIndex
 from shared.queue.pools.rows import PoolStore
-from shared.queue.pools.worker_rows import HISTORY, LIFE, Quarantine, WorkerStore
+from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerStore
 from shared.queue.tasks.effects import ChangePoolRows, PoolRow
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import State
@@ -116,7 +117,7 @@ async def test_a_history_latest_last(azure_storage: Storage) -> None:
         Quarantine(
             client_id="c", updated=NOW + timedelta(seconds=number), until=NOW, info=str(number), entry_id=f"{number}"
         )
-        for number in range(HISTORY + 2)
+        for number in range(bounds.QUARANTINES_SHOWN + 2)
     ]
     for entry in entries:
         record = await store.quarantine(record, entry)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 
 from local.design_tables import DOCUMENT, TABLES, written
 from local.state import ROOT
@@ -19,10 +20,17 @@ def test_the_tables_are_as_they_are_written() -> None:
     assert written(text) == text
 
 
+@cache
+def _modules() -> dict[str, ast.Module]:
+    """The modules of the app, by their paths."""
+    paths = [path for folder in ("shared", "functions") for path in sorted((ROOT / folder).rglob("*.py"))]
+    return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
+
+
 def _kinds() -> Iterator[str]:
     """What the code makes memos of."""
-    for path in sorted((ROOT / "shared").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for module in _modules().values():
+        for node in ast.walk(module):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Memo":
                 attributes = [each for each in ast.walk(node.args[0]) if isinstance(each, ast.Attribute)]
                 (name,) = {each.attr for each in attributes}
@@ -38,3 +46,49 @@ def test_each_row_is_remembered_once_and_each_memo_has_a_row() -> None:
 def test_each_row_says_where_it_is() -> None:
     modules = {f"{path.parent.name}/{path.stem}" for path in (ROOT / "shared").rglob("*.py")}
     assert {kind.name.partition(".")[0] for kind in remembered.ALL} <= modules
+
+
+WIDTHS = {"in_waves": [0], "Turns": [0, 1], "Semaphore": [0], "ThreadPoolExecutor": [0], "limit_of": [1]}
+"""Functions that take how many at a time, and where."""
+OF_WIDTHS = {"limit", "maxlen", "most_bytes", "most_waiting"}
+"""Parameters that take how many: on a page, in a collection, at a time."""
+
+
+def _numbers_as_widths(path: str, module: ast.Module) -> Iterator[str]:
+    """Numbers of this module that something takes as its width, but for 1, which is no choice.
+
+    Not looked at: capacities of what is remembered, which have their own table, and of the few `lru_cache`.
+    """
+    numbers = {
+        target.id
+        for node in module.body
+        if isinstance(node, ast.Assign) and _is_number(node.value)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    for node in ast.walk(module):
+        widths: list[ast.expr] = []
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            widths += [node.args[place] for place in WIDTHS.get(name, []) if place < len(node.args)]
+            widths += [each.value for each in node.keywords if each.arg in OF_WIDTHS]
+        elif isinstance(node, ast.arguments):
+            by_place = [*node.posonlyargs, *node.args]
+            named = zip(by_place[len(by_place) - len(node.defaults) :], node.defaults, strict=True)
+            defaults = [*named, *zip(node.kwonlyargs, node.kw_defaults, strict=True)]
+            given = [each for parameter, each in defaults if each is not None and parameter.arg in OF_WIDTHS]
+            widths += [each for each in given if _is_number(each)]
+        for width in widths:
+            if _is_number(width) or (isinstance(width, ast.Name) and width.id in numbers):
+                yield f"{path}:{width.lineno}: {ast.unparse(width)}"
+
+
+def _is_number(value: ast.expr) -> bool:
+    if isinstance(value, ast.BinOp):
+        return _is_number(value.left) and _is_number(value.right)
+    return isinstance(value, ast.Constant) and type(value.value) in {int, float} and value.value != 1
+
+
+def test_how_much_is_done_at_a_time_is_said_in_one_place() -> None:
+    """A new capacity, width or page size is a constant of shared/base/bounds.py, with its reason."""
+    assert [each for path, module in _modules().items() for each in _numbers_as_widths(path, module)] == []

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
@@ -36,8 +36,6 @@ RECENT_TASKS = 20
 NEVER_QUARANTINED = timedelta(days=3650)
 """A new worker's quarantine ended this long ago (contract 8)."""
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
-HISTORY = 50
-"""The latest entries of a quarantine history are shown."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -222,7 +220,9 @@ class WorkerStore:
     async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
         """The latest entries of a worker's history, oldest first: one request."""
         start, end = keys.quarantines(worker_group, worker_id)
-        page = await self._tables.query(keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=HISTORY)
+        page = await self._tables.query(
+            keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=bounds.QUARANTINES_SHOWN
+        )
         return [_decode_entry(row) for row in reversed(page.rows)]
 
     async def remove(self, record: WorkerRecord) -> bool:
