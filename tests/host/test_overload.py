@@ -209,7 +209,7 @@ def recovered(service: Service, crowd: Crowd) -> None:
 
 def test_process_refuses_what_is_too_much_and_serves_the_rest(small: Service) -> None:
     """There is room for eighty calls that wait."""
-    crowd = crowded(small, clients=130, seconds=4)
+    crowd = crowded(small, clients=130, seconds=1.5)
     assert crowd.slowest_of["PUT 503"]
     recovered(small, crowd)
 
@@ -290,7 +290,7 @@ def test_long_polls_are_given_up_first(small: Service) -> None:
         thread.start()
     begun = time.monotonic()
     while any(thread.is_alive() for thread in threads) and time.monotonic() - begun < 15:
-        crowded(small, clients=20, seconds=2)  # a poll may be admitted late, between two calls of the crowd
+        crowded(small, clients=20, seconds=1)  # a poll may be admitted late, between two calls of the crowd
     for thread in threads:
         thread.join()
     assert all(seconds < 19 for _, seconds in answers), answers

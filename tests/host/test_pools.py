@@ -70,8 +70,8 @@ def test_task_queues_are_listed_with_their_counts(service: Service) -> None:
         query = ""
         found: dict[str, dict[str, Any]] = {}
         while True:
-            page = service.call("GET", f"task-queue-states?limit=2{query}")
-            assert len(page["taskQueues"]) <= 2
+            page = service.call("GET", f"task-queue-states?limit=20{query}")
+            assert len(page["taskQueues"]) <= 20
             found |= {each["taskQueueId"]: each for each in page["taskQueues"]}
             if "continuationToken" not in page:
                 return found.get(service.pool)

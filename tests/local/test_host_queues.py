@@ -262,9 +262,10 @@ async def test_no_more_run_at_once_than_a_batch_and_the_threshold(service: Queue
 
 
 async def test_a_batch_is_fetched_again_as_soon_as_there_is_room(service: QueueServiceClient, name: str) -> None:
+    await service.create_queue(name)
+    await put(service, name, *[encoded({"number": number}) for number in range(6)])
     async with Bench(service, name, batch_size=2, new_batch_threshold=2) as bench:
         bench.gate.clear()
-        await put(service, name, *[encoded({"number": number}) for number in range(6)])
         await bench.started(4)
         bench.gate.set()
         await bench.settled()
