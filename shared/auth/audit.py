@@ -29,10 +29,9 @@ from shared.store.interface import (
     Row,
     Storage,
     StorageUnavailable,
-    TransactionRefused,
     Value,
 )
-from shared.store.partitions import PageReader, rows_of, sweep
+from shared.store.partitions import PageReader, rows_of, sweep, try_transact
 
 _CONFIRMED = "confirmed"
 
@@ -113,10 +112,8 @@ class AuditStore:
 
     async def _write(self, entry: AuditEntry, operation: Operation) -> None:
         async def write(partition: str) -> None:
-            try:
-                await self._tables.transact(keys.AUDIT, partition, [operation])
-            except TransactionRefused:
-                return  # an earlier try has written, or removed, the row
+            # Refused where an earlier try has written, or removed, the row.
+            await try_transact(self._tables, keys.AUDIT, partition, [operation])
 
         await together(*(write(partition) for partition in entry.partitions))
 

@@ -20,11 +20,10 @@ from shared.store.interface import (
     Row,
     Storage,
     StorageUnavailable,
-    TransactionRefused,
     Upsert,
     Value,
 )
-from shared.store.partitions import delete_unchanged
+from shared.store.partitions import delete_unchanged, try_transact
 
 FIRST_LOOK_BACK = timedelta(days=1)
 """Where a new deployment starts to look."""
@@ -230,12 +229,9 @@ class ExpiryStore:
 
     async def note_progress(self, expiring: Expiring, resume: str) -> None:
         """Notes where the next run continues with the item."""
-        try:
-            await self._tables.transact(
-                keys.EXPIRY, expiring.row.partition, [Merge(expiring.key, {_RESUME: resume}, expiring.row.etag)]
-            )
-        except TransactionRefused:
-            return  # somebody has scheduled it anew
+        # Refused where somebody has scheduled it anew.
+        noted = Merge(expiring.key, {_RESUME: resume}, expiring.row.etag)
+        await try_transact(self._tables, keys.EXPIRY, expiring.row.partition, [noted])
 
     async def retry_later(self, expiring: Expiring, *, has_died: bool = False) -> int:
         """Schedules another try, after a back-off, for what could not be deleted. Returns the failures in a row."""
@@ -288,10 +284,7 @@ class ExpiryStore:
 
     async def roll_back(self, scheduled: Scheduled) -> None:
         """Removes what a refused call has scheduled, unless another call relies on it (and so has rewritten it)."""
-        try:
-            await self._tables.transact(keys.EXPIRY, scheduled.bucket, [Delete(scheduled.key, scheduled.etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.EXPIRY, scheduled.bucket, [Delete(scheduled.key, scheduled.etag)])
 
     def bucket(self, expires: datetime) -> str:
         """The hour in which something is due; the present hour if that has passed."""
@@ -304,11 +297,8 @@ class ExpiryStore:
         self, expires: datetime, kind: str, words: tuple[str, ...], values: Mapping[str, Value]
     ) -> Scheduled | None:
         bucket, key = self.bucket(expires), keys.expiring(kind, *words)
-        try:
-            (etag,) = await self._tables.transact(keys.EXPIRY, bucket, [Create(key, values)])
-        except TransactionRefused:
-            return None
-        return Scheduled(bucket=bucket, key=key, etag=etag)
+        created = await try_transact(self._tables, keys.EXPIRY, bucket, [Create(key, values)])
+        return None if created is None else Scheduled(bucket=bucket, key=key, etag=created[0])
 
 
 def _due(expires: datetime) -> datetime:

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
 from shared.base.errors import InputError, ServiceError
-from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Delete, Row, Tables, TransactionRefused
+from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Delete, Operation, Row, Tables, TransactionRefused
 
 T = TypeVar("T")
 
@@ -132,8 +132,13 @@ async def delete_unchanged(tables: Tables, table: str, rows: Sequence[Row]) -> N
 async def delete_together(tables: Tables, table: str, rows: Sequence[Row]) -> bool:
     """Deletes up to a hundred rows of one partition in one transaction; False, and nothing is deleted, when one of
     them has changed."""
+    operations = [Delete(row.key, row.etag) for row in rows]
+    return await try_transact(tables, table, rows[0].partition, operations) is not None
+
+
+async def try_transact(tables: Tables, table: str, partition: str, operations: Sequence[Operation]) -> list[str] | None:
+    """The new ETags, or None if the transaction was refused, and that is as good: another call has changed the rows."""
     try:
-        await tables.transact(table, rows[0].partition, [Delete(row.key, row.etag) for row in rows])
+        return await tables.transact(table, partition, operations)
     except TransactionRefused:
-        return False
-    return True
+        return None

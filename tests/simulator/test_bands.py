@@ -16,6 +16,7 @@ from shared.queue.claims.polling import Starvation
 from shared.queue.tasks.effects import SetRowPriority, row_of
 from shared.queue.tasks.rules import Worker
 from shared.runtime import Runtime
+from shared.store import keys
 from shared.store.counting import counting
 from shared.store.interface import StorageUnavailable
 from tests.simulator.claimer import calls_again
@@ -205,7 +206,7 @@ def test_row_that_was_touched_since_it_was_read_keeps_its_band() -> None:
         pools = world.services.stores.pools
         ((read,), _) = await pools.pending(POOL, 10)
         await world.services.lifecycle.change_priority(await world.services.lifecycle.existing(A), "high")
-        await pools.correct_priority(POOL, read, "lowest")
+        await pools.set_priority(POOL, read.key, "lowest", read.etag)
         ((row,), _) = await pools.pending(POOL, 10)
         assert row.priority == "high"
 
@@ -221,7 +222,7 @@ def test_change_of_priority_that_is_rolled_back_leaves_a_later_one_alone() -> No
         stores, row = world.services.stores, row_of(world.tasks()[A], 0)
         ahead = stores.write_ahead()
         await ahead.ensure([SetRowPriority(task_queue_id=POOL, row=row, priority="high")])
-        assert await stores.pools.set_priority(POOL, row, "low")
+        assert await stores.pools.set_priority(POOL, keys.pending(row), "low")
         await ahead.withdraw()
         ((found,), _) = await stores.pools.pending(POOL, 10)
         assert found.priority == "low"

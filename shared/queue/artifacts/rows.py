@@ -29,7 +29,7 @@ from shared.store.interface import (
     Upsert,
     Value,
 )
-from shared.store.partitions import rows_of
+from shared.store.partitions import rows_of, try_transact
 
 _PER_TRANSACTION = MAX_OPERATIONS // 2
 
@@ -106,13 +106,9 @@ class ArtifactStore:
     async def note(self, stored: Stored, artifact: Artifact) -> Stored | None:
         """Notes what has been found out about an artifact; None when it has changed since it was read."""
         key = keys.artifact(stored.run_id, artifact.name)
-        try:
-            (etag,) = await self._tables.transact(
-                keys.TASKS, stored.task_id, [Replace(key, encode(artifact), stored.etag)]
-            )
-        except TransactionRefused:
-            return None
-        return replace(stored, artifact=artifact, etag=etag)
+        noted = Replace(key, encode(artifact), stored.etag)
+        etags = await try_transact(self._tables, keys.TASKS, stored.task_id, [noted])
+        return None if etags is None else replace(stored, artifact=artifact, etag=etags[0])
 
     async def arrived(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
         """Notes content that was uploaded through this service, for an artifact that was read before.
@@ -144,11 +140,7 @@ class ArtifactStore:
         if length is not None:
             known["length"] = length
         operations = [Merge(keys.upload(run_id), {}), Merge(keys.artifact(run_id, name), known, etag)]
-        try:
-            await self._tables.transact(keys.TASKS, task_id, operations)
-        except TransactionRefused:
-            return False
-        return True
+        return await try_transact(self._tables, keys.TASKS, task_id, operations) is not None
 
     async def count(self, task_id: str) -> int:
         """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
@@ -162,10 +154,7 @@ class ArtifactStore:
 
     async def forget(self, upload: Waiting) -> None:
         """Stops waiting for an upload, unless it has been announced again since."""
-        try:
-            await self._tables.transact(keys.TASKS, upload.task_id, [Delete(upload.key, upload.etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.TASKS, upload.task_id, [Delete(upload.key, upload.etag)])
 
     async def delete(self, stored: Stored) -> bool:
         """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
@@ -178,11 +167,8 @@ class ArtifactStore:
                 return False
         else:
             return True
-        try:  # its upload has been committed
-            await self._tables.transact(keys.TASKS, stored.task_id, deletion(stored))
-        except TransactionRefused:
-            return False
-        return True
+        # Its upload has been committed.
+        return await try_transact(self._tables, keys.TASKS, stored.task_id, deletion(stored)) is not None
 
     async def waiting(self, task_id: str, run_id: int, name: str) -> Waiting | None:
         """The upload of one artifact, if it waits."""

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from shared.base.frozen import replace
 from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
-from shared.queue.claims.rules import announced_with_its_claim, removal
+from shared.queue.claims.rules import announced_with_its_claim
 from shared.queue.events import rules as announcements
 from shared.queue.tasks.effects import (
     AddPendingRow,
@@ -20,7 +20,7 @@ from shared.queue.tasks.effects import (
     row_of,
 )
 from shared.queue.tasks.rules import RETRY_OF, Resolved, State, Task, UndeliveredClaim
-from shared.queue.tasks.transitions import hold_pending, interrupt, resolved_again
+from shared.queue.tasks.transitions import hold_pending, interrupt, remove, resolved_again
 
 
 class NotExpired(NoDecision):
@@ -134,7 +134,7 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
         )
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
-        after=((row, *show), removal(task.handles.claim)),
+        after=((row, *show), remove(task.handles.claim)),
     )
 
 

@@ -21,7 +21,6 @@ from shared.queue.tasks.effects import (
     NoDecision,
     PutClaim,
     PutPending,
-    RemoveMessage,
     TakeLease,
     row_of,
 )
@@ -31,6 +30,7 @@ from shared.queue.tasks.transitions import (
     hold_pending,
     interrupt,
     refuse_after_deadline,
+    remove,
     resolve,
     resolved_again,
     with_retry,
@@ -125,7 +125,7 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
     expired = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
     return replace(
         decision,
-        after=((expired,), removal(task.handles.claim)),
+        after=((expired,), remove(task.handles.claim)),
         events=(
             *claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
@@ -138,7 +138,7 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
 def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
     """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
     decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
-    after = ((*removal(task.handles.claim), RemoveMessage(handle=handle)),)
+    after = (remove(task.handles.claim, handle),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
 
 
@@ -255,11 +255,6 @@ def _has_expired(task: Task, now: datetime) -> bool:
         return False
     until = task.last_run.taken_until
     return until is not None and until <= now
-
-
-def removal(handle: MessageHandle | None) -> tuple[RemoveMessage, ...]:
-    """What removes the message, where there is one."""
-    return () if handle is None else (RemoveMessage(handle=handle),)
 
 
 def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare_hint_id: str) -> Decision:

@@ -29,6 +29,7 @@ from shared.store.interface import (
     Upsert,
     Value,
 )
+from shared.store.partitions import try_transact
 
 _UNKNOWN: Mapping[str, Value] = {"definition": b""}
 """Marks a member row whose definition may be that of another call than the one that creates the task."""
@@ -190,10 +191,7 @@ class MemberStore:
             Delete(keys.active(task_id, 0), joined.active),
             *(Delete(key, etag) for key, etag in joined.edges.items()),
         ]
-        try:
-            await self._tables.transact(keys.GROUPS, task_group_id, operations)
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.GROUPS, task_group_id, operations)
 
 
 def group_expires(definition: Definition) -> str:

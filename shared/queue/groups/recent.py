@@ -17,8 +17,8 @@ from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.definition import Definition
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import Delete, Row, Storage, TransactionRefused, Upsert
-from shared.store.partitions import page_start
+from shared.store.interface import Delete, Row, Storage, Upsert
+from shared.store.partitions import page_start, try_transact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,10 +74,7 @@ class RecentGroupStore:
 
     async def remove(self, key: str) -> None:
         """Removes the row, if it is there. Raises StorageUnavailable."""
-        try:
-            await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Delete(key)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.DIRECTORY, keys.GROUP, [Delete(key)])
 
     async def page(self, start: str, limit: int) -> tuple[list[CreatedGroup], str | None]:
         """A page of rows, and where the next one starts. Raises StorageUnavailable."""

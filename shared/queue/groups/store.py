@@ -28,7 +28,7 @@ from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import Run, Task
 from shared.store import keys
 from shared.store.interface import Create, Delete, Merge, Operation, Row, Storage, TransactionRefused, Upsert, Value
-from shared.store.partitions import PageReader, rows_of
+from shared.store.partitions import PageReader, rows_of, try_transact
 
 _HEAD_ROWS = 1 + 2 + 2
 """The header, a note for each kind of call on the whole group, and two members."""
@@ -63,10 +63,8 @@ class GroupStore:
 
     async def rewrite_member(self, task_group_id: str, task_id: str) -> None:
         """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""
-        try:
-            await self._tables.transact(keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
-        except TransactionRefused:
-            return  # without a member row nothing is listed
+        # Refused without a member row, of which nothing is listed.
+        await try_transact(self._tables, keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
 
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
         """Counts a task that is being opened again. The ETag if the row is new, None if it existed: rewritten.
@@ -90,10 +88,7 @@ class GroupStore:
 
     async def remove_active(self, task_group_id: str, task_id: str, generation: int, etag: str) -> None:
         """Removes an active row if it is still as it was read or written."""
-        try:
-            await self._tables.transact(keys.GROUPS, task_group_id, [Delete(keys.active(task_id, generation), etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.GROUPS, task_group_id, [Delete(keys.active(task_id, generation), etag)])
 
     async def is_settled(self, task_group_id: str, task_id: str, generation: int) -> bool:
         """Whether the resolution of a task in this generation was settled: no active row of it counts any more."""
@@ -154,11 +149,7 @@ class GroupStore:
 
     async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> bool:
         """False if there is no such row, which is as good: without one, the status row is read."""
-        try:
-            await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
-        except TransactionRefused:
-            return False
-        return True
+        return await try_transact(self._tables, keys.GROUPS, task.task_group_id, operations) is not None
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
         """The first active rows; the header too, as it is after them, when there are fewer than `limit`.
@@ -197,10 +188,7 @@ class GroupStore:
         Does nothing if the group has just been deleted: the note would stay for ever.
         """
         note = Upsert(keys.job(kind), {"asked": format_date(asked)})
-        try:
-            await self._tables.transact(keys.GROUPS, task_group_id, [Merge(keys.GROUP, {}), note])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.GROUPS, task_group_id, [Merge(keys.GROUP, {}), note])
 
     async def latest_job(self, task_group_id: str, kind: str) -> datetime | None:
         """When the latest call of a kind on all tasks of the group was made."""

@@ -19,7 +19,7 @@ from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Value
-from shared.store.partitions import rows_of
+from shared.store.partitions import rows_of, try_transact
 
 
 def waited(figures: Figures) -> dict[str, float]:
@@ -252,10 +252,7 @@ class HistoryStore:
         return [row async for page in pages for row in page][::-1]
 
     async def _create(self, partition: str, key: str, values: Mapping[str, Value]) -> None:
-        try:
-            await self._tables.transact(keys.HISTORY, partition, [Create(key, values)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.HISTORY, partition, [Create(key, values)])
 
     async def _remove(self, partition: str, names: list[str]) -> None:
         """Rows that another process removes at the same time are left to it."""

@@ -36,7 +36,7 @@ from shared.store.interface import (
     TransactionRefused,
     Value,
 )
-from shared.store.partitions import delete_together
+from shared.store.partitions import delete_together, try_transact
 
 NOTED_EVERY = timedelta(days=1)
 """How often a process notes in the pool's header that the pool is in use."""
@@ -198,10 +198,7 @@ class PoolQueues:
             return
         if await self._has_runs(task_queue_id):
             return
-        try:
-            await self._tables.transact(keys.DIRECTORY, keys.POOL, [Delete(key, row.etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.DIRECTORY, keys.POOL, [Delete(key, row.etag)])
 
     async def _has_runs(self, task_queue_id: str) -> bool:
         start, end = keys.CLAIMED_AND_PENDING
@@ -237,10 +234,8 @@ class PoolQueues:
 
     async def _change(self, task_queue_id: str, operation: Operation) -> str | None:
         """The header's new ETag; None when somebody else has changed it."""
-        try:
-            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation]))[0]
-        except TransactionRefused:
-            return None
+        etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [operation])
+        return None if etags is None else etags[0]
 
     async def _list_pool(self, task_queue_id: str, header: Row | None, used: datetime) -> None:
         """One row a pool in the directory, so that the reconciler finds it without a scan.

@@ -33,7 +33,7 @@ from shared.store.interface import (
     Upsert,
     Value,
 )
-from shared.store.partitions import END
+from shared.store.partitions import END, try_transact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,12 +100,9 @@ class PoolStore:
             etags += created
         return etags
 
-    async def remove(self, task_queue_id: str, row: PoolRow, etag: str) -> None:
-        """Removes a row that was written, if no call has rewritten it since."""
-        try:
-            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(_key(row), etag)])
-        except TransactionRefused:
-            return
+    async def remove(self, task_queue_id: str, key: str, etag: str) -> None:
+        """Removes a row that was written or read, if no call has rewritten it since."""
+        await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [Delete(key, etag)])
 
     async def pending(
         self, task_queue_id: str, limit: int, start: str | None = None
@@ -131,17 +128,7 @@ class PoolStore:
 
     async def rewrite(self, task_queue_id: str, row: IndexRow) -> None:
         """Notes that the message of a pending run was put again: the time of its row is that of its message."""
-        try:
-            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
-        except TransactionRefused:
-            return
-
-    async def remove_read(self, task_queue_id: str, row: IndexRow) -> None:
-        """Removes a row that was read, if no call has rewritten it since."""
-        try:
-            await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [Delete(row.key, row.etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
 
     async def give_back(self, row: ReturnRow) -> None:
         """Replaces the row of a claim that failed by the row of the pending run. If the claim's row is missing, nothing
@@ -154,10 +141,7 @@ class PoolStore:
         operations: list[Operation] = [Delete(key, found.etag)]
         if row.pending is not None:
             operations += [Upsert(keys.pending(row.pending), _values(row.pending)), _RETURNED]
-        try:
-            await self._tables.transact(keys.POOLS, keys.pool(row.task_queue_id), operations)
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.POOLS, keys.pool(row.task_queue_id), operations)
 
     async def page_of_all(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
@@ -179,24 +163,15 @@ class PoolStore:
         await self._tables.transact(keys.DIRECTORY, keys.CHECKED, [Upsert(keys.CHECKED, {"next": following})])
 
     async def set_priority(
-        self, task_queue_id: str, row: PoolRow, priority: Priority, etag: str | None = None
+        self, task_queue_id: str, key: str, priority: Priority, etag: str | None = None
     ) -> str | None:
         """Notes another band in the row of a pending run; with `etag`, only while it is unchanged.
 
         The row's new ETag, None if there is no such row.
         """
-        return await self._set_priority(task_queue_id, keys.pending(row), priority, etag)
-
-    async def correct_priority(self, task_queue_id: str, row: IndexRow, priority: Priority) -> None:
-        """Writes the band of the run's message into a row that was read, if no call has rewritten it since."""
-        await self._set_priority(task_queue_id, row.key, priority, row.etag)
-
-    async def _set_priority(self, task_queue_id: str, key: str, priority: Priority, etag: str | None) -> str | None:
-        operation = Merge(key, {"priority": priority}, etag)
-        try:
-            return (await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), [operation]))[0]
-        except TransactionRefused:
-            return None
+        noted = Merge(key, {"priority": priority}, etag)
+        etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [noted])
+        return None if etags is None else etags[0]
 
     async def change(
         self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()

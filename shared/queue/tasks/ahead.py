@@ -32,6 +32,7 @@ from shared.queue.tasks.effects import (
 from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.rules import MessageHandle, Task
 from shared.runtime import Runtime
+from shared.store import keys
 from shared.store.interface import ReceiptLost
 
 _WEIGHT = 1 / 16
@@ -242,16 +243,16 @@ class WriteAhead:
         etag = await self._add_row(effect.task_queue_id, effect.row)
         if etag is None:
             return _Written()
-        return _Written(roll_back=lambda: self._pools.remove(effect.task_queue_id, effect.row, etag))
+        return _Written(roll_back=lambda: self._pools.remove(effect.task_queue_id, keys.pending(effect.row), etag))
 
     async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
-        pool, row = effect.task_queue_id, effect.row
-        etag = await self._pools.set_priority(pool, row, effect.priority)
+        pool, row, key = effect.task_queue_id, effect.row, keys.pending(effect.row)
+        etag = await self._pools.set_priority(pool, key, effect.priority)
         if etag is None:
             return _Written()
 
         async def roll_back() -> None:
-            await self._pools.set_priority(pool, row, row.priority, etag)
+            await self._pools.set_priority(pool, key, row.priority, etag)
 
         return _Written(roll_back=roll_back)
 

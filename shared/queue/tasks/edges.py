@@ -17,7 +17,7 @@ from shared.queue.groups.rows import STATE_COLUMNS, Unsettled, settled_state
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Upsert
-from shared.store.partitions import PageReader, rows_of
+from shared.store.partitions import PageReader, rows_of, try_transact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,10 +81,7 @@ class TaskEdges:
 
     async def remove(self, required: str, dependent: str, etag: str) -> None:
         """Removes an edge if it is still as it was written or read."""
-        try:
-            await self._tables.transact(keys.TASKS, required, [Delete(keys.dependent(dependent), etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.TASKS, required, [Delete(keys.dependent(dependent), etag)])
 
     async def page(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
         """A page of edges out of a task in the order of taskId, and where the next one starts."""
@@ -164,10 +161,7 @@ class GroupEdges:
 
     async def remove(self, task_group_id: str, edge: str, etag: str) -> None:
         """Removes an edge if it is still as it was read."""
-        try:
-            await self._tables.transact(keys.GROUPS, task_group_id, [Delete(edge, etag)])
-        except TransactionRefused:
-            return
+        await try_transact(self._tables, keys.GROUPS, task_group_id, [Delete(edge, etag)])
 
     async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> MemberStates:
         """What the member rows of these tasks say. An edge that counts on it must have been written before."""

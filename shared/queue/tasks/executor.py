@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import field
 from datetime import datetime, timedelta
 from typing import Protocol, assert_never
@@ -211,9 +212,7 @@ class Executor:
             await ahead.ensure(decision.ahead, replaces_lost=False)
         except ReceiptLost:
             return None
-        committed = await self._commit(last, decision, ahead)
-        await self._note(last, decision, ahead)
-        return committed, decision
+        return await self.commit_once(last, decision, ahead), decision
 
     async def carry_out(
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
@@ -250,22 +249,25 @@ class Executor:
             except (ApiError, NoDecision, ReceiptLost):
                 await ahead.withdraw()
                 raise
-            try:
-                committed = await self._commit(read, decision, ahead)
-            except CommitLost:
-                continue
-            await self._note(read, decision, ahead)
-            return committed, decision
+            with suppress(CommitLost):
+                return await self.commit_once(read, decision, ahead), decision
         await ahead.withdraw()
         raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
 
     async def commit_once(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
-        """Commits what was decided on a task as read; what is ahead of a lost race stays.
+        """Commits what was decided on a task as read, and counts it. What is ahead of a lost race stays; else what an
+        earlier attempt alone has needed is rolled back.
 
         Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
         """
-        committed = await self._commit(read, decision, ahead)
-        await self._note(read, decision, ahead)
+        committed = read
+        if decision.task is not None:
+            ahead.refuse_late_commit()
+            committed = await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
+            note_transition(self._runtime.meter, read.task, decision.task)
+            if decision.task.is_resolved:
+                self._stores.known.note(decision.task)
+        await ahead.withdraw(keep=decision.ahead)
         return committed
 
     async def create(
@@ -292,20 +294,6 @@ class Executor:
         await together(announced, *(self._carry_out(effect) for effect in first))
         for step in later:
             await together(*(self._carry_out(effect) for effect in step))
-
-    async def _commit(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
-        if decision.task is None:
-            return read
-        ahead.refuse_late_commit()
-        return await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
-
-    async def _note(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> None:
-        """After a commit: counts it, and rolls back what an earlier attempt alone has needed."""
-        if decision.task is not None:
-            note_transition(self._runtime.meter, read.task, decision.task)
-            if decision.task.is_resolved:
-                self._stores.known.note(decision.task)
-        await ahead.withdraw(keep=decision.ahead)
 
     async def _carry_out(self, effect: After) -> None:
         match effect:

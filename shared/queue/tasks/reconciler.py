@@ -189,7 +189,7 @@ class Reconciler:
             loaded = None
         if loaded is None or row.run_id > loaded.task.last_run_id:
             if looked - row.written > ORPHAN_AFTER:
-                await self._stores.pools.remove_read(task_queue_id, row)
+                await self._stores.pools.remove(task_queue_id, row.key, row.etag)
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]
         if run.state is State.PENDING and run.scheduled == row.scheduled:
@@ -197,16 +197,16 @@ class Reconciler:
                 await self._renew(task_queue_id, row)
             else:
                 # A change of priority died, or met another one: the message was looked for in the wrong band.
-                await self._stores.pools.correct_priority(task_queue_id, row, task.priority)
+                await self._stores.pools.set_priority(task_queue_id, row.key, task.priority, row.etag)
             return
-        await self._stores.pools.remove_read(task_queue_id, row)
+        await self._stores.pools.remove(task_queue_id, row.key, row.etag)
 
     async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
         """A row this long after the deadline is left over, unless its task is not resolved: then that one has lost its
         deadline message."""
         task = await self._stores.tasks.status(row.task_id)
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
-            await self._stores.pools.remove_read(task_queue_id, row)
+            await self._stores.pools.remove(task_queue_id, row.key, row.etag)
         else:
             await self._stores.messages.put_lost_deadline(task)
 
