@@ -41,13 +41,13 @@ class Meter:
     _numbers: dict[Instrument, dict[Labels, float]] = field(default_factory=dict)
     _distributions: dict[Instrument, dict[Labels, Distribution]] = field(default_factory=dict)
 
-    def add(self, counter: Instrument, *labels: str, by: float = 1) -> None:
-        """Adds to a counter."""
+    def add(self, counter: Instrument, *labels: str) -> None:
+        """Adds one to a counter."""
         _check(counter, "counter", labels)
         series = self._numbers.setdefault(counter, {})
         kept = bounded(labels, series)
-        series[kept] = series.get(kept, 0) + by
-        self._tell(counter, by, labels)
+        series[kept] = series.get(kept, 0) + 1
+        self._tell(counter, 1, labels)
 
     def set(self, gauge: Instrument, value: float, *labels: str) -> None:
         """Sets a gauge."""

@@ -104,11 +104,10 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     await messages.put_claim(SLUGID, MAX_RUNS, LATEST, started=LATEST)
     await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
     page = f"{keys.dependent(SLUGID)} "
-    await messages.put_resolved_again(
-        ResolvedMessage(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25), 0
-    )
+    left = ResolvedMessage(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25)
+    await messages.put(left.body(), 0)
     job = GroupJobBody(taskGroupId=SLUGID, kind="priority", newPriority="very-high", asked=format_date(LATEST))
-    await messages.put_group_job(job, 0)
+    await messages.put(job, 0)
     _fit(memory, handle.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
 
 

@@ -149,7 +149,9 @@ async def stolen_and_back(world: World) -> None:
     await pending(world)
     (message,) = await world.services.stores.messages.poll(POOL, "lowest", count=1, hidden_for=6 * 24 * 3600)
     await world.clock.sleep(61)
-    await world.services.stores.messages.delay_pending(message.handle, 1)
+    soon = world.clock.now() + timedelta(seconds=1)
+    messages = world.services.stores.messages
+    await messages.move_pending(message.handle, POOL, message.task_id, message.run_id, message.hint_id, soon)
     await world.clock.sleep(0.9)
 
 

@@ -60,7 +60,8 @@ def test_upstreams_names_and_labels_are_kept() -> None:
 def test_counters_add_up_and_gauges_are_replaced() -> None:
     meter = Meter()
     meter.add(COMPLETED, "p", "w")
-    meter.add(COMPLETED, "p", "w", by=2)
+    meter.add(COMPLETED, "p", "w")
+    meter.add(COMPLETED, "p", "w")
     meter.add(COMPLETED, "p", "other")
     meter.set(PENDING, 5, "p", "w")
     meter.set(PENDING, 0, "p", "w")
@@ -122,7 +123,8 @@ def test_buckets_hold_every_observation_once(values: list[float]) -> None:
 
 def test_who_listens_hears_what_was_counted_and_what_comes() -> None:
     meter, heard = Meter(), list[tuple[str, float, tuple[str, ...]]]()
-    meter.add(COMPLETED, "p", "w", by=2)
+    meter.add(COMPLETED, "p", "w")
+    meter.add(COMPLETED, "p", "w")
     meter.listen(lambda instrument, value, labels: heard.append((instrument.name, value, labels)))
     meter.add(COMPLETED, "p", "w")
     meter.record(FAN_OUT_LAG, 1.5)

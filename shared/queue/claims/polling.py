@@ -174,7 +174,7 @@ class Poller:
             await self._leave(pool, waiter)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)
-            await together(*(self._messages.delay_pending(message.handle, 0) for message in waiter.messages))
+            await together(*(self._messages.show(message.handle) for message in waiter.messages))
             raise
         finally:
             ending.cancel()
@@ -263,7 +263,7 @@ class Poller:
             waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
             if not waiter.lacks:
                 self._serve(pool, [waiter])
-        await together(*(self._messages.delay_pending(message.handle, 0) for message in remaining))
+        await together(*(self._messages.show(message.handle) for message in remaining))
 
     @staticmethod
     def _serve(pool: _Pool, waiters: Sequence[_Waiter]) -> None:

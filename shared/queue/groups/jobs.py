@@ -83,7 +83,7 @@ class GroupJobs:
         asked = self._stores.runtime.now()
         groups = self._stores.groups
         note(entry, None)
-        handle = await self._stores.messages.put_group_job(_body(job, asked), JOB_DELAY)
+        handle = await self._stores.messages.put(_body(job, asked), JOB_DELAY)
         _, first = await both(
             groups.note_job(job.task_group_id, job.kind, asked), groups.active_page(job.task_group_id, None)
         )
@@ -108,7 +108,7 @@ class GroupJobs:
             return
         progress = await self._work(job, asked, JOB_SECONDS, first, in_call=False)
         if progress.again is not None:
-            await self._stores.messages.put_group_job(_body(job, asked), progress.again)
+            await self._stores.messages.put(_body(job, asked), progress.again)
         elif progress.failure is not None:
             raise progress.failure
 

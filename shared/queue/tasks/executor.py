@@ -146,18 +146,15 @@ class Executor:
             return self._stores.write_ahead()
         return self._stores.write_ahead(resolved_in=self._follower.delay())
 
-    async def run(self, task_id: str, decide: Decide, *, beside_read: Sequence[Ahead] = ()) -> Loaded:
+    async def run(self, task_id: str, decide: Decide) -> Loaded:
         """Reads the task, decides, and carries the decision out; returns the task as it is then.
 
-        `beside_read` is what every outcome but a refusal needs, put while the task is being read.
         Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
         """
-        ahead = self.write_ahead()
-        read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
+        read = await self._stores.tasks.load(task_id)
         if read is None:
-            await ahead.withdraw()
             raise ResourceNotFound(f"task {task_id} does not exist")
-        return await self.carry_out(read, decide, ahead)
+        return await self.carry_out(read, decide, self.write_ahead())
 
     async def run_unread(
         self,
@@ -170,6 +167,7 @@ class Executor:
     ) -> Loaded:
         """Like `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
 
+        `beside_read` is what every outcome but a refusal needs, put while the task is being read.
         Only for calls that are authorised by what never changes in a task, and whose repeats are recognised: if the
         outcome of the first try is in doubt, the call is decided again like a repeat.
         """

@@ -18,7 +18,6 @@ from shared.queue.tasks.internal_messages import (
     ClaimBody,
     DeadlineBody,
     EventBody,
-    GroupJobBody,
     MalformedMessage,
     ResolvedMessage,
     decode_body,
@@ -117,12 +116,8 @@ class Messages:
 
     async def show(self, handle: MessageHandle) -> None:
         """Shows a message at once, unless somebody has received it meanwhile."""
-        await self.delay_pending(handle, 0)
-
-    async def delay_pending(self, handle: MessageHandle, seconds: float) -> None:
-        """Shows a pending message again after `seconds`, unless another worker has received it meanwhile."""
         try:
-            await self._queues.update(handle.queue, _receipt(handle), visible_in=seconds)
+            await self._queues.update(handle.queue, _receipt(handle), visible_in=0)
         except ReceiptLost:
             return
 
@@ -193,11 +188,11 @@ class Messages:
             put=format_date(put or self._now()),
             started=None if started is None else format_date(started),
         )
-        return await self._put(body, self._delay(taken_until))
+        return await self.put(body, self._delay(taken_until))
 
     async def put_undelivered(self, claim: UndeliveredClaim, visible: datetime) -> MessageHandle:
         """Puts a message that asks for the return of a claim that no worker has received."""
-        return await self._put(ClaimBody.returning(claim, self._now()), self._delay(visible))
+        return await self.put(ClaimBody.returning(claim, self._now()), self._delay(visible))
 
     async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""
@@ -213,7 +208,7 @@ class Messages:
             schedulerId=scheduler_id,
             put=format_date(put or self._now()),
         )
-        return await self._put(body, self._delay(deadline + self._deadline_delay))
+        return await self.put(body, self._delay(deadline + self._deadline_delay))
 
     async def put_lost_deadline(self, task: Task) -> MessageHandle:
         """Puts the deadline message again of a task whose deadline message is lost."""
@@ -222,24 +217,12 @@ class Messages:
     async def put_resolved(self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""
         message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
-        return await self.put_resolved_again(message, visible_in.total_seconds())
-
-    async def put_resolved_again(self, message: ResolvedMessage, visible_in: float) -> MessageHandle:
-        """Puts a message for the rest of a resolved message's work, visible after `visible_in` seconds."""
-        return await self._put(message.body(), visible_in)
+        return await self.put(message.body(), visible_in.total_seconds())
 
     async def put_pointer(self, pointer: str) -> MessageHandle:
         """Puts a pointer to an event that could not be sent."""
         self._meter.add(EVENTS_DEFERRED)
-        return await self._put(EventBody(pointer=pointer), 0)
-
-    async def put_group_job(self, body: GroupJobBody, delay: float) -> MessageHandle:
-        """Puts a job on a whole task group."""
-        return await self._put(body, delay)
-
-    async def put_again(self, body: Body, delay: float) -> MessageHandle:
-        """Puts a message of an internal queue once more, to be seen after a delay in seconds."""
-        return await self._put(body, delay)
+        return await self.put(EventBody(pointer=pointer), 0)
 
     async def poison(self, queue: str, text: str) -> None:
         """Puts a message that cannot be handled into its poison queue, cut to what fits.
@@ -258,7 +241,8 @@ class Messages:
         except ReceiptLost:
             return
 
-    async def _put(self, body: Body, delay: float) -> MessageHandle:
+    async def put(self, body: Body, delay: float) -> MessageHandle:
+        """Puts a message into its internal queue, to be seen after a delay in seconds."""
         return _handle(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
 
     async def _move(self, handle: MessageHandle, visible: datetime | None, text: str | None) -> MessageHandle:

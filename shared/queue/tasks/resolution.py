@@ -118,7 +118,7 @@ class Resolution:
             this_page = replace(
                 page.message, end=page.end, group_end=page.group_end, delay=UNCOMMITTED_RESOLUTION.first
             )
-            await self._stores.messages.put_resolved_again(this_page, UNCOMMITTED_RESOLUTION.first)
+            await self._stores.messages.put(this_page.body(), UNCOMMITTED_RESOLUTION.first)
             return
         if page.message.start is None and page.is_last and not any(left):
             await self._remove_deadline(page.read.task, page.run.generation)
@@ -208,7 +208,7 @@ class Resolution:
             group_only=group_only,
             delay=delay,
         )
-        await self._stores.messages.put_resolved_again(left, visible_in)
+        await self._stores.messages.put(left.body(), visible_in)
 
     async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> bool:
         """Satisfies the dependents of a page. Returns whether one of them does not exist yet."""
