@@ -56,7 +56,7 @@ class Visit:
     turn: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the call gets its place."""
     waits: asyncio.Timeout | None = None
-    """Set to end the call's wait."""
+    """The time limit of the call's wait; rescheduled to end the wait at once."""
 
 
 @dataclass(slots=True)

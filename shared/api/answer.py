@@ -127,7 +127,7 @@ SAME_AS: Mapping[str, str] = {
     "/__heartbeat__": "/api/queue/v1/__heartbeat__",
     "/__lbheartbeat__": "/api/queue/v1/__lbheartbeat__",
 }
-"""Paths below the root, each with the path whose answer to GET it gives to any method."""
+"""Paths at the root, each with the path of the API whose answer to GET it returns, whatever the method."""
 
 
 def at_root(path: str, build: str) -> Answer | None:

@@ -91,8 +91,8 @@ LIMIT_SECONDS = 5.0
 WAITS = timedelta(minutes=1)
 """How long a message may be visible without a function receiving it before it counts as late."""
 JOB_LATE = timedelta(hours=2)
-"""How far the expiry job may lag behind the latest hour that is over. It runs every ten minutes, and needs several runs
-when much expires at once.
+"""How far the expiry job may lag behind the latest hour that it could have finished. It runs every ten minutes, and
+needs several runs when much expires at once.
 """
 BACKLOG = 100
 """Number of unsent events that counts as normal: single sends fail now and then, and are retried."""

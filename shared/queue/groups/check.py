@@ -24,7 +24,7 @@ class _Look:
     group: Group | None = None
     """None where the check is left to the handler of a task that is not settled yet."""
     wait: timedelta | None = None
-    """Seconds until a row is old enough to be removed."""
+    """Time until a row is old enough to be removed."""
     has_removed: bool = False
     """Whether there were rows, all of which were removed: others may follow."""
 

@@ -41,7 +41,7 @@ class PoolSnapshot:
     """Runs that have index rows: pending before their deadline, and claimed."""
 
     pending: int
-    """The number of claimed runs. They are not kept one by one, as there may be very many."""
+    """The number of pending runs. They are not kept one by one, as there may be very many."""
     claimed: frozenset[tuple[str, int]]
     oldest: datetime | None = None
     """Since when the run that waits longest has been pending."""

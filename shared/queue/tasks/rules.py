@@ -174,7 +174,7 @@ class Task:
     generation: int = 0
     """How often a resolved task was opened again by a rerun."""
     sequence: int = 0
-    """Number of commits so far."""
+    """Number of commits since the one that created the task."""
     satisfied: int = 0
     """The dependencies that are satisfied, as a bitmap over the definition's list."""
     prioritised: datetime | None = None
