@@ -53,7 +53,10 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """
     everything, measured = "--all" in arguments, "--coverage" in arguments
     given = [argument for argument in arguments if argument not in ("--all", "--coverage")]
-    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", str(PROCESSES)])]
+    processes = (
+        PROCESSES - 1 if "--quick" in given else PROCESSES
+    )  # few of its tests wait, and each process imports all
+    pytest = ["pytest", *([] if _names(given, "-n") else ["-n", str(processes)])]
     pytest += [*([] if _names(given, "--dist") else ["--dist", "loadgroup"]), *given]
     if not everything and not _names(given, "-m"):
         pytest += ["-m", "not large"]

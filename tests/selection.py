@@ -41,10 +41,11 @@ _SHARED_SCOPES = ("session", "package", "module")
 
 QUICK: Mapping[str, int] = {
     "tests/unit/": 1,
+    "tests/unit/test_loading.py": 0,
     "tests/properties/": 1,
     "tests/properties/test_deployment.py": 0,
     "tests/properties/test_twin_differential.py": 0,
-    "tests/simulator/": 14,
+    "tests/simulator/": 20,
     "tests/simulator/test_interleavings.py": 30,
     "tests/worker/": 1,
     "tests/worker/test_process.py": 0,
@@ -62,7 +63,6 @@ QUICK: Mapping[str, int] = {
     "tests/infra/test_profiles.py": 1,
     "tests/infra/test_settings.py": 1,
     "tests/infra/test_simulation.py": 1,
-    "tests/infra/test_workflows.py": 1,
     "tests/infra/test_workflow_steps.py": 1,
     "tests/local/test_host_config.py": 1,
     "tests/local/test_host_functions.py": 1,
