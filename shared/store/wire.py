@@ -241,8 +241,8 @@ class Wire:
     async def send(self, request: Request) -> StorageAnswer:
         """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
 
-        Tried again is what failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write whose
-        answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
+        A request is retried if it failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write
+        whose answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
         effect. Callers tell by an operation id in the row (design 5).
         """
         begun = counting.begin(request.kind, request.path)

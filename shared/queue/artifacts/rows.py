@@ -196,7 +196,7 @@ class ArtifactStore:
 
 
 def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[Operation]:
-    """What writes an artifact: new, or in place of one that was read, as it was read."""
+    """The operations that write an artifact: a new one, or in place of one that is unchanged since it was read."""
     key = keys.artifact(run_id, artifact.name)
     values = encode(artifact)
     operations: list[Operation] = [Create(key, values) if old is None else Replace(key, values, old.etag)]

@@ -30,7 +30,7 @@ class CreatedGroup:
     task_id: str
     """Its first task; "" for a group that was created before that was noted."""
     project_id: str
-    """That of its first task; "" for such a group as well."""
+    """Project of its first task; "" for such a group as well."""
     created: datetime
     """When its first task was accepted."""
     name: str

@@ -216,7 +216,7 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
 def rerun(task: Task, now: datetime, hint_id: str) -> Decision:
     """rerunTask: a next run with reasonCreated `rerun` and fresh retries (contract 4.2).
 
-    A resolved task is opened again, as its next generation: its active row and its deadline message come ahead.
+    A resolved task is opened again, as its next generation: its active row and its deadline message are written ahead.
     """
     refuse_after_deadline(task, now)
     if task.state in {State.PENDING, State.RUNNING}:
