@@ -1,7 +1,7 @@
 "use strict";
 /*
  * Loaded into each Azurite process before its main script (`node -r local/azurite-preload.cjs .../main.js`).
- * It changes ten things, without touching the package:
+ * It changes eleven things, without touching the package:
  *
  * 1. Speed. LokiJS, Azurite's store, handles an array given to remove() or update() by marking every index of
  *    the collection dirty, and sorts them all again at the next search. Azurite's queue calls remove([]) before
@@ -40,6 +40,9 @@
  *
  * 10. Each request. The templates of all paths are parsed again, and the random bytes of each id (three or more) are
  *    fetched by a call of the system. Templates are remembered, and bytes fetched in advance.
+ *
+ * 11. Text. The body of a message or a row is decoded piece by piece, as it comes from the connection, and a character
+ *    that is in two pieces is lost. Here one decoder takes all pieces.
  */
 const crypto = require("node:crypto");
 const http = require("node:http");
@@ -314,6 +317,15 @@ if (!isAlone || path.basename(path.dirname(script)) === "table") {
       condition.range = { partition, start, end };
     }
     return condition;
+  };
+}
+
+for (const service of ["queue", "table"]) {
+  if (isAlone && path.basename(path.dirname(script)) !== service) continue;
+  const adapter = require(path.join(source, service, "generated/ExpressRequestAdapter.js")).default;
+  adapter.prototype.getBodyStream = function () {
+    const isBatch = (this.req.headers["content-type"] ?? "").startsWith("multipart/"); // read as bytes
+    return isBatch ? this.req : this.req.setEncoding("utf8");
   };
 }
 

@@ -5,16 +5,18 @@ import json
 import subprocess
 import sys
 import uuid
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
-from azure.storage.queue import QueueClient, QueueServiceClient
+from azure.storage.queue import QueueClient, QueueServiceClient, generate_queue_sas
 
-from local.azurite import SERVICES, Azurite
+from local.azurite import ACCOUNT, ACCOUNT_KEY, SERVICES, Azurite
 from local.child import ChildError
 from tests.local.stacks import is_running, wait
 
@@ -181,6 +183,30 @@ def test_a_look_into_a_queue_reads_no_message_of_others() -> None:
         console.log(JSON.stringify({ found: look(), reads }));
     """)
     assert seen == {"found": 0, "reads": 0}
+
+
+def test_a_text_that_comes_in_pieces_is_read_whole(azurite: Azurite) -> None:
+    with _queue(azurite) as queue:
+        sas = generate_queue_sas(
+            ACCOUNT,
+            queue.queue_name,
+            ACCOUNT_KEY,
+            permission="ap",
+            expiry=datetime.now(UTC) + timedelta(hours=1),
+        )
+        text = "é" * 3_000
+        body = f"<QueueMessage><MessageText>{text}</MessageText></QueueMessage>".encode()
+        url = urlsplit(queue.url.partition("?")[0] + f"/messages?{sas}")
+        connection = http.client.HTTPConnection(url.netloc)
+        connection.putrequest("POST", f"{url.path}?{url.query}")
+        connection.putheader("Content-Length", str(len(body)))
+        connection.endheaders()
+        for start in range(0, len(body), 3):  # every second piece ends in the middle of a character
+            connection.send(body[start : start + 3])
+        assert connection.getresponse().status == 201
+        connection.close()
+        (message,) = queue.peek_messages()
+        assert message.content == text
 
 
 def test_idle_connections_are_kept_beyond_five_seconds(azurite: Azurite) -> None:
