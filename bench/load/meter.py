@@ -26,6 +26,8 @@ class Meter:
     logs: HostLogs | None = None
     unsettled: Callable[[], int] = lambda: 0
     """Messages of resolutions that are not followed up yet, as far as that can be seen."""
+    _unsettled_before: int = 0
+    """Checks of a group that met a createTask under way are looked at again after minutes: they are of an earlier part."""
 
     @contextmanager
     def measured(self, part: str) -> Iterator[Callable[..., Seen]]:
@@ -34,6 +36,7 @@ class Meter:
         def measure(name: str, work: Callable[[], Seen], calls: Mapping[str, int], by: str | None = None) -> Seen:
             self.say(name)
             self.costs()
+            self._unsettled_before = self.unsettled()
             before, busy, started = use_of(self.processes), cores_in_use(), time.monotonic()
             seen = work()
             elapsed = time.monotonic() - started
@@ -59,7 +62,7 @@ class Meter:
     def settled(self, seen: Seen) -> Seen:
         """After the resolutions have been followed up: their CPU counts as well."""
         until = time.monotonic() + SETTLED_SECONDS
-        while self.unsettled() and time.monotonic() < until:
+        while self.unsettled() > self._unsettled_before and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
         return seen
 
