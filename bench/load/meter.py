@@ -27,7 +27,7 @@ class Meter:
     unsettled: Callable[[], int] = lambda: 0
     """Messages of resolutions that are not followed up yet, as far as that can be seen."""
     _unsettled_before: int = 0
-    """Checks of a group that met a createTask under way are looked at again after minutes: they are of an earlier part."""
+    """Of earlier parts: a check of a group that met a createTask under way is due again after minutes."""
 
     @contextmanager
     def measured(self, part: str) -> Iterator[Callable[..., Seen]]:
