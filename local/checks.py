@@ -26,8 +26,11 @@ STACK_VARIABLES = (
 COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
 """Costs each of the hundreds of processes that tests start a third of its start."""
 
-PROCESSES = 3
-"""Of the tests. One more than the cores of a small machine: tests of a stack wait a third of their time for timers."""
+PROCESSES = 4
+"""Of the tests. Twice the cores of a small machine: one computes, and two of the others may wait for timers at once."""
+
+QUICK_PROCESSES = 2
+"""Of a quick run: few of its tests wait, and each process imports all."""
 
 ALL_TESTS = "ALL_TESTS"
 """Tells tests/selection.py that what is random may differ from other runs."""
@@ -53,9 +56,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
     """
     everything, measured = "--all" in arguments, "--coverage" in arguments
     given = [argument for argument in arguments if argument not in ("--all", "--coverage")]
-    processes = (
-        PROCESSES - 1 if "--quick" in given else PROCESSES
-    )  # few of its tests wait, and each process imports all
+    processes = QUICK_PROCESSES if "--quick" in given else PROCESSES
     pytest = ["pytest", *([] if _names(given, "-n") else ["-n", str(processes)])]
     pytest += [*([] if _names(given, "--dist") else ["--dist", "loadgroup"]), *given]
     if not everything and not _names(given, "-m"):

@@ -201,7 +201,7 @@ def test_the_checks_and_where_their_arguments_go() -> None:
     assert pytest_of() == ["pytest", "-n", str(checks.PROCESSES), "--dist", "loadgroup", "-m", "not large"]
     assert "-m" not in pytest_of("--all")
     assert "--all" not in pytest_of("--all")
-    assert pytest_of("--quick")[1:3] == ["-n", str(checks.PROCESSES - 1)]
+    assert pytest_of("--quick")[1:3] == ["-n", str(checks.QUICK_PROCESSES)]
     assert "--quick" in pytest_of("--quick")
     assert pytest_of("-n4", "--dist=load", "-m", "large", "-k", "x") == (
         ["pytest", "-n4", "--dist=load", "-m", "large", "-k", "x"]
