@@ -14,12 +14,13 @@ from typing import Final
 
 from shared.base import remembered
 from shared.base.concurrency import together
-from shared.base.dates import format_date, parse_date
+from shared.base.dates import format_date
 from shared.base.errors import ApiError
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.runtime import Runtime
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.expiring import Expiring, ExpiryStore
 from shared.store.interface import (
     Create,
@@ -121,34 +122,16 @@ class AuditStore:
 _END = "\x7f"
 
 
+_COLUMNS = Columns(AuditEntry, without={"key", "subject"})
+_SUBJECT_COLUMNS = Columns(Subject)
+
+
 def _encode(entry: AuditEntry) -> dict[str, Value]:
-    return {
-        "clientId": entry.client_id,
-        "action": entry.action,
-        "detail": entry.detail,
-        "created": format_date(entry.created),
-        "entityType": entry.subject.entity_type,
-        "entityId": entry.subject.entity_id,
-        "taskGroupId": entry.subject.task_group_id,
-        _CONFIRMED: entry.confirmed,
-    }
+    return {**_COLUMNS.encode(entry), **_SUBJECT_COLUMNS.encode(entry.subject)}
 
 
 def _decode(row: Row) -> AuditEntry:
-    values = row.values
-    return AuditEntry(
-        key=row.key,
-        subject=Subject(
-            entity_type=str(values["entityType"]),
-            entity_id=str(values["entityId"]),
-            task_group_id=str(values["taskGroupId"]),
-        ),
-        client_id=str(values["clientId"]),
-        action=str(values["action"]),
-        detail=str(values["detail"]),
-        created=parse_date(str(values["created"])),
-        confirmed=bool(values[_CONFIRMED]),
-    )
+    return _COLUMNS.decode(row.values, key=row.key, subject=_SUBJECT_COLUMNS.decode(row.values))
 
 
 log = logging.getLogger("taskcluster.audit")

@@ -6,7 +6,6 @@ is swept once a day.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, time, timedelta
 
@@ -16,9 +15,9 @@ from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.index.rules import IndexEntry, namespaces_above, replaces, split
-from shared.queue.tasks.codec import compact
 from shared.runtime import Runtime, attempts
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.expiring import ExpiryStore, is_over
 from shared.store.interface import Create, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
 from shared.store.partitions import rows_of, sweep
@@ -60,7 +59,7 @@ class IndexStore:
             if not replaces(entry, stored, deleted, self._runtime.now()):
                 return stored or entry
             await self._list_namespaces(entry)
-            values = _values(entry)
+            values = _COLUMNS.encode(entry)
             if row is not None:
                 values |= _remembered(row, entry)
             operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
@@ -224,16 +223,7 @@ def _next_sweep(now: datetime, partition: str) -> datetime:
     return datetime.combine(now.astimezone(UTC).date(), time(hour), UTC) + timedelta(days=1)
 
 
-def _values(entry: IndexEntry) -> dict[str, Value]:
-    return {
-        "path": entry.path,
-        "taskId": entry.task_id,
-        "rank": entry.rank,
-        "data": compact(entry.data).decode(),
-        "expires": format_date(entry.expires),
-        "at": format_date(entry.at),
-    }
-
+_COLUMNS = Columns(IndexEntry)
 
 _DELETED = "deleted"
 """Property of an entry's row: when the path was last deleted."""
@@ -245,21 +235,7 @@ _KEPT = "kept"
 
 def _entry(row: Row) -> IndexEntry | None:
     """The entry of a row; None of one that was deleted."""
-    values = row.values
-    if values.get(_IS_GONE):
-        return None
-    return IndexEntry(
-        path=str(values["path"]),
-        task_id=str(values["taskId"]),
-        rank=int(values["rank"]),
-        data=json.loads(str(values["data"])),
-        expires=parse_date(str(values["expires"])),
-        at=_at(row),
-    )
-
-
-def _at(row: Row) -> datetime:
-    return parse_date(str(row.values["at"]))
+    return None if row.values.get(_IS_GONE) else _COLUMNS.decode(row.values)
 
 
 def _deleted(row: Row) -> datetime | None:
@@ -267,7 +243,7 @@ def _deleted(row: Row) -> datetime | None:
     if _DELETED not in row.values:
         return None
     deleted = parse_date(str(row.values[_DELETED]))
-    return max(deleted, _at(row)) if row.values.get(_IS_GONE) else deleted
+    return max(deleted, parse_date(str(row.values["at"]))) if row.values.get(_IS_GONE) else deleted
 
 
 def _kept(row: Row) -> datetime:

@@ -7,13 +7,14 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
-from typing import Literal, Protocol, cast
+from typing import Literal, Protocol
 
 from shared.auth.roles.expansion import Roles
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass, replace
 from shared.runtime import Runtime, attempts
+from shared.store.columns import Columns
 from shared.store.interface import (
     Create,
     Delete,
@@ -283,38 +284,15 @@ def unpack_scopes(values: Mapping[str, Value]) -> tuple[str, ...]:
     return tuple(json.loads("".join(str(values[name]) for name in parts)))
 
 
+_COLUMNS = Columns(ClientRecord, without={"scopes", "etag"}, renamed={"sealed_token": "accessToken"})
+
+
 def _encode(record: ClientRecord) -> dict[str, Value]:
-    return {
-        "clientId": record.client_id,
-        "accessToken": record.sealed_token,
-        "description": record.description,
-        "expires": format_date(record.expires),
-        "disabled": record.disabled,
-        "deleteOnExpiration": record.delete_on_expiration,
-        "created": format_date(record.created),
-        "lastModified": format_date(record.last_modified),
-        "lastDateUsed": format_date(record.last_date_used),
-        "lastRotated": format_date(record.last_rotated),
-        **pack_scopes(record.scopes),
-    }
+    return {**_COLUMNS.encode(record), **pack_scopes(record.scopes)}
 
 
 def _decode(row: Row) -> ClientRecord:
-    values = row.values
-    return ClientRecord(
-        client_id=str(values["clientId"]),
-        sealed_token=cast("bytes", values["accessToken"]),
-        description=str(values["description"]),
-        scopes=unpack_scopes(values),
-        expires=parse_date(str(values["expires"])),
-        disabled=bool(values["disabled"]),
-        delete_on_expiration=bool(values["deleteOnExpiration"]),
-        created=parse_date(str(values["created"])),
-        last_modified=parse_date(str(values["lastModified"])),
-        last_date_used=parse_date(str(values["lastDateUsed"])),
-        last_rotated=parse_date(str(values["lastRotated"])),
-        etag=row.etag,
-    )
+    return _COLUMNS.decode(row.values, scopes=unpack_scopes(row.values), etag=row.etag)
 
 
 def _term(row: Row) -> ClientTerm:

@@ -8,11 +8,11 @@ from datetime import datetime
 
 from shared.auth.clients.rows import pack_scopes, unpack_scopes
 from shared.auth.roles.expansion import Roles
-from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 from shared.base.retrying import LOST_RACE_FOR_ROLES
 from shared.runtime import Runtime, attempts
+from shared.store.columns import Columns
 from shared.store.interface import (
     Create,
     Delete,
@@ -131,22 +131,12 @@ def role_key(role_id: str) -> str:
     return _ROLE + _UNSAFE.sub(lambda match: f"~{ord(match[0]):02x}", role_id)
 
 
+_COLUMNS = Columns(RoleRecord, without={"scopes"})
+
+
 def _encode(record: RoleRecord) -> dict[str, Value]:
-    return {
-        "roleId": record.role_id,
-        "description": record.description,
-        "created": format_date(record.created),
-        "lastModified": format_date(record.last_modified),
-        **pack_scopes(record.scopes),
-    }
+    return {**_COLUMNS.encode(record), **pack_scopes(record.scopes)}
 
 
 def _decode(row: Row) -> RoleRecord:
-    values = row.values
-    return RoleRecord(
-        role_id=str(values["roleId"]),
-        scopes=unpack_scopes(values),
-        description=str(values["description"]),
-        created=parse_date(str(values["created"])),
-        last_modified=parse_date(str(values["lastModified"])),
-    )
+    return _COLUMNS.decode(row.values, scopes=unpack_scopes(row.values))

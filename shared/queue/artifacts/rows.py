@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import datetime
-from typing import cast
 
-from shared.base.dates import format_date, parse_date
+from shared.base.dates import format_date
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass, replace
 from shared.queue.artifacts.rules import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
-from shared.queue.tasks.codec import SCHEMA, check_schema, compact
+from shared.queue.tasks.codec import SCHEMA, check_schema
 from shared.queue.tasks.edges import Waiting, decode_waiting
 from shared.runtime import Runtime, attempts
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.interface import (
     MAX_OPERATIONS,
     Create,
@@ -221,45 +220,15 @@ def deletion(stored: Stored) -> list[Operation]:
     return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 
 
+_COLUMNS = Columns(Artifact)
+
+
 def encode(artifact: Artifact) -> dict[str, Value]:
-    """Properties of an artifact's row; an unknown number has none."""
-    values: dict[str, Value | None] = {
-        "schema": SCHEMA,
-        "name": artifact.name,
-        "storageType": artifact.storage_type.value,
-        "contentType": artifact.content_type,
-        "expires": format_date(artifact.expires),
-        "version": artifact.version,
-        "operationId": artifact.operation_id,
-        "details": compact(artifact.details).decode(),
-        "upload": artifact.upload.value,
-        "contentLength": artifact.content_length,
-        "sentLength": artifact.sent_length,
-        "isPresent": artifact.is_present,
-        "isSettled": artifact.is_settled,
-        "encoding": artifact.encoding,
-        "length": artifact.length,
-    }
-    return {name: value for name, value in values.items() if value is not None}
+    """Properties of an artifact's row."""
+    return {"schema": SCHEMA, **_COLUMNS.encode(artifact)}
 
 
 def decode(row: Row) -> Artifact:
     """An artifact's row. Raises StorageUnavailable when later code has written it."""
     check_schema(row)
-    values = row.values
-    return Artifact(
-        name=str(values["name"]),
-        storage_type=StorageType(str(values["storageType"])),
-        content_type=str(values["contentType"]),
-        expires=parse_date(str(values["expires"])),
-        version=str(values["version"]),
-        operation_id=str(values["operationId"]),
-        details=json.loads(str(values["details"])),
-        upload=Upload(str(values["upload"])),
-        content_length=cast("int | None", values.get("contentLength")),
-        sent_length=cast("int | None", values.get("sentLength")),
-        is_present=bool(values["isPresent"]),
-        is_settled=bool(values["isSettled"]),
-        encoding=str(values["encoding"]),
-        length=cast("int | None", values.get("length")),
-    )
+    return _COLUMNS.decode(row.values)

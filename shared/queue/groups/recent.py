@@ -10,14 +10,14 @@ from datetime import datetime
 
 from shared.base import bounds
 from shared.base.concurrency import Lookups
-from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.queue.groups.rows import Group
 from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.definition import Definition
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import Delete, Row, Storage, Upsert
+from shared.store.columns import Columns
+from shared.store.interface import Delete, Storage, Upsert
 from shared.store.partitions import page_start, try_transact
 
 
@@ -61,16 +61,7 @@ class RecentGroupStore:
 
     async def add(self, group: CreatedGroup) -> None:
         """Writes the row; what removes it is in the Expiry table already. Raises StorageUnavailable."""
-        values = {
-            "taskGroupId": group.task_group_id,
-            "taskId": group.task_id,
-            "projectId": group.project_id,
-            "created": format_date(group.created),
-            "name": group.name,
-            "owner": group.owner,
-            "source": group.source,
-        }
-        await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Upsert(group.key, values)])
+        await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Upsert(group.key, _COLUMNS.encode(group))])
 
     async def remove(self, key: str) -> None:
         """Removes the row, if it is there. Raises StorageUnavailable."""
@@ -81,21 +72,10 @@ class RecentGroupStore:
         page = await self._tables.query(
             keys.DIRECTORY, keys.GROUP, start=start, end=keys.CREATED_GROUPS[1], limit=limit
         )
-        return [_decode(row) for row in page.rows], page.resume
+        return [_COLUMNS.decode(row.values, key=row.key) for row in page.rows], page.resume
 
 
-def _decode(row: Row) -> CreatedGroup:
-    values = row.values
-    return CreatedGroup(
-        key=row.key,
-        task_group_id=str(values["taskGroupId"]),
-        task_id=str(values.get("taskId", "")),
-        project_id=str(values.get("projectId", "")),
-        created=parse_date(str(values["created"])),
-        name=str(values["name"]),
-        owner=str(values["owner"]),
-        source=str(values["source"]),
-    )
+_COLUMNS = Columns(CreatedGroup, without={"key"})
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

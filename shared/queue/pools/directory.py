@@ -5,7 +5,6 @@ A task queue's row stands from its first band on, for the reconciler; it is list
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -13,7 +12,6 @@ from typing import Any
 
 from shared.base import remembered
 from shared.base.concurrency import together
-from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
@@ -21,8 +19,9 @@ from shared.base.retrying import LOST_RACE_FOR_DIRECTORY
 from shared.queue.tasks.codec import compact
 from shared.runtime import Runtime, attempts
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.expiring import ExpiryStore, is_over
-from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
+from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused
 
 REFRESHED_EVERY = timedelta(minutes=5)
 """Shortest time between two writes of a row, so that its `lastDateActive` is at most this out of date."""
@@ -196,7 +195,7 @@ class DirectoryStore:
             if before is None:
                 due = max(after.expires, self._now())
                 await self._expiry.write(due, kind, tuple(name.split("/")), {})
-            values = _encode(kind, after)
+            values = {_NAME[kind]: name, **_COLUMNS.encode(after)}
             operation = Create(keys.listed(name), values) if row is None else Merge(row.key, values, row.etag)
             try:
                 await self._tables.transact(keys.DIRECTORY, kind, [operation])
@@ -226,27 +225,11 @@ def packed_actions(actions: Sequence[dict[str, Any]]) -> str:
     return compact(list(actions)).decode()
 
 
-def _encode(kind: DirectoryKind, entry: DirectoryEntry) -> dict[str, Value]:
-    return {
-        _NAME[kind]: entry.name,
-        "expires": format_date(entry.expires),
-        "lastDateActive": format_date(entry.last_active),
-        "stability": entry.stability,
-        "description": entry.description,
-        "actions": packed_actions(entry.actions),
-    }
+_COLUMNS = Columns(DirectoryEntry, without={"name"}, renamed={"last_active": "lastDateActive"})
 
 
 def _decode(row: Row) -> DirectoryEntry | None:
     """The entry; None for a pool that has not been seen, or has expired."""
-    values = row.values
-    if "expires" not in values:
+    if "expires" not in row.values:
         return None
-    return DirectoryEntry(
-        name=str(values[_NAME[DirectoryKind(row.partition)]]),
-        expires=parse_date(str(values["expires"])),
-        last_active=parse_date(str(values["lastDateActive"])),
-        stability=str(values["stability"]),
-        description=str(values["description"]),
-        actions=tuple(json.loads(str(values["actions"]))),
-    )
+    return _COLUMNS.decode(row.values, name=str(row.values[_NAME[DirectoryKind(row.partition)]]))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from shared.base import bounds, remembered
-from shared.base.dates import format_date, parse_date
+from shared.base.dates import parse_date
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
-from shared.queue.tasks.codec import compact
 from shared.runtime import Runtime
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.interface import (
     MAX_OPERATIONS,
     MAX_PAGE,
@@ -24,7 +23,6 @@ from shared.store.interface import (
     Row,
     Storage,
     TransactionRefused,
-    Value,
 )
 from shared.store.partitions import PageReader, rows_of
 
@@ -195,7 +193,7 @@ class WorkerStore:
     def write(self, record: WorkerRecord) -> Operation:
         """The operation that writes the worker, on condition that no one has written it since it was read."""
         key = keys.worker(record.worker_group, record.worker_id)
-        values = _encode(record)
+        values = _COLUMNS.encode(record)
         return Replace(key, values, record.etag) if record.etag else Create(key, values)
 
     def written(self, record: WorkerRecord, etag: str) -> None:
@@ -211,9 +209,8 @@ class WorkerStore:
     async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord:
         """Writes a worker with an entry of its history. Raises TransactionRefused when it has changed since."""
         key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
-        etags = await self._tables.transact(
-            keys.POOLS, keys.pool(record.task_queue_id), [self.write(record), Create(key, _encode_entry(entry))]
-        )
+        operations = [self.write(record), Create(key, _QUARANTINE_COLUMNS.encode(entry))]
+        etags = await self._tables.transact(keys.POOLS, keys.pool(record.task_queue_id), operations)
         self.written(record, etags[0])
         return replace(record, etag=etags[0])
 
@@ -254,53 +251,17 @@ class WorkerStore:
 _COUNTED = ("expires", "quarantineUntil")
 
 
-def _encode(record: WorkerRecord) -> dict[str, Value]:
-    return {
-        "taskQueueId": record.task_queue_id,
-        "workerGroup": record.worker_group,
-        "workerId": record.worker_id,
-        "firstClaim": format_date(record.first_claim),
-        "lastDateActive": format_date(record.last_active),
-        "expires": format_date(record.expires),
-        "quarantineUntil": format_date(record.quarantine_until),
-        "waitsFrom": format_date(record.waits_from),
-        "waitsIn": record.waits_in,
-        "recentTasks": compact([list(task) for task in record.recent_tasks]).decode(),
-    }
-
-
-def _encode_entry(entry: Quarantine) -> dict[str, Value]:
-    return {
-        "clientId": entry.client_id,
-        "updatedAt": format_date(entry.updated),
-        "quarantineUntil": format_date(entry.until),
-        "quarantineInfo": entry.info,
-    }
+_COLUMNS = Columns(WorkerRecord, without={"etag"}, renamed={"last_active": "lastDateActive"})
+_QUARANTINE_COLUMNS = Columns(
+    Quarantine,
+    without={"entry_id"},
+    renamed={"updated": "updatedAt", "until": "quarantineUntil", "info": "quarantineInfo"},
+)
 
 
 def _decode_entry(row: Row) -> Quarantine:
-    values = row.values
-    return Quarantine(
-        client_id=str(values["clientId"]),
-        updated=parse_date(str(values["updatedAt"])),
-        until=parse_date(str(values["quarantineUntil"])),
-        info=str(values["quarantineInfo"]),
-        entry_id=row.key.rsplit("~", 1)[1],
-    )
+    return _QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1])
 
 
 def _decode(row: Row) -> WorkerRecord:
-    values = row.values
-    return WorkerRecord(
-        task_queue_id=str(values["taskQueueId"]),
-        worker_group=str(values["workerGroup"]),
-        worker_id=str(values["workerId"]),
-        first_claim=parse_date(str(values["firstClaim"])),
-        last_active=parse_date(str(values["lastDateActive"])),
-        expires=parse_date(str(values["expires"])),
-        quarantine_until=parse_date(str(values["quarantineUntil"])),
-        waits_from=parse_date(str(values.get("waitsFrom", format_date(LONG_AGO)))),
-        waits_in=str(values.get("waitsIn", "")),
-        recent_tasks=tuple((task_id, run_id) for task_id, run_id in json.loads(str(values["recentTasks"]))),
-        etag=row.etag,
-    )
+    return _COLUMNS.decode(row.values, etag=row.etag)

@@ -15,6 +15,7 @@ from shared.base.jsontext import memory_of, write
 from shared.base.priority import Priority
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, PriorityChange, Resolved, Run, State, Task
+from shared.store.columns import Columns
 from shared.store.interface import Row, StorageUnavailable, Value
 
 SCHEMA = 1
@@ -112,57 +113,26 @@ def packed_in(row: Row, content: bytes) -> PackedDefinition:
     return PackedDefinition(content=content, spilled_to=None, memory=memory)
 
 
-TASK_COLUMNS = (
-    "schema",
-    "state",
-    "taskQueueId",
-    "schedulerId",
-    "projectId",
-    "taskGroupId",
-    "priority",
-    "prioritised",
-    "priorityChange",
-    "retries",
-    "retriesLeft",
-    "deadline",
-    "expires",
-    "dependencies",
-    "satisfied",
-    "runs",
-    "generation",
-    "sequence",
-    "hintId",
-    "tickets",
-    "fingerprint",
-    "operations",
+_COLUMNS = Columns(
+    Task,
+    without={"task_id", "prioritised", "priority_change", "runs", "satisfied", "handles", "operations"},
 )
+_OWN_COLUMNS = ("schema", "state", "prioritised", "priorityChange", "runs", "satisfied", "tickets", "operations")
+TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 """Properties of the status row, for queries that read it beside other rows."""
 
 
 def encode_task(task: Task) -> dict[str, Value]:
     """Properties of the status row."""
     return {
+        **_COLUMNS.encode(task),
         "schema": SCHEMA,
         "state": task.state.value,
-        "taskQueueId": task.task_queue_id,
-        "schedulerId": task.scheduler_id,
-        "projectId": task.project_id,
-        "taskGroupId": task.task_group_id,
-        "priority": task.priority,
         "prioritised": "" if task.prioritised is None else format_date(task.prioritised),
         "priorityChange": _encode_priority_change(task.priority_change),
-        "retries": task.retries,
-        "retriesLeft": task.retries_left,
-        "deadline": format_date(task.deadline),
-        "expires": format_date(task.expires),
-        "dependencies": task.dependencies,
-        "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
         "runs": compact([_encode_run(run) for run in task.runs]).decode(),
-        "generation": task.generation,
-        "sequence": task.sequence,
-        "hintId": task.hint_id,
+        "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
         "tickets": compact(_encode_handles(task.handles)).decode(),
-        "fingerprint": task.fingerprint,
         "operations": " ".join(task.operations),
     }
 
@@ -171,27 +141,14 @@ def decode_task(row: Row) -> Task:
     """The status row. Raises StorageUnavailable."""
     check_schema(row)
     values = row.values
-    return Task(
+    return _COLUMNS.decode(
+        values,
         task_id=row.partition,
-        task_queue_id=str(values["taskQueueId"]),
-        scheduler_id=str(values["schedulerId"]),
-        project_id=str(values["projectId"]),
-        task_group_id=str(values["taskGroupId"]),
-        priority=cast("Priority", values["priority"]),
         prioritised=parse_date(str(values["prioritised"])) if values["prioritised"] else None,
         priority_change=_decode_priority_change(str(values.get("priorityChange", ""))),
-        retries=cast("int", values["retries"]),
-        retries_left=cast("int", values["retriesLeft"]),
-        deadline=parse_date(str(values["deadline"])),
-        expires=parse_date(str(values["expires"])),
-        dependencies=cast("int", values["dependencies"]),
-        satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),
         runs=tuple(_decode_run(run) for run in json.loads(str(values["runs"]))),
-        generation=cast("int", values["generation"]),
-        sequence=cast("int", values["sequence"]),
-        hint_id=str(values["hintId"]),
+        satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),
         handles=_decode_handles(json.loads(str(values["tickets"]))),
-        fingerprint=str(values["fingerprint"]),
         operations=tuple(str(values["operations"]).split()),
     )
 

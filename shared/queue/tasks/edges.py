@@ -11,11 +11,11 @@ from datetime import datetime
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves
-from shared.base.dates import parse_date
 from shared.base.frozen import dataclass
 from shared.queue.groups.rows import STATE_COLUMNS, Unsettled, settled_state
 from shared.queue.tasks.rules import State
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Upsert
 from shared.store.partitions import PageReader, rows_of, try_transact
 
@@ -46,22 +46,14 @@ class Waiting:
         return keys.path(self.task_id, self.run_id, self.name, self.version)
 
 
-WAITING_COLUMNS = ("name", "contentType", "version", "until")
-"""Properties of the row of an upload."""
+WAITING_COLUMNS = Columns(Waiting, without={"task_id", "run_id", "key", "etag"})
+"""Those of the row of an upload."""
 
 
 def decode_waiting(row: Row) -> Waiting:
     """A row of an upload."""
-    return Waiting(
-        task_id=row.partition,
-        run_id=int(row.key.split("~")[1]),
-        name=str(row.values["name"]),
-        content_type=str(row.values["contentType"]),
-        version=str(row.values["version"]),
-        until=parse_date(str(row.values["until"])),
-        key=row.key,
-        etag=row.etag,
-    )
+    run_id = int(row.key.split("~")[1])
+    return WAITING_COLUMNS.decode(row.values, task_id=row.partition, run_id=run_id, key=row.key, etag=row.etag)
 
 
 class TaskEdges:

@@ -30,7 +30,7 @@ from shared.store.partitions import rows_of
 
 _ROWS_OF_A_TASK = 3
 """Definition, guard, status."""
-_SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS)
+_SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS.names)
 """All but the content of the definition."""
 
 
