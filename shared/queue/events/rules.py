@@ -77,7 +77,7 @@ class TaskEvent:
 
     exchange: Exchange
     task_id: str
-    run_id: int | None
+    run_id: int | None = None
     retries_left: int
     """As it was right after the transition."""
     has_worker: bool = True

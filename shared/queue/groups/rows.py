@@ -14,6 +14,7 @@ from shared.base.frozen import dataclass
 from shared.queue.tasks.codec import PackedDefinition, packed_in
 from shared.queue.tasks.rules import State
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.interface import MAX_OPERATIONS, Row, Value
 
 FINAL = "final"
@@ -23,7 +24,6 @@ OPENED = "opened"
 _SINCE = "since"
 _SHOWN = 3
 """Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
-HEADER_COLUMNS = ("schedulerId", "expires", "sealed", "due", "listed", "swept")
 STATE_COLUMNS = (
     *(f"{STATE}{generation:04d}" for generation in range(_SHOWN)),
     *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
@@ -50,9 +50,9 @@ class Group:
     sealed: datetime | None
     due: str
     """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
-    listed: str
+    listed: str = ""
     """The key of its row in the list of groups; "" for a group that was created before there was one."""
-    is_swept: bool
+    is_swept: bool = False
     """Whether its tasks are deleted by a sweep of the group: those of a group that was created before there were sweeps
     have rows of their own in the Expiry table."""
     etag: str
@@ -121,17 +121,17 @@ class Joined:
     """The ETags of the edges that were written with them, by their keys."""
 
 
+_HEADER = Columns(Group, without={"task_group_id", "sealed", "etag"}, renamed={"is_swept": "swept"})
+HEADER_COLUMNS = ("sealed", *_HEADER.names)
+
+
 def decode_group(row: Row) -> Group:
     """A header row."""
     sealed = str(row.values["sealed"])
-    return Group(
+    return _HEADER.decode(
+        row.values,
         task_group_id=row.partition,
-        scheduler_id=str(row.values["schedulerId"]),
-        expires=parse_date(str(row.values["expires"])),
         sealed=parse_date(sealed) if sealed else None,
-        due=str(row.values["due"]),
-        listed=str(row.values.get("listed", "")),
-        is_swept=bool(row.values.get("swept", False)),
         etag=row.etag,
     )
 
