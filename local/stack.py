@@ -122,6 +122,7 @@ class Stack:
         )
         with contextlib.ExitStack() as undo:
             undo.callback(state.state_path(ports.api).unlink, missing_ok=True)
+            undo.callback(shutil.rmtree, folder / handover.FOLDER, ignore_errors=True)  # no credentials outlive it
             say("starting Azurite (blobs, queues, tables)")
             azurite = undo.enter_context(_start_azurite(options))
             say("starting the Service Bus broker")

@@ -113,8 +113,10 @@ class Faults(threading.Thread):
             "connections to the broker cut": self._stack.service_bus.close_connections,
         }
         try:
+            kinds: list[str] = []
             while not self._enough.wait(self._chance.uniform(*PAUSE)):
-                kind = self._chance.choice(list(strikes))
+                kinds = kinds or self._chance.sample(list(strikes), len(strikes))  # a short run meets every kind
+                kind = kinds.pop()
                 strikes[kind]()
                 self.counts[kind] += 1
         except Exception as error:  # raised again by `stop`, in the caller's thread
