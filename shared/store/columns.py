@@ -26,41 +26,47 @@ T = TypeVar("T")
 
 
 class Columns(Generic[T]):
-    """The columns of a dataclass with two fields or more."""
+    """The columns of a dataclass. Hot calls write and read them, so both are written out, as `dataclasses` does it."""
 
     def __init__(
         self, cls: type[T], *, without: Collection[str] = (), renamed: Mapping[str, str] | None = None
     ) -> None:
         """`without` are the fields that a row keeps in another way, in its key for example."""
-        self._cls = cls
-        hints = get_type_hints(cls)
-        fields = [each for each in dataclasses.fields(cls) if each.name not in without]  # type: ignore[arg-type]
-        self.names = tuple((renamed or {}).get(each.name) or to_camel(each.name) for each in fields)
-        self._values_of = attrgetter(*(each.name for each in fields))
-        self._writing: list[tuple[str, Callable[[Any], Value] | None]] = []
-        self._reading: list[tuple[str, str, bool, Callable[[Any], Any] | None]] = []
-        for each, column in zip(fields, self.names, strict=True):
-            has_default = each.default is not MISSING or each.default_factory is not MISSING
-            write, read = _converters(hints[each.name])
-            self._writing.append((column, write))
-            self._reading.append((each.name, column, has_default, read))
+        hints, names = get_type_hints(cls), {}
+        used: dict[str, Any] = {"cls": cls}
+        written, optional, needed, others = [], [], [], []
+        for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # mypy cannot ask for a dataclass
+            if field.name in without:
+                continue
+            name = field.name
+            column = names[name] = (renamed or {}).get(name) or to_camel(name)
+            write, read = _converters(hints[name])
+            if write is not None and read is not None:
+                used[f"write_{name}"], used[f"read_{name}"] = write, read
+            value = f"each.{name}" if write is None else f"write_{name}(each.{name})"
+            if NoneType in get_args(hints[name]):
+                optional.append(f"    if each.{name} is not None: row[{column!r}] = {value}")
+            else:
+                written.append(f"{column!r}: {value}")
+            value = f"row[{column!r}]" if read is None else f"read_{name}(row[{column!r}])"
+            if field.default is MISSING and field.default_factory is MISSING:
+                needed.append(f"{name}={value}")
+            else:
+                others.append(f"    if {column!r} in row: others[{name!r}] = {value}")
+        text = ["def encode(each):", f"    row = {{{', '.join(written)}}}", *optional, "    return row"]
+        text += ["def decode(row, others):", *others, f"    return cls({', '.join(needed)}, **others)"]
+        exec("\n".join(text), used)  # noqa: S102 - names of fields alone
+        self.names = tuple(names.values())
+        self._encode: Callable[[T], dict[str, Value]] = used["encode"]
+        self._decode: Callable[[Mapping[str, Value], dict[str, Any]], T] = used["decode"]
 
     def encode(self, value: T) -> dict[str, Value]:
         """The properties of a row."""
-        return {
-            column: each if write is None else write(each)
-            for (column, write), each in zip(self._writing, self._values_of(value), strict=True)
-            if each is not None
-        }
+        return self._encode(value)
 
     def decode(self, values: Mapping[str, Value], **others: Any) -> T:
         """What a row's properties say; `others` are the fields that are not in them. Raises KeyError."""
-        fields = {
-            field: values[column] if read is None else read(values[column])
-            for field, column, has_default, read in self._reading
-            if not has_default or column in values
-        }
-        return self._cls(**fields, **others)
+        return self._decode(values, others)
 
 
 def _converters(hint: Any) -> tuple[Callable[[Any], Value] | None, Callable[[Any], Any] | None]:
