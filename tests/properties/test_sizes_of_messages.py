@@ -15,6 +15,7 @@ from shared.base.priority import PRIORITIES
 from shared.queue.artifacts import rules
 from shared.queue.events.pointers import to_json
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
+from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.internal_messages import (
     GROUP_QUEUE,
     INTERNAL_QUEUES,
@@ -99,8 +100,9 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     memory = MemoryStorage(clock)
     messages = _messages(memory, clock)
     pool = f"{LONGEST_ID}/{LONGEST_ID}"
-    handle = await messages.put_pending(pool, "lowest", SLUGID, MAX_RUNS, SLUGID, None)
-    await messages.move_pending(handle, pool, SLUGID, MAX_RUNS, SLUGID, clock.now() + timedelta(days=6))
+    content = PendingContent(task_queue_id=pool, task_id=SLUGID, run_id=MAX_RUNS, hint_id=SLUGID)
+    handle = await messages.put_pending(content, "lowest", None)
+    await messages.move_pending(handle, content, clock.now() + timedelta(days=6))
     await messages.put_claim(SLUGID, MAX_RUNS, LATEST, started=LATEST)
     await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
     page = f"{keys.dependent(SLUGID)} "

@@ -151,7 +151,7 @@ async def stolen_and_back(world: World) -> None:
     await world.clock.sleep(61)
     soon = world.clock.now() + timedelta(seconds=1)
     messages = world.services.stores.messages
-    await messages.move_pending(message.handle, POOL, message.task_id, message.run_id, message.hint_id, soon)
+    await messages.move_pending(message.handle, message.content, soon)
     await world.clock.sleep(0.9)
 
 

@@ -13,7 +13,7 @@ from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.base.priority import PRIORITIES
 from shared.queue.claims.polling import Starvation
-from shared.queue.tasks.effects import SetRowPriority, row_of
+from shared.queue.tasks.effects import PendingContent, SetRowPriority, row_of
 from shared.queue.tasks.rules import Worker
 from shared.runtime import Runtime
 from shared.store import keys
@@ -185,7 +185,8 @@ def test_a_message_that_comes_to_nothing_costs_nobody_the_next_one() -> None:
     async def create_slowly() -> str:
         hint_id, task_id = world.slugid(), world.slugid()
         await world.services.stores.pools.queues.ensure_band(POOL, "lowest")
-        await world.services.stores.messages.put_pending(POOL, "lowest", task_id, 0, hint_id, None)
+        content = PendingContent(task_queue_id=POOL, task_id=task_id, run_id=0, hint_id=hint_id)
+        await world.services.stores.messages.put_pending(content, "lowest", None)
         await world.clock.sleep(5)
         return await world.create()
 

@@ -15,6 +15,7 @@ import pytest
 from shared.app.services import Services
 from shared.queue.claims.polling import CALLS_AGAIN, STILL_THERE
 from shared.queue.claims.work import Claim
+from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.rules import State, Worker
 from shared.store import keys
 from shared.store.counting import Kind
@@ -111,7 +112,8 @@ def test_a_call_whose_messages_came_to_nothing_for_long_is_given_no_more() -> No
     async def story() -> None:
         stores = world.services.stores
         await stores.pools.queues.ensure_band(POOL, "lowest")
-        await stores.messages.put_pending(POOL, "lowest", A, 0, world.slugid(), None)
+        content = PendingContent(task_queue_id=POOL, task_id=A, run_id=0, hint_id=world.slugid())
+        await stores.messages.put_pending(content, "lowest", None)
         waits = hang_up(world, world.services)
         await world.clock.sleep(1)
         await world.create()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.rules import State
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import FAILED_CLAIMS
@@ -23,7 +24,8 @@ from tests.twin.gate import Call, Phase, as_process, process_name
 async def _a_doubled_message(world: World, retries: int = 5) -> None:
     await world.create(A, retries=retries)
     hint_id = world.tasks()[A].hint_id
-    await world.services.stores.messages.put_pending(POOL, "lowest", A, 0, hint_id, None)
+    content = PendingContent(task_queue_id=POOL, task_id=A, run_id=0, hint_id=hint_id)
+    await world.services.stores.messages.put_pending(content, "lowest", None)
 
 
 class _Nth:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.effects import ChangePoolRows, PendingContent, row_of
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from tests.simulator import races
@@ -119,7 +119,8 @@ def test_a_pending_row_that_was_left_over_goes_though_its_band_gives_no_evidence
 
     async def story() -> None:
         await _leave(world, State.PENDING)
-        await world.services.stores.messages.put_pending(POOL, "lowest", A, 1, "stale", None)
+        content = PendingContent(task_queue_id=POOL, task_id=A, run_id=1, hint_id="stale")
+        await world.services.stores.messages.put_pending(content, "lowest", None)
         await world.drain(2 * HOUR)
         assert _rows(world) == [("pending", 0)]
         await world.drain(4 * HOUR)

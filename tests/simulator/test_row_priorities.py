@@ -35,7 +35,7 @@ async def forget_what_does_not_count(world: World) -> None:
     messages = world.services.stores.messages
     for band in PRIORITIES:
         for message in await messages.poll(POOL, band, count=32, hidden_for=1):
-            if message.hint_id != world.tasks()[A].hint_id:
+            if message.content.hint_id != world.tasks()[A].hint_id:
                 await messages.remove(message.handle)
 
 

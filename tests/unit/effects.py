@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from shared.queue.tasks.effects import ChangePoolRows, HoldPending, PoolRow, PutPending, ShowPending
+from shared.queue.tasks.effects import ChangePoolRows, HoldPending, PendingContent, PoolRow, PutPending, ShowPending
 from shared.queue.tasks.rules import Created, Resolved, Run, State, Task, Worker
 from tests.unit.tasks import (
     CLAIM_TIMEOUT,
@@ -71,22 +71,22 @@ def running_row(task: Task, run_id: int, run: Run) -> PoolRow:
     )
 
 
+def content(run_id: int, hint_id: str = "hint") -> PendingContent:
+    """What a pending message of the task says."""
+    return PendingContent(task_queue_id=POOL, task_id=ID, run_id=run_id, hint_id=hint_id)
+
+
 def put_pending(run_id: int, hint_id: str, visible: datetime | None = None) -> PutPending:
     """A pending message is put."""
-    return PutPending(
-        task_queue_id=POOL, priority="medium", task_id=ID, run_id=run_id, hint_id=hint_id, visible=visible
-    )
+    return PutPending(content=content(run_id, hint_id), priority="medium", visible=visible)
 
 
 def hold(run_id: int, visible: datetime | None, pending: bool = True) -> HoldPending:
     """The pending message is moved."""
     return HoldPending(
         handle=handle("pending") if pending else None,
-        task_queue_id=POOL,
+        content=content(run_id),
         priority="medium",
-        task_id=ID,
-        run_id=run_id,
-        hint_id="hint",
         spare_hint_id="spare",
         visible=visible,
     )
@@ -94,7 +94,7 @@ def hold(run_id: int, visible: datetime | None, pending: bool = True) -> HoldPen
 
 def show(run_id: int) -> ShowPending:
     """The lease becomes visible."""
-    return ShowPending(handle=handle("pending"), task_queue_id=POOL, task_id=ID, run_id=run_id, hint_id="hint")
+    return ShowPending(handle=handle("pending"), content=content(run_id))
 
 
 def change(remove: PoolRow, *add: PoolRow) -> ChangePoolRows:

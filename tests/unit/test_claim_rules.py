@@ -115,7 +115,7 @@ def test_a_claim_starts_the_pending_run_and_takes_the_lease_of_the_next() -> Non
     put, lease = decision.ahead
     assert put == PutClaim(task_id=task.task_id, run_id=1, taken_until=UNTIL, started=NOW)
     assert isinstance(lease, TakeLease)
-    assert (lease.handle, lease.run_id, lease.visible, lease.hint_id) == (HAND, 2, UNTIL, "hint")
+    assert (lease.handle, lease.content.run_id, lease.visible, lease.content.hint_id) == (HAND, 2, UNTIL, "hint")
     assert announced(decision) == [("task-running", 1)]
 
 
@@ -152,7 +152,7 @@ def test_claim_task_has_a_lease_of_its_own() -> None:
     claimed = after(decision)
     assert (claimed.state, claimed.hint_id, claimed.last_run.by_claim_task) == (State.RUNNING, "own", True)
     (lease,) = (effect for effect in decision.ahead if isinstance(effect, PutPending))
-    assert (lease.run_id, lease.hint_id, lease.visible) == (1, "own", UNTIL)
+    assert (lease.content.run_id, lease.content.hint_id, lease.visible) == (1, "own", UNTIL)
     assert not [effect for effect in decision.ahead if isinstance(effect, TakeLease)]
     repeat = claims.claim_by_task(claimed, 0, ME, UNTIL + SECOND, NOW + SECOND, "newer")
     assert (repeat.task, repeat.ahead, announced(repeat)) == (claimed, (), [("task-running", 0)])
@@ -202,7 +202,12 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
         handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL, started=run.started
     )
     assert isinstance(hold, HoldPending)
-    assert (hold.handle, hold.run_id, hold.visible, hold.spare_hint_id) == (handle("pending"), 1, UNTIL, "spare")
+    assert (hold.handle, hold.content.run_id, hold.visible, hold.spare_hint_id) == (
+        handle("pending"),
+        1,
+        UNTIL,
+        "spare",
+    )
     assert (decision.after, decision.events) == ((), ())
 
 

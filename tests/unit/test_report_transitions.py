@@ -74,7 +74,7 @@ def test_an_exception_that_is_retried(reason: Resolved) -> None:
     assert steps(decision) == [["ChangePoolRows"], ["RemoveMessage", "ShowPending"]]
     assert announced(decision) == [("task-exception", 0), ("task-pending", 1)]
     (shown,) = (effect for step in decision.after for effect in step if isinstance(effect, ShowPending))
-    assert (shown.handle, shown.run_id, shown.hint_id) == (handle("pending"), 1, "hint")
+    assert (shown.handle, shown.content.run_id, shown.content.hint_id) == (handle("pending"), 1, "hint")
 
 
 def test_a_retry_is_of_the_generation_of_its_task() -> None:
@@ -90,7 +90,7 @@ def test_a_retry_without_a_known_message_gets_a_new_one() -> None:
     decision = report_exception(lost, 0, Resolved.WORKER_SHUTDOWN)
     (hold,) = decision.ahead
     assert isinstance(hold, HoldPending)
-    assert (hold.handle, hold.run_id, hold.spare_hint_id, hold.visible) == (None, 1, "spare", None)
+    assert (hold.handle, hold.content.run_id, hold.spare_hint_id, hold.visible) == (None, 1, "spare", None)
 
 
 @pytest.mark.parametrize("reason", [*FINAL, *RETRYING])

@@ -205,7 +205,7 @@ def test_the_priority_of_a_pending_run() -> None:
     assert kinds(decision.ahead) == ["PutPending", "SetRowPriority"]
     (put,) = (effect for effect in decision.ahead if isinstance(effect, PutPending))
     (row,) = (effect for effect in decision.ahead if isinstance(effect, SetRowPriority))
-    assert (put.priority, put.run_id, put.visible) == ("high", 0, None)
+    assert (put.priority, put.content.run_id, put.visible) == ("high", 0, None)
     assert (row.row.priority, row.priority) == ("medium", "high")
     assert steps(decision) == [["RemoveMessage", "RewriteMember"]]
     assert RemoveMessage(handle=handle("pending")) in decision.after[0]

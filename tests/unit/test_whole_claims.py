@@ -32,6 +32,7 @@ from tests.unit.effects import (
     POOL,
     UNTIL,
     change,
+    content,
     ended,
     hold,
     pending_row,
@@ -63,7 +64,7 @@ def test_claim_of_a_pending_run() -> None:
         task=after,
         ahead=(
             PutClaim(task_id=ID, run_id=1, taken_until=UNTIL, started=NOW),
-            TakeLease(handle=HAND, task_queue_id=POOL, task_id=ID, run_id=2, hint_id="hint", visible=UNTIL),
+            TakeLease(handle=HAND, content=content(2), visible=UNTIL),
         ),
         events=(announcements.running(after, 1),),
     )
@@ -82,7 +83,7 @@ def test_claim_of_the_run_after_an_expired_one() -> None:
         task=after,
         ahead=(
             PutClaim(task_id=ID, run_id=2, taken_until=UNTIL, started=NOW),
-            TakeLease(handle=HAND, task_queue_id=POOL, task_id=ID, run_id=3, hint_id="hint", visible=UNTIL),
+            TakeLease(handle=HAND, content=content(3), visible=UNTIL),
         ),
         after=(
             (change(running_row(task, 1, EXPIRED)),),

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import replace
 from shared.base.retrying import UNCLAIMED_MESSAGE
 from shared.queue.claims import rules as claims
 from shared.queue.claims.handing_out import HandingOut, Prepared, note_defect
@@ -93,7 +94,7 @@ class Claiming:
                 unavailable.append(failure)
                 await self._let_go(at, 0)
             except Exception:
-                note_defect(self._runtime, "claim", message.task_id, task_queue_id)
+                note_defect(self._runtime, "claim", message.content.task_id, task_queue_id)
                 await self._let_go(at, _back_off(message))
             return None
 
@@ -120,17 +121,12 @@ class Claiming:
         """Prepares the claim of one message by the table of design 4, without its rows; None if the message leads to no
         claim.
         """
-        message = at.message
+        message, content = at.message, at.message.content
         now = self._runtime.now()
         taken_until = now + self._first_claim
-        timer = PutClaim(task_id=message.task_id, run_id=message.run_id, taken_until=taken_until, started=now)
+        timer = PutClaim(task_id=content.task_id, run_id=content.run_id, taken_until=taken_until, started=now)
         lease = TakeLease(
-            handle=message.handle,
-            task_queue_id=at.task_queue_id,
-            task_id=message.task_id,
-            run_id=message.run_id + 1,
-            hint_id=message.hint_id,
-            visible=taken_until,
+            handle=message.handle, content=replace(content, run_id=content.run_id + 1), visible=taken_until
         )
         ahead = self._stores.write_ahead()
         read: Loaded | None
@@ -139,7 +135,7 @@ class Claiming:
                 await ahead.ensure((timer, lease))
                 read = last
             else:
-                read, _ = await both(self._stores.tasks.load(message.task_id, share), ahead.ensure((timer, lease)))
+                read, _ = await both(self._stores.tasks.load(content.task_id, share), ahead.ensure((timer, lease)))
         except ReceiptLost:
             await ahead.withdraw()
             await self._replace(at)
@@ -153,11 +149,11 @@ class Claiming:
         age = self._age(message)
         if read is None or read.task.task_queue_id != at.task_queue_id:
             await ahead.withdraw()
-            await self._dispose(at, None, claims.judge(None, message.hint_id, age, now))
+            await self._dispose(at, None, claims.judge(None, content.hint_id, age, now))
             return None
 
         def decide(loaded: Loaded) -> Decision:
-            return claims.decide(loaded.task, message.hint_id, age, at.worker, at.held, taken_until, now)
+            return claims.decide(loaded.task, content.hint_id, age, at.worker, at.held, taken_until, now)
 
         def exhaust(loaded: Loaded, _: datetime) -> Decision:
             decision = decide(loaded)
@@ -191,14 +187,14 @@ class Claiming:
         The claim is then committed on that version without a read. Any other verdict needs a read (design 2.8). Raises
         NoRoom.
         """
-        message, tasks = at.message, self._stores.tasks
-        last = tasks.last_committed(message.task_id)
+        content, tasks = at.message.content, self._stores.tasks
+        last = tasks.last_committed(content.task_id)
         if last is None or last.task.task_queue_id != at.task_queue_id:
             return None
-        verdict = claims.judge(last.task, message.hint_id, self._age(message), now)
-        if verdict is not Verdict.CLAIM or message.run_id != last.task.last_run_id:
+        verdict = claims.judge(last.task, content.hint_id, self._age(at.message), now)
+        if verdict is not Verdict.CLAIM or content.run_id != last.task.last_run_id:
             return None
-        return tasks.last_committed(message.task_id, share)
+        return tasks.last_committed(content.task_id, share)
 
     async def _replace(self, at: _Attempt) -> None:
         """The message was moved, but its new receipt is unknown: the answer was lost. If only this call can have moved
@@ -207,32 +203,30 @@ class Claiming:
 
         Raises StorageUnavailable, ServiceUnavailable.
         """
-        message, hint_id = at.message, self._runtime.slugid()
+        content, hint_id = at.message.content, self._runtime.slugid()
 
         def decide(read: Loaded, _: datetime) -> Decision:
-            if read.task.hint_id != message.hint_id:
-                raise NoDecision(f"the message of task {message.task_id} does not count any more")
-            return renew_message(read.task, message.run_id, hint_id)
+            if read.task.hint_id != content.hint_id:
+                raise NoDecision(f"the message of task {content.task_id} does not count any more")
+            return renew_message(read.task, content.run_id, hint_id)
 
         with suppress(NoDecision, ResourceNotFound):
             if at.is_ours:
-                await self._executor.run(message.task_id, decide)
+                await self._executor.run(content.task_id, decide)
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
         """Called when an attempt fails. Restores the message's text and shows it, so that the next poller may try."""
         try:
             await self._put_back(at, seconds)
         except (StorageUnavailable, ServiceUnavailable):
-            log.warning("a message of task %s could not be let go", at.message.task_id, extra={"action": "not_let_go"})
+            task_id = at.message.content.task_id
+            log.warning("a message of task %s could not be let go", task_id, extra={"action": "not_let_go"})
 
     async def _put_back(self, at: _Attempt, seconds: float) -> None:
         """Shows a polled message again after `seconds`, unless another worker has received it meanwhile."""
-        message = at.message
         visible = self._runtime.now() + timedelta(seconds=seconds) if seconds else None
         try:
-            await self._stores.messages.move_pending(
-                at.held, at.task_queue_id, message.task_id, message.run_id, message.hint_id, visible
-            )
+            await self._stores.messages.move_pending(at.held, at.message.content, visible)
         except ReceiptLost:
             if at.is_lost:
                 await self._replace(at)
@@ -245,15 +239,9 @@ class Claiming:
         if verdict is Verdict.REMOVE:
             await self._stores.messages.remove(at.held)
         elif verdict is Verdict.HIDE and task is not None:
+            content = replace(at.message.content, run_id=task.last_run_id + 1)
             try:
-                await self._stores.messages.move_pending(
-                    at.held,
-                    task.task_queue_id,
-                    task.task_id,
-                    task.last_run_id + 1,
-                    at.message.hint_id,
-                    task.last_run.taken_until,
-                )
+                await self._stores.messages.move_pending(at.held, content, task.last_run.taken_until)
             except ReceiptLost:
                 return
         else:

@@ -17,6 +17,7 @@ from shared.queue.tasks.effects import (
     PoolRow,
     ReturnRow,
     ShowPending,
+    pending_content,
     row_of,
 )
 from shared.queue.tasks.rules import RETRY_OF, Resolved, State, Task, UndeliveredClaim
@@ -122,16 +123,7 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
     handle = task.handles.pending
     show: tuple[After, ...] = ()
     if handle is not None:
-        show = (
-            ShowPending(
-                handle=handle,
-                task_queue_id=task.task_queue_id,
-                task_id=task.task_id,
-                run_id=run_id,
-                hint_id=task.hint_id,
-                visible=visible,
-            ),
-        )
+        show = (ShowPending(handle=handle, content=pending_content(task, run_id), visible=visible),)
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
         after=((row, *show), remove(task.handles.claim)),

@@ -22,6 +22,7 @@ from shared.queue.tasks.effects import (
     PutClaim,
     PutPending,
     TakeLease,
+    pending_content,
     row_of,
 )
 from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task, Worker
@@ -173,14 +174,8 @@ def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> 
     task = decision.task
     assert task is not None
     run_id = task.last_run_id
-    lease = PutPending(
-        task_queue_id=task.task_queue_id,
-        priority=task.priority,
-        task_id=task.task_id,
-        run_id=run_id + 1,
-        hint_id=hint_id,
-        visible=taken_until,
-    )
+    content = replace(pending_content(task, run_id + 1), hint_id=hint_id)
+    lease = PutPending(content=content, priority=task.priority, visible=taken_until)
     ahead: tuple[Ahead, ...] = tuple(effect for effect in decision.ahead if not isinstance(effect, TakeLease))
     claimed = task.with_run(run_id, replace(task.last_run, by_claim_task=True))
     return replace(decision, task=replace(claimed, hint_id=hint_id), ahead=(*ahead, lease))
@@ -228,14 +223,7 @@ def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
 
 def take_lease(task: Task, run_id: int, handle: MessageHandle, taken_until: datetime) -> TakeLease:
     """The received message becomes the lease of the run: the next run's message, invisible until takenUntil."""
-    return TakeLease(
-        handle=handle,
-        task_queue_id=task.task_queue_id,
-        task_id=task.task_id,
-        run_id=run_id + 1,
-        hint_id=task.hint_id,
-        visible=taken_until,
-    )
+    return TakeLease(handle=handle, content=pending_content(task, run_id + 1), visible=taken_until)
 
 
 def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -> Task:

@@ -21,6 +21,7 @@ from shared.queue.tasks.effects import (
     Ahead,
     HoldPending,
     MoveClaim,
+    PendingContent,
     PoolRow,
     PutClaim,
     PutDeadline,
@@ -166,11 +167,11 @@ class WriteAhead:
     async def _carry_out(self, effect: Ahead, replaces_lost: bool) -> _Written:
         match effect:
             case PutPending():
-                return await self._put_pending(effect, effect.hint_id)
+                return await self._put_pending(effect, effect.content)
             case HoldPending():
                 return await self._hold_pending(effect, replaces_lost)
             case TakeLease():
-                return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.hint_id)
+                return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.content.hint_id)
             case PutClaim():
                 return await self._put_claim(effect)
             case MoveClaim():
@@ -200,12 +201,10 @@ class WriteAhead:
         """
         return _Written(handle=handle, roll_back=lambda: self._messages.show(handle))
 
-    async def _put_pending(self, effect: PutPending | HoldPending, hint_id: str) -> _Written:
-        await self._pools.queues.ensure_band(effect.task_queue_id, effect.priority)
-        handle = await self._messages.put_pending(
-            effect.task_queue_id, effect.priority, effect.task_id, effect.run_id, hint_id, effect.visible
-        )
-        return self._new(handle, hint_id)
+    async def _put_pending(self, effect: PutPending | HoldPending, content: PendingContent) -> _Written:
+        await self._pools.queues.ensure_band(content.task_queue_id, effect.priority)
+        handle = await self._messages.put_pending(content, effect.priority, effect.visible)
+        return self._new(handle, content.hint_id)
 
     async def _hold_pending(self, effect: HoldPending, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
@@ -215,12 +214,10 @@ class WriteAhead:
                 if not replaces_lost:
                     raise
                 # Somebody else holds the message: from the commit on, it is the new one that counts
-        return await self._put_pending(effect, effect.spare_hint_id)
+        return await self._put_pending(effect, replace(effect.content, hint_id=effect.spare_hint_id))
 
     async def _move(self, effect: HoldPending | TakeLease, handle: MessageHandle) -> MessageHandle:
-        return await self._messages.move_pending(
-            handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
-        )
+        return await self._messages.move_pending(handle, effect.content, effect.visible)
 
     async def _move_claim(self, effect: MoveClaim, replaces_lost: bool) -> _Written:
         if effect.handle is not None:

@@ -16,30 +16,34 @@ from shared.queue.tasks.rules import MessageHandle, Run, State, Task
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class PutPending:
-    """A new pending message for a run. `visible` in the future makes it the lease of a claim; None means at once."""
+class PendingContent:
+    """What a pending message says. `run_id` is a hint only: the status row decides."""
 
     task_queue_id: str
-    priority: Priority
     task_id: str
     run_id: int
     hint_id: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class PutPending:
+    """A new pending message. `visible` in the future makes it the lease of a claim; None means at once."""
+
+    content: PendingContent
+    priority: Priority
     visible: datetime | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HoldPending:
-    """Move the pending message to `visible`, as one for `run_id`; None means at once.
+    """Move the pending message to `visible`, with this content; None means at once.
 
     When somebody else holds it, a new one with `spare_hint_id` takes its place.
     """
 
     handle: MessageHandle | None
-    task_queue_id: str
+    content: PendingContent
     priority: Priority
-    task_id: str
-    run_id: int
-    hint_id: str
     spare_hint_id: str
     visible: datetime | None
 
@@ -52,10 +56,7 @@ class TakeLease:
     """
 
     handle: MessageHandle = field(compare=False)
-    task_queue_id: str
-    task_id: str
-    run_id: int
-    hint_id: str
+    content: PendingContent
     visible: datetime
 
 
@@ -171,10 +172,7 @@ class ShowPending:
     """
 
     handle: MessageHandle
-    task_queue_id: str
-    task_id: str
-    run_id: int
-    hint_id: str
+    content: PendingContent
     visible: datetime | None = None
 
 
@@ -230,20 +228,16 @@ class NoDecision(ServiceError):
     """Raised by a transition that does not apply to the task's present state; nothing is changed."""
 
 
+def pending_content(task: Task, run_id: int) -> PendingContent:
+    """What the task's pending message says as one for that run."""
+    return PendingContent(task_queue_id=task.task_queue_id, task_id=task.task_id, run_id=run_id, hint_id=task.hint_id)
+
+
 def row_of(task: Task, run_id: int) -> PoolRow:
     """The index row that a run of the task has, or had last."""
     run: Run = task.runs[run_id]
-    if run.started is None:
-        return PoolRow(
-            state=State.PENDING,
-            scheduled=run.scheduled,
-            task_id=task.task_id,
-            run_id=run_id,
-            priority=task.priority,
-            deadline=task.deadline,
-        )
     return PoolRow(
-        state=State.RUNNING,
+        state=State.PENDING if run.started is None else State.RUNNING,
         scheduled=run.scheduled,
         started=run.started,
         task_id=task.task_id,

@@ -310,8 +310,6 @@ class Executor:
 
     async def _show_pending(self, effect: ShowPending) -> None:
         try:
-            await self._stores.messages.move_pending(
-                effect.handle, effect.task_queue_id, effect.task_id, effect.run_id, effect.hint_id, effect.visible
-            )
+            await self._stores.messages.move_pending(effect.handle, effect.content, effect.visible)
         except ReceiptLost:
             return  # the call that holds the lease releases it, or it becomes visible at takenUntil

@@ -13,6 +13,7 @@ from shared.base.dates import format_date
 from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, Priority
 from shared.base.protocol import LONGEST_TIMER, RESOLVED_DELAY
+from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.internal_messages import (
     Body,
     ClaimBody,
@@ -32,11 +33,9 @@ from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PendingMessage:
-    """A message of a pending queue. `run_id` is a hint only: the status row decides."""
+    """A message of a pending queue."""
 
-    task_id: str
-    run_id: int
-    hint_id: str
+    content: PendingContent
     handle: MessageHandle
     inserted: datetime
     dequeue_count: int
@@ -63,17 +62,17 @@ class Signer:
     def __init__(self, signing_keys: Sequence[str]) -> None:
         self._keys = [key.encode() for key in signing_keys]
 
-    def sign(self, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
-        return self._signature(self._keys[0], task_queue_id, task_id, run_id, hint_id)
+    def sign(self, content: PendingContent) -> str:
+        return self._signature(self._keys[0], content)
 
-    def verifies(self, signature: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> bool:
+    def verifies(self, signature: str, content: PendingContent) -> bool:
         given = signature.encode(errors="replace")
-        expected = [self._signature(key, task_queue_id, task_id, run_id, hint_id).encode() for key in self._keys]
+        expected = [self._signature(key, content).encode() for key in self._keys]
         return any(hmac.compare_digest(given, each) for each in expected)
 
     @staticmethod
-    def _signature(key: bytes, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
-        text = "\n".join(("pending", task_queue_id, task_id, str(run_id), hint_id))
+    def _signature(key: bytes, content: PendingContent) -> str:
+        text = "\n".join(("pending", content.task_queue_id, content.task_id, str(content.run_id), content.hint_id))
         return base64.b64encode(hmac.digest(key, text.encode(errors="replace"), "sha256")).decode()
 
 
@@ -87,32 +86,17 @@ class Messages:
         self._signer = signer
         self._deadline_delay = deadline_delay
 
-    async def put_pending(
-        self,
-        task_queue_id: str,
-        priority: Priority,
-        task_id: str,
-        run_id: int,
-        hint_id: str,
-        visible: datetime | None,
-    ) -> MessageHandle:
+    async def put_pending(self, content: PendingContent, priority: Priority, visible: datetime | None) -> MessageHandle:
         """Puts a pending message, to be seen at once or as a lease."""
-        queue = pending_queue(task_queue_id, priority)
-        text = self._pending_text(queue, task_queue_id, task_id, run_id, hint_id)
+        queue = pending_queue(content.task_queue_id, priority)
+        text = self._pending_text(queue, content)
         return _handle(queue, await self._queues.put(queue, text, visible_in=self._delay(visible)))
 
     async def move_pending(
-        self,
-        handle: MessageHandle,
-        task_queue_id: str,
-        task_id: str,
-        run_id: int,
-        hint_id: str,
-        visible: datetime | None,
+        self, handle: MessageHandle, content: PendingContent, visible: datetime | None
     ) -> MessageHandle:
         """Moves a pending message in time and to another run. Raises ReceiptLost."""
-        text = self._pending_text(handle.queue, task_queue_id, task_id, run_id, hint_id)
-        return await self._move(handle, visible, text)
+        return await self._move(handle, visible, self._pending_text(handle.queue, content))
 
     async def show(self, handle: MessageHandle) -> None:
         """Shows a message at once, unless somebody has received it meanwhile."""
@@ -159,13 +143,13 @@ class Messages:
             and isinstance(hint_id, str)
             and isinstance(signature, str)
             and priority in PRIORITIES
-            and self._signer.verifies(signature, task_queue_id, task_id, run_id, hint_id)
         ):
+            raise MalformedMessage("not a pending message")
+        content = PendingContent(task_queue_id=task_queue_id, task_id=task_id, run_id=run_id, hint_id=hint_id)
+        if not self._signer.verifies(signature, content):
             raise MalformedMessage("not signed by this service for this pool")
         return PendingMessage(
-            task_id=task_id,
-            run_id=run_id,
-            hint_id=hint_id,
+            content=content,
             handle=_handle(pending_queue(task_queue_id, priority), message.receipt),
             inserted=message.inserted,
             dequeue_count=message.dequeue_count,
@@ -249,12 +233,12 @@ class Messages:
         receipt = await self._queues.update(handle.queue, _receipt(handle), visible_in=self._delay(visible), text=text)
         return _handle(handle.queue, receipt)
 
-    def _pending_text(self, queue: str, task_queue_id: str, task_id: str, run_id: int, hint_id: str) -> str:
+    def _pending_text(self, queue: str, content: PendingContent) -> str:
         body = {
-            "taskId": task_id,
-            "runId": run_id,
-            "hintId": hint_id,
-            "signature": self._signer.sign(task_queue_id, task_id, run_id, hint_id),
+            "taskId": content.task_id,
+            "runId": content.run_id,
+            "hintId": content.hint_id,
+            "signature": self._signer.sign(content),
             "priority": _priority_of(queue),
         }
         return encode_body(body)

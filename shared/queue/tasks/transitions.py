@@ -27,6 +27,7 @@ from shared.queue.tasks.effects import (
     RewriteMember,
     SetRowPriority,
     ShowPending,
+    pending_content,
     row_of,
 )
 from shared.queue.tasks.rules import (
@@ -118,15 +119,7 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
     if task.handles.pending is None:
         ahead = (hold_pending(task, run_id + 1, spare_hint_id, None),)
     else:
-        show = (
-            ShowPending(
-                handle=task.handles.pending,
-                task_queue_id=task.task_queue_id,
-                task_id=task.task_id,
-                run_id=run_id + 1,
-                hint_id=task.hint_id,
-            ),
-        )
+        show = (ShowPending(handle=task.handles.pending, content=pending_content(task, run_id + 1)),)
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
         ahead=ahead,
@@ -313,11 +306,8 @@ def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime 
     """Move the task's pending message, as one for `run_id`."""
     return HoldPending(
         handle=task.handles.pending,
-        task_queue_id=task.task_queue_id,
+        content=pending_content(task, run_id),
         priority=task.priority,
-        task_id=task.task_id,
-        run_id=run_id,
-        hint_id=task.hint_id,
         spare_hint_id=spare_hint_id,
         visible=visible,
     )
@@ -325,13 +315,7 @@ def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime 
 
 def put_pending(task: Task, run_id: int) -> PutPending:
     """A pending message for a run of the task, under the task's hintId."""
-    return PutPending(
-        task_queue_id=task.task_queue_id,
-        priority=task.priority,
-        task_id=task.task_id,
-        run_id=run_id,
-        hint_id=task.hint_id,
-    )
+    return PutPending(content=pending_content(task, run_id), priority=task.priority)
 
 
 def put_deadline(task: Task) -> PutDeadline:
