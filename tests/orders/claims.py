@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator
 from enum import StrEnum, auto
 from typing import Any
 
-from tests.orders.explorer import BLOCKED, LOST, ORPHAN, Database, Request, done, is_too_late, put, take
+from tests.orders.explorer import BLOCKED, LOST, ORPHAN, Database, Request, bump, done, is_too_late, put, take
 
 Requests = Generator[Request, Any, None]
 LASTS = 2
@@ -53,11 +53,6 @@ class Without(StrEnum):
     """A claim that comes to nothing takes away no row of another claim of the same moment."""
 
 
-def bump(db: Database) -> int:
-    db["versions"] = db.get("versions", 0) + 1
-    return int(db["versions"])
-
-
 def moment(me: str) -> str:
     """When a claim begins, which names its row."""
     return me.partition("/")[0]
@@ -75,7 +70,7 @@ def exchange(me: str, run: int, pending: int | None, without: Without) -> Reques
         if is_there:
             del db[key]
         if is_there and pending is not None and without is not Without.PENDING_BACK:
-            db["pending", pending] = bump(db)
+            db["pending", pending] = bump(db, ("pending", pending))
 
     return "exchange rows", effect
 
@@ -124,7 +119,7 @@ class Claim:
             return "late"
         if db["status"] != self.status:
             return db["status"]
-        db["status"] = (bump(db), self.run, "running", self.me, self.began + LASTS)
+        db["status"] = (bump(db, "status"), self.run, "running", self.me, self.began + LASTS)
         db["started", self.run] = self.me
         return "ok"
 
@@ -207,7 +202,7 @@ def _pending_again(status: Any, run: int) -> Callable[[Database], str]:
     def back(db: Database) -> str:
         if db["status"] != status:
             return "lost"
-        db["status"] = (bump(db), run, "pending", "", 0)
+        db["status"] = (bump(db, "status"), run, "pending", "", 0)
         db.pop(("started", run), None)
         return "ok"
 
@@ -228,10 +223,10 @@ def on_claim(name: str, without: Without) -> Requests:
         def expire(db: Database) -> str:
             if db["status"] != status:
                 return "lost"
-            db["status"] = (bump(db), run + 1, "pending", "", 0)
+            db["status"] = (bump(db, "status"), run + 1, "pending", "", 0)
             return "ok"
 
-        yield "W pending", lambda db: db.__setitem__(("pending", run + 1), bump(db))
+        yield "W pending", lambda db: db.__setitem__(("pending", run + 1), bump(db, ("pending", run + 1)))
         if (yield "★ expired", expire) == "ok":
             yield "W rows", lambda db: db.pop(("claimed", moment(holder), run), None) and None
         else:
@@ -259,7 +254,7 @@ def _cancel_once() -> Generator[Request, Any, str]:
     def commit(db: Database) -> str:
         if db["status"] != status:
             return "lost"
-        db["status"] = (bump(db), run, "done", holder, 0)
+        db["status"] = (bump(db, "status"), run, "done", holder, 0)
         return "ok"
 
     if state == "done" or (yield "★ canceled", commit) == "lost":
@@ -272,7 +267,10 @@ def _cancel_once() -> Generator[Request, Any, str]:
 def touch() -> Requests:
     """Another commit that leaves the run pending, as changeTaskPriority."""
     status = yield "R task", lambda db: db["status"] if db["status"][2] == "pending" else BLOCKED
-    yield "★", lambda db: db.__setitem__("status", (bump(db), *status[1:])) if db["status"] == status else None
+    yield (
+        "★",
+        lambda db: db.__setitem__("status", (bump(db, "status"), *status[1:])) if db["status"] == status else None,
+    )
 
 
 def retry(me: str) -> Requests:
@@ -282,12 +280,12 @@ def retry(me: str) -> Requests:
     def commit(db: Database) -> str:
         if db["status"] != status:
             return "lost"
-        db["status"] = (bump(db), status[1] + 1, "pending", "", 0)
+        db["status"] = (bump(db, "status"), status[1] + 1, "pending", "", 0)
         return "ok"
 
     def rows(db: Database) -> None:
         db.pop(("claimed", moment(me), status[1]), None)
-        db["pending", status[1] + 1] = bump(db)
+        db["pending", status[1] + 1] = bump(db, ("pending", status[1] + 1))
 
     if (yield "★ retried", commit) == "ok":
         yield "W rows", rows
@@ -303,12 +301,14 @@ def _end(me: str, run: int, without: Without) -> Generator[Request, Any, str]:
     def commit(db: Database) -> str:
         if db["status"] != status:
             return "lost"
-        db["status"] = (bump(db), run + 1, "pending", "", 0) if is_running else (bump(db), *status[1:])
+        db["status"] = (
+            (bump(db, "status"), run + 1, "pending", "", 0) if is_running else (bump(db, "status"), *status[1:])
+        )
         return "ok"
 
     def rows(db: Database) -> None:
         db.pop(("claimed", moment(me), run), None)
-        db["pending", run + 1] = bump(db)
+        db["pending", run + 1] = bump(db, ("pending", run + 1))
 
     if (yield "★ shutdown" if is_running else "★ fence", commit) == "lost":
         return "lost"
@@ -319,7 +319,7 @@ def _end(me: str, run: int, without: Without) -> Generator[Request, Any, str]:
 
 def removed(worker: str, without: Without) -> Requests:
     """workerRemoved."""
-    yield "mark the worker", lambda db: db.__setitem__(("worker", worker), bump(db))
+    yield "mark the worker", lambda db: db.__setitem__(("worker", worker), True)
     held = yield "R rows", lambda db: tuple((db[k][1], k[2]) for k in db if k[0] == "claimed" and db[k][0] == worker)
     for me, run in held:
         for _ in range(3):

@@ -13,7 +13,7 @@ from collections.abc import Generator
 from enum import StrEnum, auto
 from typing import Any
 
-from tests.orders.explorer import BLOCKED, LATE, LATEST, LOST, ORPHAN, Database, Request, is_too_late
+from tests.orders.explorer import BLOCKED, LATE, LATEST, LOST, ORPHAN, Database, Request, bump, is_too_late
 
 Requests = Generator[Request, Any, None]
 MARGIN = 1
@@ -51,11 +51,6 @@ class Without(StrEnum):
     """A row of the Expiry table goes after what it stands for."""
 
 
-def bump(db: Database) -> int:
-    db["versions"] = db.get("versions", 0) + 1
-    return int(db["versions"])
-
-
 class Create:
     """createTask, which begins at the time `by` at the latest. `is_older`: by code that gives each task its own row."""
 
@@ -87,10 +82,10 @@ class Create:
         if ("member", self.task) in db:
             return "exists"
         if there is None or is_raised:
-            db[HEADER] = (self.end + MARGIN, bump(db))
+            db[HEADER] = (self.end + MARGIN, bump(db, HEADER))
         else:
-            db[HEADER] = (there[0], bump(db))
-        db["member", self.task] = (db["now"], bump(db))
+            db[HEADER] = (there[0], bump(db, HEADER))
+        db["member", self.task] = (db["now"], bump(db, ("member", self.task)))
         return "ok"
 
     def rewrite(self, db: Database) -> str:
@@ -98,13 +93,13 @@ class Create:
             return "late"
         if HEADER not in db or ("member", self.task) not in db:
             return "again"
-        db["member", self.task] = (db["now"], bump(db))
+        db["member", self.task] = (db["now"], bump(db, ("member", self.task)))
         return "ok"
 
     def commit(self, db: Database) -> str:
         if is_too_late(db, self.began) or ("task", self.task) in db:
             return "refused"
-        db["task", self.task] = (self.end, bump(db))
+        db["task", self.task] = (self.end, bump(db, ("task", self.task)))
         return "ok"
 
     def _requests(self) -> Requests:
