@@ -44,13 +44,7 @@ def older(services: Services) -> Services:
     handing_out = services.work._claiming._handing_out
     claim_due, end = services.timers.claim_due, services.workers._end
 
-    async def hand_out(
-        task_queue_id: str,
-        prepared: Sequence[Prepared],
-        record: WorkerRecord,
-        work_request: WorkRequest,
-        unavailable: list[Exception],
-    ) -> list[Loaded]:
+    async def hand_out(prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
         claimed: list[tuple[Prepared, Loaded]] = []
         for each in prepared:
             try:
@@ -62,10 +56,10 @@ def older(services: Services) -> Services:
         if not claimed:
             return []
         runs, rows = [each.run for each, _ in claimed], [each.rows for each, _ in claimed]
-        if await handing_out._presence.claimed(record, work_request, runs, rows):
+        if await handing_out._presence.claimed(record, request, runs, rows):
             await together(*(services.stores.announcer.announce(each.decision.events, done) for each, done in claimed))
             return [done for _, done in claimed]
-        work_request.ended.set()
+        request.ended.set()
         for _, done in claimed:
             undelivered = replace(UndeliveredClaim.of(done.task), started=None)
             await handing_out._giving_back.give_back(undelivered, AT_ONCE)

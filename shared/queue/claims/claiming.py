@@ -23,7 +23,7 @@ from shared.queue.tasks.effects import Decision, NoDecision, PutClaim, PutPendin
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rows import CommitLost, Loaded
-from shared.queue.tasks.rules import MessageHandle, Task, Worker
+from shared.queue.tasks.rules import MessageHandle, Task
 from shared.queue.tasks.transitions import renew_message
 from shared.runtime import attempts
 from shared.store.interface import ReceiptLost, StorageUnavailable
@@ -36,11 +36,8 @@ class _Attempt:
     """A received message that may become a claim, and the latest known handle of it."""
 
     message: PendingMessage
-    task_queue_id: str
-    worker: Worker
+    request: WorkRequest
     held: MessageHandle
-    is_ours: bool
-    """Whether this call has received the message itself, so that nobody else can hold it yet."""
     is_lost: bool = False
     """Whether the answer to the request that was to hold it was lost."""
 
@@ -63,12 +60,7 @@ class Claiming:
         self._runtime = stores.runtime
 
     async def claim(
-        self,
-        task_queue_id: str,
-        messages: Sequence[PendingMessage],
-        worker: Worker,
-        record: WorkerRecord,
-        work_request: WorkRequest,
+        self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest
     ) -> list[Loaded]:
         """Claims for the worker the runs of the messages received; the claimed run is the last one of each task.
 
@@ -77,24 +69,17 @@ class Claiming:
         when the worker may not be given a run in this request any more. Raises StorageUnavailable or ServiceUnavailable
         when that is why nothing was claimed; a defect is logged and counted.
         """
-        unavailable: list[Exception] = []
         share = self._stores.tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Prepared | None:
-            at = _Attempt(
-                message=message,
-                task_queue_id=task_queue_id,
-                worker=worker,
-                held=message.handle,
-                is_ours=work_request.waits,
-            )
+            at = _Attempt(message=message, request=request, held=message.handle)
             try:
                 return await self._attempt(at, share)
             except (StorageUnavailable, ServiceUnavailable) as failure:
-                unavailable.append(failure)
+                request.unavailable.append(failure)
                 await self._let_go(at, 0)
             except Exception:
-                note_defect(self._runtime, "claim", message.content.task_id, task_queue_id)
+                note_defect(self._runtime, "claim", message.content.task_id, request.task_queue_id)
                 await self._let_go(at, _back_off(message))
             return None
 
@@ -102,9 +87,9 @@ class Claiming:
         prepared = await self._one_of_each_task([outcome for outcome in outcomes if outcome is not None])
         delivered: list[Loaded] = []
         if prepared:
-            delivered = await self._handing_out.hand_out(task_queue_id, prepared, record, work_request, unavailable)
-        if unavailable and not delivered:
-            raise unavailable[0]
+            delivered = await self._handing_out.hand_out(prepared, record, request)
+        if request.unavailable and not delivered:
+            raise request.unavailable[0]
         return delivered
 
     async def _one_of_each_task(self, prepared: Sequence[Prepared]) -> Sequence[Prepared]:
@@ -147,13 +132,13 @@ class Claiming:
             raise
         at.held = ahead.handle(lease) or at.held
         age = self._age(message)
-        if read is None or read.task.task_queue_id != at.task_queue_id:
+        if read is None or read.task.task_queue_id != at.request.task_queue_id:
             await ahead.withdraw()
             await self._dispose(at, None, claims.judge(None, content.hint_id, age, now))
             return None
 
         def decide(loaded: Loaded) -> Decision:
-            return claims.decide(loaded.task, content.hint_id, age, at.worker, at.held, taken_until, now)
+            return claims.decide(loaded.task, content.hint_id, age, at.request.worker, at.held, taken_until, now)
 
         def exhaust(loaded: Loaded, _: datetime) -> Decision:
             decision = decide(loaded)
@@ -189,7 +174,7 @@ class Claiming:
         """
         content, tasks = at.message.content, self._stores.tasks
         last = tasks.last_committed(content.task_id)
-        if last is None or last.task.task_queue_id != at.task_queue_id:
+        if last is None or last.task.task_queue_id != at.request.task_queue_id:
             return None
         verdict = claims.judge(last.task, content.hint_id, self._age(at.message), now)
         if verdict is not Verdict.CLAIM or content.run_id != last.task.last_run_id:
@@ -211,7 +196,7 @@ class Claiming:
             return renew_message(read.task, content.run_id, hint_id)
 
         with suppress(NoDecision, ResourceNotFound):
-            if at.is_ours:
+            if at.request.waits:  # this call has received the message itself, so nobody else can hold it yet
                 await self._executor.run(content.task_id, decide)
 
     async def _let_go(self, at: _Attempt, seconds: float) -> None:
@@ -248,17 +233,10 @@ class Claiming:
             await self._put_back(at, _back_off(at.message))
 
     async def claim_by_task(
-        self,
-        read: Loaded,
-        run_id: int,
-        worker: Worker,
-        taken_until: datetime,
-        record: WorkerRecord,
-        work_request: WorkRequest,
+        self, read: Loaded, run_id: int, taken_until: datetime, record: WorkerRecord, request: WorkRequest
     ) -> Loaded:
         """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
-        hint_id = self._runtime.slugid()
-        unavailable: list[Exception] = []
+        hint_id, worker = self._runtime.slugid(), request.worker
 
         def decide(loaded: Loaded, now: datetime) -> Decision:
             return claims.claim_by_task(loaded.task, run_id, worker, taken_until, now, hint_id)
@@ -275,15 +253,14 @@ class Claiming:
                 await self._executor.follow_up(committed, decision)
                 return committed
             prepared = await self._prepared(read, decision)
-            claimed = await self._handing_out.hand_out(
-                read.task.task_queue_id, [prepared], record, work_request, unavailable
-            )
+            claimed = await self._handing_out.hand_out([prepared], record, request)
             if claimed:
                 return claimed[0]
-            if unavailable or work_request.ended.is_set():
+            if request.unavailable:
+                raise request.unavailable[0]
+            if request.ended.is_set():
                 break
-        who = f"worker {worker.worker_group}/{worker.worker_id}"
-        raise unavailable[0] if unavailable else ServiceUnavailable(f"{who} gets no work at present")
+        raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} gets no work at present")
 
     async def _read_again(self, read: Loaded) -> Loaded:
         latest = await self._stores.tasks.load_again(read)

@@ -96,14 +96,7 @@ class HandingOut:
         self._presence = presence
         self._runtime = stores.runtime
 
-    async def hand_out(
-        self,
-        task_queue_id: str,
-        prepared: Sequence[Prepared],
-        record: WorkerRecord,
-        work_request: WorkRequest,
-        unavailable: list[Exception],
-    ) -> list[Loaded]:
+    async def hand_out(self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
         """Writes the index rows of all claims with the worker's row, in one transaction. It fails if the worker must
         not be given runs, and the request ends. Then each claim is committed and announced on its own.
 
@@ -111,13 +104,13 @@ class HandingOut:
         leaves its claim message: if the call dies or a request takes effect late, only that message's handler can
         repair the row.
         """
-        indexed = await self._write_rows(task_queue_id, prepared, record, work_request, unavailable)
-        commits = await together(*(self._commit(each, unavailable) for each in indexed))
+        indexed = await self._write_rows(prepared, record, request)
+        commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]
-        is_wanted = not work_request.ended.is_set()
+        is_wanted = not request.ended.is_set()
         if not is_wanted:
             claimed = [each.before_running() for each in claimed]
-        outcomes = await together(*(self._announce(each, unavailable) for each in claimed))
+        outcomes = await together(*(self._announce(each, request) for each in claimed))
         delivered: list[_Claimed] = []
         returned: list[Awaitable[None]] = []
         for each, failure in zip(claimed, outcomes, strict=True):
@@ -132,46 +125,38 @@ class HandingOut:
         return [each.loaded for each in delivered]
 
     async def _write_rows(
-        self,
-        task_queue_id: str,
-        prepared: Sequence[Prepared],
-        record: WorkerRecord,
-        work_request: WorkRequest,
-        unavailable: list[Exception],
+        self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest
     ) -> Sequence[Prepared]:
         """Returns the claims whose rows are written; the others are undone. After a defect each is tried by itself."""
         try:
             for each in prepared:
                 each.ahead.refuse_late_commit()
             rows = [each.rows for each in prepared]
-            if await self._presence.claimed(record, work_request, [each.run for each in prepared], rows):
+            if await self._presence.claimed(record, request, [each.run for each in prepared], rows):
                 return prepared
-            work_request.ended.set()
+            request.ended.set()
         except ClaimRowTaken as taken:
             # The claim message stays, since a first try of the transaction may still take effect. The run's pending
             # message is left to the other claim.
             (lost,) = (each for each in prepared if each.run == taken.run)
             await lost.release(True)
             others = [each for each in prepared if each is not lost]
-            if not others:
-                return []
-            return await self._write_rows(task_queue_id, others, record, work_request, unavailable)
+            return await self._write_rows(others, record, request) if others else []
         except (StorageUnavailable, ServiceUnavailable) as failure:
-            unavailable.append(failure)
+            request.unavailable.append(failure)
         except Exception:
-            note_defect(self._runtime, "index", prepared[0].run[0], task_queue_id)
+            note_defect(self._runtime, "index", prepared[0].run[0], request.task_queue_id)
             if len(prepared) > 1:
                 written: list[Prepared] = []
                 for each in prepared:
-                    latest = self._presence.latest(record)
-                    written += await self._write_rows(task_queue_id, [each], latest, work_request, unavailable)
+                    written += await self._write_rows([each], self._presence.latest(record), request)
                 return written
             await self._undo(prepared[0], prepared[0].read.task, is_defect=True)
             return []
         await together(*(self._undo(each, each.read.task) for each in prepared))
         return []
 
-    async def _commit(self, prepared: Prepared, unavailable: list[Exception]) -> _Claimed | None:
+    async def _commit(self, prepared: Prepared, request: WorkRequest) -> _Claimed | None:
         """A claim whose commit is in doubt is given back."""
         try:
             committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
@@ -179,7 +164,7 @@ class HandingOut:
             await self._undo(prepared, lost.latest.task)
             return None
         except (StorageUnavailable, ServiceUnavailable) as failure:
-            unavailable.append(failure)
+            request.unavailable.append(failure)
             after = AT_ONCE
         except Exception:
             note_defect(self._runtime, "claim", prepared.run[0], prepared.task.task_queue_id)
@@ -202,13 +187,13 @@ class HandingOut:
             log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
         await prepared.release(is_defect)
 
-    async def _announce(self, claimed: _Claimed, unavailable: list[Exception]) -> timedelta | None:
+    async def _announce(self, claimed: _Claimed, request: WorkRequest) -> timedelta | None:
         """Announces the claim. Returns None or, if that failed, the time after which its run may be claimed again."""
         task = claimed.loaded.task
         try:
             await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
         except StorageUnavailable as failure:
-            unavailable.append(failure)
+            request.unavailable.append(failure)
             return AT_ONCE
         except Exception:
             note_defect(self._runtime, "announce the claim of", task.task_id, task.task_queue_id)

@@ -18,7 +18,7 @@ from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, H
 from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
 from shared.queue.claims.polling import STILL_THERE, Poller
 from shared.queue.pools.worker_rows import WorkerRecord
-from shared.queue.pools.workers import Presence, WorkRequest
+from shared.queue.pools.workers import LIFE_BY_CLAIM_TASK, Presence, WorkRequest
 from shared.queue.tasks.definition import Json
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.internal_messages import MalformedMessage
@@ -97,33 +97,34 @@ class Work:
         once at a time, so this call's client must have gone. If the call is ended or cancelled, claims that are being
         made are given back. Raises StorageUnavailable, ServiceUnavailable.
         """
-        work_request = WorkRequest(began=self._runtime.now(), waits=True)
+        request = self._request(task_queue_id, worker, waits=True)
         caller = task_queue_id, worker
         if (older := self._waiting.get(caller)) is not None:
             older.ended.set()
-        self._waiting[caller] = work_request
+        self._waiting[caller] = request
         try:
-            return await self._wait_for_work(task_queue_id, worker, count, wait, work_request)
+            return await self._wait_for_work(request, count, wait)
         finally:
-            if self._waiting.get(caller) is work_request:
+            if self._waiting.get(caller) is request:
                 del self._waiting[caller]
 
-    async def _wait_for_work(
-        self, task_queue_id: str, worker: Worker, count: int, wait: float, work_request: WorkRequest
-    ) -> list[Claim]:
-        record = await self._presence.arrived(task_queue_id, worker)
+    def _request(self, task_queue_id: str, worker: Worker, *, waits: bool) -> WorkRequest:
+        return WorkRequest(task_queue_id=task_queue_id, worker=worker, began=self._runtime.now(), waits=waits)
+
+    async def _wait_for_work(self, request: WorkRequest, count: int, wait: float) -> list[Claim]:
+        record = await self._presence.arrived(request)
         if record.is_quarantined(self._runtime.now()):
             await self._presence.seen(record)
-            await comes_within(work_request.ended, wait)
+            await comes_within(request.ended, wait)
             return []
         found = asyncio.Event()
-        noted = asyncio.ensure_future(self._note_wait(record, work_request, found))
+        noted = asyncio.ensure_future(self._note_wait(record, request, found))
         claimed: list[Loaded] = []
         try:
             try:
-                claimed = await self._claim_in_time(task_queue_id, worker, count, wait, work_request, record, found)
+                claimed = await self._claim_in_time(request, record, count, wait, found)
             finally:
-                work_request.ended.set()
+                request.ended.set()
                 found.set()
                 await asyncio.wait([noted])
         except asyncio.CancelledError:
@@ -131,18 +132,11 @@ class Work:
             raise
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
-            await together(seen, self._reconciler.after_empty_poll(task_queue_id))
+            await together(seen, self._reconciler.after_empty_poll(request.task_queue_id))
         return await self._claims(claimed)
 
     async def _claim_in_time(
-        self,
-        task_queue_id: str,
-        worker: Worker,
-        count: int,
-        wait: float,
-        work_request: WorkRequest,
-        record: WorkerRecord,
-        found: asyncio.Event,
+        self, request: WorkRequest, record: WorkerRecord, count: int, wait: float, found: asyncio.Event
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
         answer.
@@ -151,48 +145,41 @@ class Work:
         """
         until, left = self._runtime.now() + timedelta(seconds=wait), wait
         while messages := await self._poller.take(
-            task_queue_id, count, left, work_request.ended, is_new=wait - left < STILL_THERE
+            request.task_queue_id, count, left, request.ended, is_new=wait - left < STILL_THERE
         ):
             found.set()
             record = self._presence.latest(record)
-            if work_request.ended.is_set() or record.is_quarantined(self._runtime.now()):
+            if request.ended.is_set() or record.is_quarantined(self._runtime.now()):
                 await together(*map(self._release, messages))
-                await comes_within(work_request.ended, max((until - self._runtime.now()).total_seconds(), 0))
+                await comes_within(request.ended, max((until - self._runtime.now()).total_seconds(), 0))
                 return []
-            claimed = await self._claim_to_the_end(task_queue_id, messages, worker, record, work_request)
+            claimed = await self._claim_to_the_end(messages, record, request)
             left = (until - self._runtime.now()).total_seconds()
-            if claimed or left <= 0 or work_request.ended.is_set():
+            if claimed or left <= 0 or request.ended.is_set():
                 return claimed
         return []
 
     async def _claim_to_the_end(
-        self,
-        task_queue_id: str,
-        messages: Sequence[PendingMessage],
-        worker: Worker,
-        record: WorkerRecord,
-        work_request: WorkRequest,
+        self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest
     ) -> list[Loaded]:
         """Claims the runs of the messages. If the call is cancelled, or the worker has called again, claims under way
         are completed and then given back.
         """
-        claiming = asyncio.ensure_future(
-            self._claiming.claim(task_queue_id, messages, worker, record, work_request),
-        )
+        claiming = asyncio.ensure_future(self._claiming.claim(messages, record, request))
         try:
             claimed = await asyncio.shield(claiming)
         except asyncio.CancelledError:
-            work_request.ended.set()
+            request.ended.set()
             await asyncio.wait([claiming])
             if claiming.exception() is None:
                 await self._give_back(claiming.result())
             raise
-        if work_request.ended.is_set():
+        if request.ended.is_set():
             await self._give_back(claimed)
             return []
         return claimed
 
-    async def _note_wait(self, record: WorkerRecord, work_request: WorkRequest, found: asyncio.Event) -> None:
+    async def _note_wait(self, record: WorkerRecord, request: WorkRequest, found: asyncio.Event) -> None:
         """Notes in the worker's row that it waits in this process, so that other processes end its older waits.
 
         If this process knows of no wait elsewhere, it reads the row only after a moment. So a worker that gets work at
@@ -203,7 +190,7 @@ class Work:
                 if await comes_within(found, NOTED_AFTER):
                     return
                 record = await self._presence.read_again(record)
-            await self._presence.waits(record, work_request)
+            await self._presence.waits(record, request)
 
     async def claim_polled(
         self, task_queue_id: str, worker: Worker, count: int, poll_answer: str, wait: float
@@ -215,8 +202,8 @@ class Work:
         Raises InputError, StorageUnavailable.
         """
         messages = self._read_polled(task_queue_id, poll_answer)
-        work_request = WorkRequest(began=self._runtime.now(), waits=False)
-        record = await self._presence.arrived(task_queue_id, worker)
+        request = self._request(task_queue_id, worker, waits=False)
+        record = await self._presence.arrived(request)
         if record.is_quarantined(self._runtime.now()):
             await together(self._presence.seen(record), *map(self._release, messages))
             await self._runtime.sleep(wait)
@@ -225,7 +212,7 @@ class Work:
             await self._presence.seen(record)
             return []
         await together(*map(self._release, messages[count:]))  # done first: nothing may fail once there are claims
-        claimed = await self._claim_to_the_end(task_queue_id, messages[:count], worker, record, work_request)
+        claimed = await self._claim_to_the_end(messages[:count], record, request)
         return await self._claims(claimed)
 
     def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
@@ -263,12 +250,12 @@ class Work:
         """
         now = self._runtime.now()
         refuse_after_deadline(read.task, now)
-        work_request = WorkRequest(began=now, waits=False)
-        record = await self._presence.named_a_task(read.task.task_queue_id, worker)
+        request = self._request(read.task.task_queue_id, worker, waits=False)
+        record = await self._presence.arrived(request, LIFE_BY_CLAIM_TASK)
         if record.is_quarantined(now):
             raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
         taken_until = now + self._first_claim
-        loaded = await self._claiming.claim_by_task(read, run_id, worker, taken_until, record, work_request)
+        loaded = await self._claiming.claim_by_task(read, run_id, taken_until, record, request)
         return self._claim(loaded, taken_until)
 
     async def reclaim_task(self, task_id: str, run_id: int) -> Claim:

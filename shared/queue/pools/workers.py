@@ -39,11 +39,15 @@ LIFE_BY_CLAIM_TASK = timedelta(days=5)
 class WorkRequest:
     """A call of a worker that asks for work."""
 
+    task_queue_id: str
+    worker: Worker
     began: datetime
     waits: bool
     """Whether it waits until there is work: then a newer wait of the same worker ends it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no client waits for the call's answer any more, so that it must not be given a run."""
+    unavailable: list[Exception] = field(default_factory=list)
+    """What kept it from some claim, or all, and may pass."""
 
 
 class Presence:
@@ -58,22 +62,14 @@ class Presence:
         self._runtime = stores.runtime
         self._process = stores.runtime.slugid()
 
-    async def arrived(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
-        """Notes the task queue of a worker that asks for work; returns what is known of the worker, up to 30 s old.
-
-        Raises StorageUnavailable.
+    async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
+        """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
+        worker, up to 30 s old. Raises StorageUnavailable.
         """
+        worker = request.worker
         record, _ = await both(
-            self._workers.known(task_queue_id, worker.worker_group, worker.worker_id),
-            self._directory.seen(task_queue_id, LIFE),
-        )
-        return record
-
-    async def named_a_task(self, task_queue_id: str, worker: Worker) -> WorkerRecord:
-        """Like `arrived`, for a worker that claims a task by its id: only the task queue is noted as seen."""
-        record, _ = await both(
-            self._workers.known(task_queue_id, worker.worker_group, worker.worker_id),
-            self._directory.seen(task_queue_id, LIFE_BY_CLAIM_TASK),
+            self._workers.known(request.task_queue_id, worker.worker_group, worker.worker_id),
+            self._directory.seen(request.task_queue_id, life),
         )
         return record
 
@@ -93,7 +89,7 @@ class Presence:
             if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
                 return
 
-    async def waits(self, record: WorkerRecord, work_request: WorkRequest) -> None:
+    async def waits(self, record: WorkerRecord, request: WorkRequest) -> None:
         """Notes that a worker has begun to wait here, so that its older waits in other processes get no run any more.
 
         No request when the row says so already. Raises StorageUnavailable.
@@ -101,10 +97,9 @@ class Presence:
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
-            if record.etag and (record.waits_in == self._process or record.waits_from >= work_request.began):
+            if record.etag and (record.waits_in == self._process or record.waits_from >= request.began):
                 return
-            updated = record.waiting(work_request.began, self._process)
-            if await self._write(updated, []):
+            if await self._write(record.waiting(request.began, self._process), []):
                 return
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
@@ -122,7 +117,7 @@ class Presence:
     async def claimed(
         self,
         record: WorkerRecord,
-        work_request: WorkRequest,
+        request: WorkRequest,
         tasks: Sequence[tuple[str, int]],
         rows: Sequence[ChangePoolRows],
     ) -> bool:
@@ -135,11 +130,11 @@ class Presence:
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
-            if work_request.ended.is_set() or not record.admits(work_request.began, self._process, self._now()):
+            if request.ended.is_set() or not record.admits(request.began, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
-            if work_request.waits:
-                updated = updated.waiting(work_request.began, self._process)
+            if request.waits:
+                updated = updated.waiting(request.began, self._process)
             if await self._write(updated, rows):
                 return True
         return False
