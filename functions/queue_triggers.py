@@ -18,7 +18,6 @@ import azure.functions as func
 from functions import process
 from functions.observation import observed
 from shared.app.services import Services
-from shared.base.dates import parse_date
 from shared.base.errors import ServiceUnavailable
 from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
 from shared.queue.events.pointers import OtherVersion, from_json
@@ -37,7 +36,6 @@ from shared.queue.tasks.internal_messages import (
     GroupJobBody,
     MalformedMessage,
     ResolvedBody,
-    ResolvedMessage,
 )
 from shared.store.interface import StorageRefused, StorageUnavailable
 from shared.telemetry.logs import bound
@@ -56,8 +54,8 @@ instance is dead-lettered.
 """
 
 DONE = "done"
-_LOGGED = frozenset({"taskId", "runId", "taskGroupId"})
-"""Fields that every log line about a message has."""
+_LOGGED = {"task_id": "taskId", "run_id": "runId", "task_group_id": "taskGroupId"}
+"""Fields of a message that every log line about it has, and their names there."""
 
 T = TypeVar("T", bound=Body)
 
@@ -81,7 +79,7 @@ async def _handle(
         body = body_type.read(text)
     except MalformedMessage:
         return await _give_up(services, queue, text, "malformed")
-    with bound(**{name: value for name, value in body if name in _LOGGED and value is not None}):
+    with bound(**{_LOGGED[name]: value for name, value in body if name in _LOGGED}):
         if deliveries > MOST_DELIVERIES:
             return await _set_apart(services, body, text)
         return await _attempt(services, body, text, work)
@@ -198,20 +196,20 @@ async def _claim(services: Services, body: ClaimBody) -> None:
     if body.claim is not None:
         await services.giving_back.take_back(body.claim)
     else:
-        await services.timers.claim_due(body.taskId, body.runId, parse_date(body.put), body.claimed)
+        await services.timers.claim_due(body.task_id, body.run_id, body.put, body.started)
 
 
 async def _deadline(services: Services, body: DeadlineBody) -> None:
-    await services.timers.deadline_due(body.taskId, body.taskGroupId, body.schedulerId, parse_date(body.put))
+    await services.timers.deadline_due(body.task_id, body.task_group_id, body.scheduler_id, body.put)
 
 
 async def _resolved(services: Services, body: ResolvedBody) -> None:
-    await services.resolution.resolved_due(ResolvedMessage.of(body))
+    await services.resolution.resolved_due(body)
 
 
 async def _group_job(services: Services, body: GroupJobBody) -> None:
-    job = GroupJob(task_group_id=body.taskGroupId, kind=body.kind, new_priority=body.newPriority)
-    await services.group_jobs.job_due(job, parse_date(body.asked))
+    job = GroupJob(task_group_id=body.task_group_id, kind=body.kind, new_priority=body.new_priority)
+    await services.group_jobs.job_due(job, body.asked)
 
 
 async def _event(services: Services, body: EventBody) -> None:

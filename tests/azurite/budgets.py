@@ -16,7 +16,7 @@ from shared.base.settings import Settings
 from shared.queue.claims.work import Claim
 from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedMessage
+from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedBody
 from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.runtime import Runtime, utc_now
@@ -182,7 +182,7 @@ class Bench:
     async def resolved_due(self, task_id: str, run_id: int = 0, services: Services | None = None) -> None:
         """The handler of a resolved message, by default in its own process."""
         await (services or self.handlers).resolution.resolved_due(
-            ResolvedMessage(task_id=task_id, run_id=run_id, put=utc_now())
+            ResolvedBody(task_id=task_id, run_id=run_id, put=utc_now())
         )
 
 

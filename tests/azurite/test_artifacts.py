@@ -17,7 +17,7 @@ from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.artifacts.uploads import BLOCK
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.runtime import Runtime, utc_now
 from shared.store import keys
@@ -93,7 +93,7 @@ class Days:
     async def resolve(self) -> None:
         """The run is completed, and the message about it is handled."""
         await self.services.lifecycle.report(self.task_id, 0, Resolved.COMPLETED)
-        message = ResolvedMessage(task_id=self.task_id, run_id=0, put=self.now())
+        message = ResolvedBody(task_id=self.task_id, run_id=0, put=self.now())
         await self.services.resolution.resolved_due(message)
 
     async def names(self) -> list[str]:

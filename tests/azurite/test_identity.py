@@ -21,7 +21,7 @@ from yarl import URL
 from local.azurite import Azurite
 from shared.app.assembly import assemble
 from shared.base.ids import new_slugid
-from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, ResolvedMessage
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.runtime import Runtime, utc_now
 from shared.store.connection import AzureStorage, Endpoints
@@ -84,7 +84,7 @@ async def test_the_life_of_a_task(account: AzureStorage) -> None:
     assert claim.task.task_id == made.task_id
     task = await services.lifecycle.report(made.task_id, 0, Resolved.COMPLETED)
     assert task.state is State.COMPLETED
-    await services.resolution.resolved_due(ResolvedMessage(task_id=made.task_id, run_id=0, put=now))
+    await services.resolution.resolved_due(ResolvedBody(task_id=made.task_id, run_id=0, put=now))
     assert await account.storage.queues.length(DEADLINE_QUEUE) == 0
     other = assemble(settings(), Runtime(), account.storage, Topics(open_gate))
     assert (await other.lifecycle.definition(made.task_id))["payload"] == large["payload"], "spilled to a blob"

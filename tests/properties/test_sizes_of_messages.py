@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.base import bounds
-from shared.base.dates import format_date
 from shared.base.priority import PRIORITIES
 from shared.queue.artifacts import rules
 from shared.queue.events.pointers import to_json
@@ -21,7 +20,7 @@ from shared.queue.tasks.internal_messages import (
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
     GroupJobBody,
-    ResolvedMessage,
+    ResolvedBody,
     encode_body,
 )
 from shared.queue.tasks.messages import Messages, Signer, poison_queue
@@ -106,9 +105,9 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     await messages.put_claim(SLUGID, MAX_RUNS, LATEST, started=LATEST)
     await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
     page = f"{keys.dependent(SLUGID)} "
-    left = ResolvedMessage(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25)
-    await messages.put(left.body(), 0)
-    job = GroupJobBody(taskGroupId=SLUGID, kind="priority", newPriority="very-high", asked=format_date(LATEST))
+    left = ResolvedBody(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25)
+    await messages.put(left, 0)
+    job = GroupJobBody(task_group_id=SLUGID, kind="priority", new_priority="very-high", asked=LATEST)
     await messages.put(job, 0)
     _fit(memory, handle.queue, "claim", "deadline", RESOLVED_QUEUE, GROUP_QUEUE)
 

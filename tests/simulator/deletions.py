@@ -14,7 +14,7 @@ from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.queue.artifacts.rules import Upload
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store import keys
 from tests.simulator import artifact_scenarios
@@ -192,7 +192,7 @@ async def cancel(world: World, services: Services) -> object:
 
 async def resolved_due(world: World, services: Services) -> None:
     """A resolved message of A comes once more."""
-    await services.resolution.resolved_due(ResolvedMessage(task_id=A, run_id=0, put=world.clock.now()))
+    await services.resolution.resolved_due(ResolvedBody(task_id=A, run_id=0, put=world.clock.now()))
 
 
 async def deadline_due(world: World, services: Services) -> None:

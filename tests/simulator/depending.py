@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Operations, counting
@@ -57,7 +57,7 @@ def member_row(world: World) -> Row:
 
 async def handle(world: World, task_id: str, run_id: int = 0) -> None:
     """The message of a resolution, as its function handles it."""
-    message = ResolvedMessage(task_id=task_id, run_id=run_id, put=world.clock.now())
+    message = ResolvedBody(task_id=task_id, run_id=run_id, put=world.clock.now())
     await world.services.resolution.resolved_due(message)
 
 

@@ -11,7 +11,7 @@ from shared.app.services import Services
 from shared.base.priority import Priority
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks import transitions
-from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.interface import Receipt
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, fixed
@@ -122,7 +122,7 @@ def handle_resolved(task_id: str, run_id: int = 0) -> Party:
     """The handler of the resolved message of a run, which is put before the commit that it announces."""
 
     async def party(world: World, services: Services) -> object:
-        message = ResolvedMessage(task_id=task_id, run_id=run_id, put=world.clock.now())
+        message = ResolvedBody(task_id=task_id, run_id=run_id, put=world.clock.now())
         await services.resolution.resolved_due(message)
         return None
 

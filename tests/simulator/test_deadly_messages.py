@@ -35,7 +35,7 @@ def test_only_the_message_that_kills_is_given_up(app: App, caplog: pytest.LogCap
     deadly = world.slugid()
 
     async def work(_: Services, body: ResolvedBody) -> None:
-        done[body.taskId] += 1
+        done[body.task_id] += 1
 
     async def story() -> int:
         queues, innocent = world.memory.storage.queues, [world.slugid() for _ in range(BATCH - 1)]

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from shared.queue.groups.rows import MOST_GUARDED
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import counting
@@ -163,7 +163,7 @@ def test_leaves_that_are_resolved_together_commit_their_bits_together(processes:
     world.is_ordered = True
 
     async def handle(number: int, leaf: str) -> None:
-        message = ResolvedMessage(task_id=leaf, run_id=0, put=world.clock.now())
+        message = ResolvedBody(task_id=leaf, run_id=0, put=world.clock.now())
         await handlers[number % processes].resolution.resolved_due(message)
         assert world.tasks()[B].satisfied >> number & 1, "a handler that returns has its bit committed"
 

@@ -13,7 +13,7 @@ from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks import dependents
 from shared.queue.tasks import edges as group_edges
 from shared.queue.tasks.codec import pack_definition
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
@@ -84,7 +84,7 @@ def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencie
             await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
         if chance.random() < 0.3:
             await services.lifecycle.rerun(await services.lifecycle.existing(task_id))
-        await services.resolution.resolved_due(ResolvedMessage(task_id=task_id, run_id=0, put=world.clock.now()))
+        await services.resolution.resolved_due(ResolvedBody(task_id=task_id, run_id=0, put=world.clock.now()))
 
     world.run(story())
     world.is_ordered = True

@@ -10,7 +10,7 @@ from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.queue.events.rules import Exchange
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
@@ -174,9 +174,7 @@ def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool
         if is_settled:
             fail.times = 10
             with pytest.raises(StorageUnavailable):
-                await world.handlers.resolution.resolved_due(
-                    ResolvedMessage(task_id=A, run_id=0, put=world.clock.now())
-                )
+                await world.handlers.resolution.resolved_due(ResolvedBody(task_id=A, run_id=0, put=world.clock.now()))
             fail.times = 0
         await expire(world, 5)
         await world.drain(2 * HOUR)

@@ -10,7 +10,7 @@ import pytest
 from shared.base import bounds
 from shared.base.dates import format_date
 from shared.queue.tasks.codec import pack_definition
-from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedMessage
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
@@ -25,12 +25,12 @@ class Handled:
     """Counts the resolved messages that are handled, by task."""
 
     world: World
-    messages: list[ResolvedMessage] = field(default_factory=list)
+    messages: list[ResolvedBody] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         handle = self.world.handlers.resolution.resolved_due
 
-        async def counted(message: ResolvedMessage) -> None:
+        async def counted(message: ResolvedBody) -> None:
             self.messages.append(message)
             await handle(message)
 
@@ -172,7 +172,7 @@ def test_message_before_its_commit_is_looked_at_again() -> None:
         await world.create(A)
         await world.create(B, dependencies=[A])
         assert await world.claim()
-        message = ResolvedMessage(task_id=A, run_id=0, put=world.clock.now())
+        message = ResolvedBody(task_id=A, run_id=0, put=world.clock.now())
         await world.handlers.resolution.resolved_due(message)
         (again,) = world.messages(RESOLVED_QUEUE)
         assert again[0]["put"] == format_date(message.put)
@@ -192,7 +192,7 @@ def test_resolution_of_a_retried_run_unblocks_no_task() -> None:
         await world.create(B, dependencies=[A], requires="all-resolved")
         assert await world.claim()
         await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
-        message = ResolvedMessage(task_id=A, run_id=0, put=world.clock.now())
+        message = ResolvedBody(task_id=A, run_id=0, put=world.clock.now())
         await world.handlers.resolution.resolved_due(message)
         assert world.tasks()[B].state is State.UNSCHEDULED
         assert any(row.key == keys.active(A, 0) for row in world.rows(keys.GROUPS, GROUP))

@@ -12,7 +12,7 @@ from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import LOST_RACE
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.rows import FINAL, Group
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind, counting
@@ -235,7 +235,7 @@ def test_task_that_holds_the_group_up_is_read_once() -> None:
     world = World()
 
     async def handled(number: int) -> Counter[str]:
-        message = ResolvedMessage(task_id=LEAVES[number], run_id=0, put=world.clock.now())
+        message = ResolvedBody(task_id=LEAVES[number], run_id=0, put=world.clock.now())
         with counting() as operations:
             await world.handlers.resolution.resolved_due(message)
         return Counter(request.target for request in operations.requests if request.kind is Kind.TABLE_READ)
@@ -291,7 +291,7 @@ def test_last_tasks_of_a_group_that_are_handled_together_announce_it_once(seed: 
             await _complete(world, leaf)
 
     async def handled(leaf: str, services: Services) -> None:
-        await services.resolution.resolved_due(ResolvedMessage(task_id=leaf, run_id=0, put=world.clock.now()))
+        await services.resolution.resolved_due(ResolvedBody(task_id=leaf, run_id=0, put=world.clock.now()))
 
     world.run(story())
     other = world.process()

@@ -15,7 +15,7 @@ import pytest
 from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedMessage
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store import keys
@@ -287,7 +287,7 @@ def test_dependency_that_was_satisfied_elsewhere_counts() -> None:
         for task_id, services in ((C, world.process()), (A, world.services)):
             await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
             assert world.tasks()[B].state is State.UNSCHEDULED
-            await services.resolution.resolved_due(ResolvedMessage(task_id=task_id, run_id=0, put=world.clock.now()))
+            await services.resolution.resolved_due(ResolvedBody(task_id=task_id, run_id=0, put=world.clock.now()))
         assert world.tasks()[B].state is State.PENDING
         await world.drain(60)
 

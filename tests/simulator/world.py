@@ -35,7 +35,6 @@ from shared.queue.tasks.internal_messages import (
     RESOLVED_QUEUE,
     ClaimBody,
     ResolvedBody,
-    ResolvedMessage,
 )
 from shared.queue.tasks.rules import Task, Worker
 from shared.runtime import Runtime
@@ -286,9 +285,7 @@ class World:
         if message.claim is not None:
             await self.handlers.giving_back.take_back(message.claim)
         else:
-            await self.handlers.timers.claim_due(
-                message.taskId, message.runId, parse_date(message.put), message.claimed
-            )
+            await self.handlers.timers.claim_due(message.task_id, message.run_id, message.put, message.started)
 
     async def _deadline_due(self, body: dict[str, Any]) -> None:
         await self.handlers.timers.deadline_due(
@@ -310,6 +307,6 @@ class World:
         await self.handlers.group_jobs.job_due(job, parse_date(body["asked"]))
 
 
-def resolved_message(body: dict[str, Any]) -> ResolvedMessage:
+def resolved_message(body: dict[str, Any]) -> ResolvedBody:
     """The message of a body in the resolved queue."""
-    return ResolvedMessage.of(ResolvedBody.model_validate(body))
+    return ResolvedBody.model_validate(body)

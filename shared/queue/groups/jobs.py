@@ -13,7 +13,6 @@ from typing import Literal
 from shared.auth.audit import Entry, note
 from shared.base import bounds
 from shared.base.concurrency import both, together
-from shared.base.dates import format_date
 from shared.base.errors import ApiError, RequestConflict, ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.base.priority import Priority
@@ -204,6 +203,4 @@ class GroupJobs:
 
 
 def _body(job: GroupJob, asked: datetime) -> GroupJobBody:
-    return GroupJobBody(
-        taskGroupId=job.task_group_id, kind=job.kind, newPriority=job.new_priority, asked=format_date(asked)
-    )
+    return GroupJobBody(task_group_id=job.task_group_id, kind=job.kind, new_priority=job.new_priority, asked=asked)

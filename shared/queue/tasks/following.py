@@ -13,7 +13,7 @@ from shared.base.protocol import FOLLOWED_DELAY, RESOLVED_DELAY
 from shared.queue.tasks.ahead import WriteAhead
 from shared.queue.tasks.effects import Ahead, PutResolved
 from shared.queue.tasks.executor import Stores
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.resolution import Resolution
 from shared.queue.tasks.rules import MessageHandle, Task
 from shared.store.interface import StorageUnavailable
@@ -49,12 +49,12 @@ class Following:
             return
         for effect in effects:
             if isinstance(effect, PutResolved) and (handle := ahead.handle(effect)) is not None:
-                message = ResolvedMessage(task_id=effect.task_id, run_id=effect.run_id, put=self._stores.runtime.now())
+                message = ResolvedBody(task_id=effect.task_id, run_id=effect.run_id, put=self._stores.runtime.now())
                 following = asyncio.create_task(self._follow(message, handle))
                 self._under_way.add(following)
                 following.add_done_callback(self._under_way.discard)
 
-    async def _follow(self, message: ResolvedMessage, handle: MessageHandle) -> None:
+    async def _follow(self, message: ResolvedBody, handle: MessageHandle) -> None:
         async with self._places:
             if self._stores.runtime.now() - message.put > FOLLOWED_DELAY / 2:
                 return
@@ -63,7 +63,7 @@ class Following:
                 is_done = await self._is_done(message, handle)
                 span.note({"outcome": "done" if is_done else "left"})
 
-    async def _is_done(self, message: ResolvedMessage, handle: MessageHandle) -> bool:
+    async def _is_done(self, message: ResolvedBody, handle: MessageHandle) -> bool:
         """Does the work. Returns False if it is left to the message."""
         try:
             await self._resolution.resolved_due(message)

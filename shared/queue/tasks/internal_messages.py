@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
+from pydantic.alias_generators import to_camel
 
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceError
-from shared.base.frozen import dataclass
 from shared.base.retrying import UNCOMMITTED_RESOLUTION
-from shared.base.types import Date, Id, Priority, SlugId
+from shared.base.types import Id, Priority, SlugId
 from shared.queue.tasks.rules import UndeliveredClaim, Worker
 
 CLAIM_QUEUE = "claim"
@@ -34,6 +34,18 @@ RunNumber = Annotated[int, Field(ge=0)]
 """No upper bound: the run may not exist. A report may name any run, and its resolved message is put before the task is
 read.
 """
+
+
+def _moment(value: Any) -> datetime:
+    if isinstance(value, str):
+        return parse_date(value)
+    if not isinstance(value, datetime):
+        raise ValueError("not a date-time")
+    return value
+
+
+Moment = Annotated[datetime, PlainValidator(_moment), PlainSerializer(format_date)]
+"""A time, as the contract writes it."""
 
 
 class MalformedMessage(ServiceError, ValueError):
@@ -56,14 +68,17 @@ def decode_body(text: str) -> dict[str, Any]:
     return body
 
 
-class Body(BaseModel):
-    """What every internal message may carry besides its own: how often it has failed, and how often it has waited.
-
-    Fields that are not known here are those of another version of the app, which handles the same queues while it is
+class _Fields(BaseModel):
+    """Fields that are not known here are those of another version of the app, which handles the same queues while it is
     upgraded or rolled back: they are ignored, and kept when the message is put again.
     """
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
+    model_config = ConfigDict(extra="allow", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=True)
+
+
+class Body(_Fields):
+    """What every internal message may carry besides its own: how often it has failed, and how often it has waited."""
+
     queue: ClassVar[str]
 
     attempts: Annotated[int, Field(ge=0)] = 0
@@ -81,19 +96,17 @@ class Body(BaseModel):
 
     def text(self) -> str:
         """The message's text, without fields that have their default."""
-        return encode_body(self.model_dump(mode="json", exclude_none=True, exclude_defaults=True))
+        return encode_body(self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True))
 
 
-class UndeliveredBody(BaseModel):
+class Undelivered(_Fields):
     """How to recognise in the status row that a run is still held by the undelivered claim."""
 
-    model_config = ConfigDict(extra="allow", strict=True, frozen=True)
-
-    workerGroup: str
-    workerId: str
-    takenUntil: Date
+    worker_group: str
+    worker_id: str
+    taken_until: Moment
     sequence: Annotated[int, Field(ge=0)]
-    started: Date | None = None
+    started: Moment | None = None
 
 
 class ClaimBody(Body):
@@ -101,48 +114,39 @@ class ClaimBody(Body):
 
     queue = CLAIM_QUEUE
 
-    taskId: SlugId
-    runId: RunNumber
-    put: Date
-    started: Date | None = None
+    task_id: SlugId
+    run_id: RunNumber
+    put: Moment
+    started: Moment | None = None
     """When its claim was made, which names the index row; None where an older version of the app has put it."""
-    undelivered: UndeliveredBody | None = None
+    undelivered: Undelivered | None = None
 
     @classmethod
     def returning(cls, claim: UndeliveredClaim, put: datetime) -> ClaimBody:
         """The message that asks for a claim's return."""
-        return cls(
-            taskId=claim.task_id,
-            runId=claim.run_id,
-            put=format_date(put),
-            undelivered=UndeliveredBody(
-                workerGroup=claim.worker.worker_group,
-                workerId=claim.worker.worker_id,
-                takenUntil=format_date(claim.taken_until),
-                sequence=claim.sequence,
-                started=None if claim.started is None else format_date(claim.started),
-            ),
+        undelivered = Undelivered(
+            worker_group=claim.worker.worker_group,
+            worker_id=claim.worker.worker_id,
+            taken_until=claim.taken_until,
+            sequence=claim.sequence,
+            started=claim.started,
         )
+        return cls(task_id=claim.task_id, run_id=claim.run_id, put=put, undelivered=undelivered)
 
     @property
     def claim(self) -> UndeliveredClaim | None:
         """The claim to give back, if the message asks for that."""
-        if self.undelivered is None:
+        found = self.undelivered
+        if found is None:
             return None
-        worker = Worker(worker_group=self.undelivered.workerGroup, worker_id=self.undelivered.workerId)
         return UndeliveredClaim(
-            task_id=self.taskId,
-            run_id=self.runId,
-            worker=worker,
-            taken_until=parse_date(self.undelivered.takenUntil),
-            sequence=self.undelivered.sequence,
-            started=None if self.undelivered.started is None else parse_date(self.undelivered.started),
+            task_id=self.task_id,
+            run_id=self.run_id,
+            worker=Worker(worker_group=found.worker_group, worker_id=found.worker_id),
+            taken_until=found.taken_until,
+            sequence=found.sequence,
+            started=found.started,
         )
-
-    @property
-    def claimed(self) -> datetime | None:
-        """`started`, as a time."""
-        return None if self.started is None else parse_date(self.started)
 
 
 class DeadlineBody(Body):
@@ -150,10 +154,10 @@ class DeadlineBody(Body):
 
     queue = DEADLINE_QUEUE
 
-    taskId: SlugId
-    taskGroupId: SlugId
-    schedulerId: Id
-    put: Date
+    task_id: SlugId
+    task_group_id: SlugId
+    scheduler_id: Id
+    put: Moment
 
 
 class GroupJobBody(Body):
@@ -161,10 +165,10 @@ class GroupJobBody(Body):
 
     queue = GROUP_QUEUE
 
-    taskGroupId: SlugId
+    task_group_id: SlugId
     kind: Literal["cancel", "priority"]
-    newPriority: Priority | None = None
-    asked: Date
+    new_priority: Priority | None = None
+    asked: Moment
 
 
 class EventBody(Body):
@@ -176,53 +180,16 @@ class EventBody(Body):
 
 
 class ResolvedBody(Body):
-    """A resolved message, as it lies in the queue; `ResolvedMessage` is what it says."""
-
-    queue = RESOLVED_QUEUE
-
-    taskId: SlugId
-    runId: RunNumber
-    put: Date
-    start: str | None = None
-    end: str | None = None
-    groupEnd: str | None = None
-    waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
-    """ETags of edges by dependent, the last of them written at `written`."""
-    inGroup: bool = False
-    written: Date | None = None
-    groupOnly: bool = False
-    delay: float = UNCOMMITTED_RESOLUTION.first
-
-    @model_validator(mode="after")
-    def _edges_have_their_time(self) -> Self:
-        if self.waiting is not None and self.written is None:
-            raise ValueError("edges without their time")
-        return self
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WaitingEdges:
-    """Edges of one page whose dependents do not exist yet. A later look takes these alone, so that it never leads to
-    the next page once more."""
-
-    etags: Mapping[str, str]
-    """By dependent, as they were read."""
-    written: datetime
-    """When the last of them was written."""
-    in_group: bool
-    """Whether the edges are in the group's partition; else they are in that of the required task."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ResolvedMessage:
     """A resolved message: the run, when the message was first put, and which part of the work is left.
 
     All of it, unless `start`, `end`, `waiting` or `group_only` says less.
     """
 
-    task_id: str
-    run_id: int
-    put: datetime
+    queue = RESOLVED_QUEUE
+
+    task_id: SlugId
+    run_id: RunNumber
+    put: Moment
     start: str | None = None
     """Where the fan-out continues; the message is for this page only. The key tells whether it is in the task's
     partition or its group's.
@@ -232,43 +199,20 @@ class ResolvedMessage:
     None for the end of all."""
     group_end: str | None = None
     """Where the page of edges in the group ends, if the message has no `start`."""
-    waiting: WaitingEdges | None = None
-    """These edges alone."""
+    waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
+    """These edges alone: those of one page whose dependents do not exist yet, with their ETags by dependent. A later
+    look takes these alone, so that it never leads to the next page once more."""
+    in_group: bool = False
+    """Whether these edges are in the group's partition; else they are in that of the required task."""
+    written: Moment | None = None
+    """When the last of these edges was written."""
     group_only: bool = False
     """The check of the group alone."""
     delay: float = UNCOMMITTED_RESOLUTION.first
     """Seconds to wait if the commit, or the dependents, are still missing when the message is handled."""
 
-    @classmethod
-    def of(cls, body: ResolvedBody) -> ResolvedMessage:
-        """What a message of the queue says."""
-        waiting = None
-        if body.waiting is not None and body.written is not None:
-            waiting = WaitingEdges(etags=body.waiting, written=parse_date(body.written), in_group=body.inGroup)
-        return cls(
-            task_id=body.taskId,
-            run_id=body.runId,
-            put=parse_date(body.put),
-            start=body.start,
-            end=body.end,
-            group_end=body.groupEnd,
-            waiting=waiting,
-            group_only=body.groupOnly,
-            delay=body.delay,
-        )
-
-    def body(self) -> ResolvedBody:
-        """The message as it is written."""
-        return ResolvedBody(
-            taskId=self.task_id,
-            runId=self.run_id,
-            put=format_date(self.put),
-            start=self.start,
-            end=self.end,
-            groupEnd=self.group_end,
-            waiting=None if self.waiting is None else dict(self.waiting.etags),
-            written=None if self.waiting is None else format_date(self.waiting.written),
-            inGroup=self.waiting is not None and self.waiting.in_group,
-            groupOnly=self.group_only,
-            delay=self.delay,
-        )
+    @model_validator(mode="after")
+    def _edges_have_their_time(self) -> Self:
+        if self.waiting is not None and self.written is None:
+            raise ValueError("edges without their time")
+        return self

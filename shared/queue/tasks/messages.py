@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 
-from shared.base.dates import format_date
 from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, Priority
 from shared.base.protocol import LONGEST_TIMER, RESOLVED_DELAY
@@ -20,7 +19,7 @@ from shared.queue.tasks.internal_messages import (
     DeadlineBody,
     EventBody,
     MalformedMessage,
-    ResolvedMessage,
+    ResolvedBody,
     decode_body,
     encode_body,
 )
@@ -166,12 +165,7 @@ class Messages:
     ) -> MessageHandle:
         """Puts a claim message, visible at takenUntil. `put` says when it was first put, `started` names the claim's
         index row."""
-        body = ClaimBody(
-            taskId=task_id,
-            runId=run_id,
-            put=format_date(put or self._now()),
-            started=None if started is None else format_date(started),
-        )
+        body = ClaimBody(task_id=task_id, run_id=run_id, put=put or self._now(), started=started)
         return await self.put(body, self._delay(taken_until))
 
     async def put_undelivered(self, claim: UndeliveredClaim, visible: datetime) -> MessageHandle:
@@ -187,10 +181,10 @@ class Messages:
     ) -> MessageHandle:
         """Puts a deadline message, visible some time after the deadline, or earlier if that is over 7 days away."""
         body = DeadlineBody(
-            taskId=task_id,
-            taskGroupId=task_group_id,
-            schedulerId=scheduler_id,
-            put=format_date(put or self._now()),
+            task_id=task_id,
+            task_group_id=task_group_id,
+            scheduler_id=scheduler_id,
+            put=put or self._now(),
         )
         return await self.put(body, self._delay(deadline + self._deadline_delay))
 
@@ -200,8 +194,8 @@ class Messages:
 
     async def put_resolved(self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""
-        message = ResolvedMessage(task_id=task_id, run_id=run_id, put=self._now())
-        return await self.put(message.body(), visible_in.total_seconds())
+        body = ResolvedBody(task_id=task_id, run_id=run_id, put=self._now())
+        return await self.put(body, visible_in.total_seconds())
 
     async def put_pointer(self, pointer: str) -> MessageHandle:
         """Puts a pointer to an event that could not be sent."""

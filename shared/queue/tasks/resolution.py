@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves, together
-from shared.base.frozen import replace
 from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import MISSING_DEPENDENT, UNCOMMITTED_RESOLUTION
 from shared.queue.artifacts.uploads import Uploads
@@ -22,7 +21,7 @@ from shared.queue.tasks.dependents import Dependents, PendingRows
 from shared.queue.tasks.edges import Waiting
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
-from shared.queue.tasks.internal_messages import ResolvedMessage, WaitingEdges
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rows import Loaded, Surroundings
 from shared.queue.tasks.rules import RETRY_OF, Created, Run, State, Task
 from shared.store import keys
@@ -38,7 +37,7 @@ class _Page:
 
     read: Loaded
     run: Run
-    message: ResolvedMessage
+    message: ResolvedBody
     is_continued: bool = False
     """Whether another message continues with the rest of the work."""
 
@@ -72,7 +71,7 @@ class Resolution:
         self._uploads = uploads
         self._index = index
 
-    async def resolved_due(self, message: ResolvedMessage) -> None:
+    async def resolved_due(self, message: ResolvedBody) -> None:
         """Handles one message.
 
         The edges of other groups and the uploads are read in one request with the status row, or after it, and the
@@ -115,10 +114,8 @@ class Resolution:
                 extra={"action": "page_left"},
                 exc_info=True,
             )
-            this_page = replace(
-                page.message, end=page.end, group_end=page.group_end, delay=UNCOMMITTED_RESOLUTION.first
-            )
-            await self._stores.messages.put(this_page.body(), UNCOMMITTED_RESOLUTION.first)
+            ends = {"end": page.end, "group_end": page.group_end, "delay": UNCOMMITTED_RESOLUTION.first}
+            await self._stores.messages.put(page.message.model_copy(update=ends), UNCOMMITTED_RESOLUTION.first)
             return
         if page.message.start is None and page.is_last and not any(left):
             await self._remove_deadline(page.read.task, page.run.generation)
@@ -183,32 +180,14 @@ class Resolution:
             return None
         return task.runs[run_id]
 
-    async def _wait_for_commit(self, message: ResolvedMessage, looked: datetime) -> None:
+    async def _wait_for_commit(self, message: ResolvedBody, looked: datetime) -> None:
         if looked - message.put < ORPHAN_AFTER:
             await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
 
-    async def _put(
-        self,
-        message: ResolvedMessage,
-        *,
-        visible_in: float,
-        delay: float = UNCOMMITTED_RESOLUTION.first,
-        start: str | None = None,
-        end: str | None = None,
-        waiting: WaitingEdges | None = None,
-        group_only: bool = False,
-    ) -> None:
-        left = ResolvedMessage(
-            task_id=message.task_id,
-            run_id=message.run_id,
-            put=message.put,
-            start=start,
-            end=end,
-            waiting=waiting,
-            group_only=group_only,
-            delay=delay,
-        )
-        await self._stores.messages.put(left.body(), visible_in)
+    async def _put(self, message: ResolvedBody, *, visible_in: float, **left: Any) -> None:
+        """Puts another message of the run, for what is `left` of its work."""
+        body = ResolvedBody(task_id=message.task_id, run_id=message.run_id, put=message.put, **left)
+        await self._stores.messages.put(body, visible_in)
 
     async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> bool:
         """Satisfies the dependents of a page. Returns whether one of them does not exist yet."""
@@ -226,17 +205,17 @@ class Resolution:
         young = [edge for edge in await in_waves(bounds.EDGES_AT_A_TIME, follow, edges) if edge is not None]
         if not young:
             return False
-        waiting = WaitingEdges(
-            etags={keys.dependent_of(edge.key): edge.etag for edge in young},
+        await self._put(
+            page.message,
+            visible_in=MISSING_DEPENDENT.pause(0),
+            delay=MISSING_DEPENDENT.pause(1),
+            waiting={keys.dependent_of(edge.key): edge.etag for edge in young},
             written=max(edge.timestamp for edge in young),
             in_group=in_group,
         )
-        await self._put(
-            page.message, visible_in=MISSING_DEPENDENT.pause(0), delay=MISSING_DEPENDENT.pause(1), waiting=waiting
-        )
         return True
 
-    async def _look_again(self, read: Loaded, run: Run, message: ResolvedMessage, waiting: WaitingEdges) -> None:
+    async def _look_again(self, read: Loaded, run: Run, message: ResolvedBody, waiting: Mapping[str, str]) -> None:
         """Tries the edges again whose dependents did not exist. An edge that was rewritten since is skipped: its call
         sees the resolution itself.
         """
@@ -246,21 +225,24 @@ class Resolution:
         async def follow(dependent: str) -> str | None:
             return None if await self._follow(page, dependent, rows) else dependent
 
-        missing = [each for each in await in_waves(bounds.EDGES_AT_A_TIME, follow, waiting.etags) if each is not None]
+        missing = [each for each in await in_waves(bounds.EDGES_AT_A_TIME, follow, waiting) if each is not None]
         if not missing:
             return
-        left = (ORPHAN_AFTER - (looked - waiting.written)).total_seconds()
+        assert message.written is not None, "edges have their time"
+        left = (ORPHAN_AFTER - (looked - message.written)).total_seconds()
         if left > 0:
             await self._put(
                 message,
                 visible_in=min(message.delay, left + 1),
                 delay=MISSING_DEPENDENT.after(message.delay),
-                waiting=replace(waiting, etags={dependent: waiting.etags[dependent] for dependent in missing}),
+                waiting={dependent: waiting[dependent] for dependent in missing},
+                written=message.written,
+                in_group=message.in_group,
             )
             return
 
         async def remove(dependent: str) -> None:
-            await self._remove_edge(read.task, dependent, waiting.etags[dependent], in_group=waiting.in_group)
+            await self._remove_edge(read.task, dependent, waiting[dependent], in_group=message.in_group)
 
         await in_waves(bounds.EDGES_AT_A_TIME, remove, missing)
 
@@ -293,7 +275,7 @@ class Resolution:
             await self._index.task_completed(read.definition, run.resolved)
         return False
 
-    async def _announce(self, read: Loaded, message: ResolvedMessage) -> bool:
+    async def _announce(self, read: Loaded, message: ResolvedBody) -> bool:
         """Announces the resolution in place of a call that died, or was stopped, after its commit; before it the latest
         change of the priority, since no later call would."""
         now = self._stores.runtime.now()
@@ -319,7 +301,7 @@ class Resolution:
         )
         return any(left)
 
-    async def _check_group(self, task: Task, message: ResolvedMessage, run: Run, header: str | None = None) -> bool:
+    async def _check_group(self, task: Task, message: ResolvedBody, run: Run, header: str | None = None) -> bool:
         again = await self._group_check.check(task.task_group_id, due_of(task, run.generation), header)
         if again is None:
             return False

@@ -8,7 +8,7 @@ from typing import Any
 from shared.app.services import Services
 from shared.base.concurrency import together
 from shared.base.ids import new_slugid
-from shared.queue.tasks.internal_messages import ResolvedMessage
+from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import utc_now
 from shared.store import keys
@@ -89,7 +89,7 @@ async def resolved_next_page(bench: Bench) -> Operations:
     task_id = await bench.running()
     _, second, *_ = sorted([await bench.create(dependencies=[task_id]) for _ in range(9)])
     await bench.calls.lifecycle.report(task_id, 0, Resolved.COMPLETED)
-    page = ResolvedMessage(task_id=task_id, run_id=0, put=utc_now(), start=keys.unblocks(task_id, second))
+    page = ResolvedBody(task_id=task_id, run_id=0, put=utc_now(), start=keys.unblocks(task_id, second))
     return await bench.measure(bench.calls.resolution.resolved_due(page))
 
 
