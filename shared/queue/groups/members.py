@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError
-from shared.queue.groups.rows import Edges, Group, Joined, active_values, was_created
+from shared.queue.groups.rows import Edges, Group, active_values, was_created
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.codec import MEMORY, PackedDefinition
 from shared.queue.tasks.definition import Definition
@@ -71,21 +71,17 @@ class MemberStore:
 
     async def join(
         self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES, *, group: Group | None = None
-    ) -> Joined:
-        """Adds a new task as an active member, with edges out of tasks of its group.
+    ) -> Mapping[str, str]:
+        """Adds a new task as an active member, with edges out of tasks of its group; returns the ETags of these rows by
+        their keys, to roll them back with.
 
         With `group` its expiration is raised to `definition.expires` + 1 h in the same transaction.
         Raises GuardMissing, MemberExists, GroupChanged, RequiredSettled.
         """
-        operations: list[Operation] = [
-            Merge(keys.scheduler(definition.scheduler_id), {}),
-            Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), active_values(self._now())),
-        ]
+        own = self._own_rows(definition, packed, edges)
+        operations: list[Operation] = [Merge(keys.scheduler(definition.scheduler_id), {}), *own]
         if group is not None:
             operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
-        start = len(operations)
-        operations += _with_edges(definition, edges)
         guards = len(operations)
         operations += [Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
         try:
@@ -93,17 +89,18 @@ class MemberStore:
         except TransactionRefused as refused:
             if refused.index >= guards:
                 raise RequiredSettled from refused
-            if refused.refusal is Refusal.STALE or refused.index > 2:
+            if refused.refusal is Refusal.STALE or refused.index > len(own):
                 raise GroupChanged from refused
             if refused.index == 0:
                 raise GuardMissing from refused
             raise MemberExists from refused
-        self._known.saw_member(definition.task_id, etags[1])
-        return Joined(member=etags[1], active=etags[2], edges=_etags(operations, etags, start, guards))
+        return self._written(definition, own, etags)
 
-    async def create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Joined:
-        """Makes the group with its first member; `listed` is the key of its row in the list of groups. A new group has
-        no active rows that could guard the edges, so they are written without guards.
+    async def create_group(
+        self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str
+    ) -> Mapping[str, str]:
+        """Makes the group with its first member, as `join`; `listed` is the key of its row in the list of groups. A new
+        group has no active rows that could guard the edges, so they are written without guards.
 
         Raises GroupExists, MemberExists.
         """
@@ -115,23 +112,27 @@ class MemberStore:
             "listed": listed,
             "swept": True,
         }
-        operations: list[Operation] = [
-            Create(keys.GROUP, header),
-            Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), active_values(self._now())),
-            Create(keys.scheduler(definition.scheduler_id), {}),
-        ]
-        start = len(operations)
-        operations += _with_edges(definition, edges)
+        own = self._own_rows(definition, packed, edges)
+        made = [Create(keys.GROUP, header), *own, Create(keys.scheduler(definition.scheduler_id), {})]
         try:
-            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
+            etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, made)
         except TransactionRefused as refused:
             if refused.index == 1:
                 raise MemberExists from refused
             raise GroupExists from refused
+        return self._written(definition, own, etags)
+
+    def _own_rows(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> list[Operation]:
+        """The rows of a new task: member, active, and edges. In both transactions they come second."""
+        return [
+            Create(keys.member(definition.task_id), _member_values(packed)),
+            Create(keys.active(definition.task_id, 0), active_values(self._now())),
+            *_with_edges(definition, edges),
+        ]
+
+    def _written(self, definition: Definition, own: Sequence[Operation], etags: Sequence[str]) -> Mapping[str, str]:
         self._known.saw_member(definition.task_id, etags[1])
-        written = _etags(operations, etags, start, len(operations))
-        return Joined(member=etags[1], active=etags[2], edges=written)
+        return {operation.key: etag for operation, etag in zip(own, etags[1 : 1 + len(own)], strict=True)}
 
     async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
         """Rewrites the rows of a task that is not committed yet, which gives them new ETags and a new time, so that
@@ -184,13 +185,9 @@ class MemberStore:
                 raise GuardMissing from refused
             raise GroupChanged from refused
 
-    async def leave(self, task_group_id: str, task_id: str, joined: Joined) -> None:
+    async def leave(self, task_group_id: str, rows: Mapping[str, str]) -> None:
         """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since."""
-        operations = [
-            Delete(keys.member(task_id), joined.member),
-            Delete(keys.active(task_id, 0), joined.active),
-            *(Delete(key, etag) for key, etag in joined.edges.items()),
-        ]
+        operations = [Delete(key, etag) for key, etag in rows.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)
 
 
@@ -209,8 +206,3 @@ def _with_edges(definition: Definition, edges: Edges) -> list[Operation]:
     tells whose it is.
     """
     return [Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]
-
-
-def _etags(operations: Sequence[Operation], etags: Sequence[str], start: int, end: int) -> dict[str, str]:
-    """The new ETags of some rows of a transaction."""
-    return {operation.key: etag for operation, etag in zip(operations[start:end], etags[start:end], strict=True)}

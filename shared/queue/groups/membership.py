@@ -14,7 +14,7 @@ from shared.base.memo import Memo
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.groups.members import NO_EDGES, GroupExists, GuardMissing, MemberExists, MemberStore, RequiredSettled
 from shared.queue.groups.recent import RecentGroupStore
-from shared.queue.groups.rows import Edges, Group, Joined
+from shared.queue.groups.rows import Edges, Group
 from shared.queue.groups.store import GroupChanged, GroupStore
 from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.definition import Definition
@@ -139,15 +139,11 @@ class Membership:
     ) -> Place:
         """Joins with guards for the edges or, if one of the guard rows is missing, without."""
         try:
-            joined = await self._members.join(definition, packed, edges, group=group)
+            rows = await self._members.join(definition, packed, edges, group=group)
         except RequiredSettled:
             edges = replace(edges, guards=())
-            joined = await self._members.join(definition, packed, edges, group=group)
-        return self._place(definition, joined, is_guarded=bool(edges.guards))
-
-    def _place(self, definition: Definition, joined: Joined, *, is_guarded: bool) -> Place:
-        leave = partial(self._members.leave, definition.task_group_id, definition.task_id, joined)
-        return Place(leave, is_guarded)
+            rows = await self._members.join(definition, packed, edges, group=group)
+        return Place(partial(self._members.leave, definition.task_group_id, rows), is_guarded=bool(edges.guards))
 
     async def _join_or_create(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         header = await self._groups.header(definition.task_group_id)
@@ -171,7 +167,7 @@ class Membership:
         await self._expiry.new_group(definition.task_group_id, expires, entry.key)
         await self._recent.add(entry)
         try:
-            joined = await self._members.create_group(definition, packed, edges, entry.key)
+            rows = await self._members.create_group(definition, packed, edges, entry.key)
         except (GroupExists, MemberExists):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
@@ -179,7 +175,7 @@ class Membership:
                 await self._recent.remove(entry.key)
             raise
         self._known[definition.task_group_id] = _Known(expires, is_swept=True)
-        return self._place(definition, joined, is_guarded=False)
+        return Place(partial(self._members.leave, definition.task_group_id, rows), is_guarded=False)
 
 
 def _refuse(definition: Definition, header: Group | None) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import Any, cast
@@ -109,16 +108,6 @@ class Member:
     final: dict[str, Any] | None
     """The status of the task's last resolution; None when it was never resolved, or has been opened again since."""
     etag: str
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Joined:
-    """The ETags of the rows that a task has added to its group, to roll them back with."""
-
-    member: str
-    active: str
-    edges: Mapping[str, str] = field(default_factory=dict)
-    """The ETags of the edges that were written with them, by their keys."""
 
 
 _HEADER = Columns(Group, without={"task_group_id", "sealed", "etag"}, renamed={"is_swept": "swept"})
