@@ -12,6 +12,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
+from shared.api.endpoint import Call
 from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.dates import format_date
@@ -212,6 +213,16 @@ class Audit:
             raise
         if entry.has_begun and entry.happens is not None:
             await self._conclude(self._store.confirm(written) if entry.happens else self._store.remove(written))
+
+    @asynccontextmanager
+    async def entry_of(
+        self, call: Call, subject: Subject, action: str, detail: str = "", *, begins: bool = True
+    ) -> AsyncIterator[Entry]:
+        """The entry of an endpoint's call; it begins at once, unless the call has yet to be authorised."""
+        async with self.entry(subject, action, (await call.caller()).client_id, detail) as entry:
+            if begins:
+                await entry.begin()
+            yield entry
 
     async def _begin(self, entry: AuditEntry) -> None:
         """Schedule the deletion of both rows first: if the process died in between, unscheduled rows would stay for

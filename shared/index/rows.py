@@ -19,8 +19,8 @@ from shared.runtime import Runtime, attempts
 from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.expiring import ExpiryStore, is_over
-from shared.store.interface import Create, Merge, Operation, Replace, Row, Storage, TransactionRefused, Value
-from shared.store.partitions import rows_of, sweep
+from shared.store.interface import Create, Merge, Operation, Replace, Row, Storage, Value
+from shared.store.partitions import rows_of, sweep, try_transact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -63,11 +63,8 @@ class IndexStore:
             if row is not None:
                 values |= _remembered(row, entry)
             operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
-            try:
-                await self._tables.transact(keys.INDEX, partition, [operation])
-            except TransactionRefused:
-                continue
-            return entry
+            if await try_transact(self._tables, keys.INDEX, partition, [operation]) is not None:
+                return entry
         raise ServiceUnavailable("the path is contended; send the call again")
 
     async def find(self, path: str) -> IndexEntry | None:
@@ -99,11 +96,8 @@ class IndexStore:
             if row is None:
                 return
             gone = Merge(key, {_DELETED: format_date(self._runtime.now()), _IS_GONE: True}, row.etag)
-            try:
-                await self._tables.transact(keys.INDEX, partition, [gone])
-            except TransactionRefused:
-                continue
-            return
+            if await try_transact(self._tables, keys.INDEX, partition, [gone]) is not None:
+                return
         raise ServiceUnavailable("the path is contended; send the call again")
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
@@ -207,11 +201,8 @@ class IndexStore:
                 break
             values: dict[str, Value] = {"path": namespace, "expires": format_date(expires)}
             operation: Operation = Create(key, values) if row is None else Replace(key, values, row.etag)
-            try:
-                await self._tables.transact(keys.INDEX, partition, [operation])
+            if await try_transact(self._tables, keys.INDEX, partition, [operation]) is not None:
                 break
-            except TransactionRefused:
-                continue
         else:
             raise ServiceUnavailable("the namespace is contended; send the call again")
         self._listed[namespace] = expires

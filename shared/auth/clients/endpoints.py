@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any
 
 from pydantic import StringConstraints
@@ -79,7 +79,7 @@ async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     """createClient."""
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
-    async with _noted(services, call, "created") as entry:
+    async with _noted(services, call, "created", begins=False) as entry:
         return await services.clients.create(client_id, request, entry.after(authorise), entry)
 
 
@@ -87,44 +87,39 @@ async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     """updateClient."""
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
-    async with _noted(services, call, "updated") as entry:
+    async with _noted(services, call, "updated", begins=False) as entry:
         return await services.clients.update(client_id, request, entry.after(authorise), entry)
 
 
 async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """enableClient."""
     async with _noted(services, call, "client enabled") as entry:
-        await entry.begin()
         return await services.clients.set_disabled(call.params["clientId"], False, entry)
 
 
 async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """disableClient."""
     async with _noted(services, call, "client disabled") as entry:
-        await entry.begin()
         return await services.clients.set_disabled(call.params["clientId"], True, entry)
 
 
 async def reset_access_token(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """resetAccessToken."""
     async with _noted(services, call, "access token reset") as entry:
-        await entry.begin()
         return await services.clients.reset_access_token(call.params["clientId"], entry)
 
 
 async def delete_client(services: AuthServices, call: Call) -> Answer:
     """deleteClient."""
     async with _noted(services, call, "deleted") as entry:
-        await entry.begin()
         await services.clients.delete(call.params["clientId"], entry)
     return NO_CONTENT
 
 
-@asynccontextmanager
-async def _noted(services: AuthServices, call: Call, action: str) -> AsyncIterator[Entry]:
-    subject = audit.client(call.params["clientId"])
-    async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
-        yield entry
+def _noted(
+    services: AuthServices, call: Call, action: str, *, begins: bool = True
+) -> AbstractAsyncContextManager[Entry]:
+    return services.audit.entry_of(call, audit.client(call.params["clientId"]), action, begins=begins)
 
 
 def _client_request(call: Call) -> ClientRequest:

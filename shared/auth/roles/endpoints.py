@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any
 
 from pydantic import RootModel, StringConstraints
@@ -88,7 +88,7 @@ async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """createRole."""
     request = _role_request(call)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopes")
-    async with _noted(services, call, "created") as entry:
+    async with _noted(services, call, "created", begins=False) as entry:
         return await services.roles.create(role_id, request, entry.after(authorise), entry)
 
 
@@ -96,23 +96,21 @@ async def update_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """updateRole."""
     request = _role_request(call)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopesAdded")
-    async with _noted(services, call, "updated") as entry:
+    async with _noted(services, call, "updated", begins=False) as entry:
         return await services.roles.update(role_id, request, entry.after(authorise), entry)
 
 
 async def delete_role(services: AuthServices, call: Call) -> Answer:
     """deleteRole."""
     async with _noted(services, call, "deleted") as entry:
-        await entry.begin()
         await services.roles.delete(call.params["roleId"], entry)
     return NO_CONTENT
 
 
-@asynccontextmanager
-async def _noted(services: AuthServices, call: Call, action: str) -> AsyncIterator[Entry]:
-    subject = audit.role(call.params["roleId"])
-    async with services.audit.entry(subject, action, (await call.caller()).client_id) as entry:
-        yield entry
+def _noted(
+    services: AuthServices, call: Call, action: str, *, begins: bool = True
+) -> AbstractAsyncContextManager[Entry]:
+    return services.audit.entry_of(call, audit.role(call.params["roleId"]), action, begins=begins)
 
 
 def _role_request(call: Call) -> RoleRequest:

@@ -7,7 +7,7 @@ from typing import Any
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.validation import limit_of, start_of, token_of
+from shared.api.validation import continued, limit_of, start_of
 from shared.base.dates import format_date
 from shared.queue.artifacts.creating import CreatedArtifact
 from shared.queue.artifacts.models import (
@@ -164,8 +164,7 @@ async def _page(services: ArtifactServices, call: Call, run_id: int | None) -> M
     artifacts, resume = await services.artifacts.reading.page(
         call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
     )
-    page: dict[str, Any] = {"artifacts": [_shown(artifact) for artifact in artifacts]}
-    return page if resume is None else {**page, "continuationToken": token_of(resume)}
+    return {"artifacts": [_shown(artifact) for artifact in artifacts], **continued(resume)}
 
 
 def _shown(artifact: Artifact) -> dict[str, Any]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from shared.api.endpoint import PAGING, Call, Endpoint
-from shared.api.validation import continued, limit_of, start_of, token_of
+from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import Audit, Entry
 from shared.base.dates import format_date
@@ -165,14 +165,10 @@ async def list_dependent_tasks(services: GroupServices, call: Call) -> Mapping[s
     return {"taskId": task_id, **_page(listed)}
 
 
-@asynccontextmanager
-async def _noted(
+def _noted(
     services: GroupServices, call: Call, group: Group, action: str, detail: str = ""
-) -> AsyncIterator[Entry]:
-    subject = audit.task_group(group.task_group_id)
-    async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
-        await entry.begin()
-        yield entry
+) -> AbstractAsyncContextManager[Entry]:
+    return services.audit.entry_of(call, audit.task_group(group.task_group_id), action, detail)
 
 
 def _group(group: Group) -> dict[str, Any]:
@@ -198,8 +194,8 @@ def _recent(group: RecentGroup) -> dict[str, Any]:
 
 
 def _page(listed: ListedTasks) -> dict[str, Any]:
-    page: dict[str, Any] = {"tasks": [{"task": each.task, "status": each.status} for each in listed.tasks]}
-    return page if listed.resume is None else {**page, "continuationToken": token_of(listed.resume)}
+    tasks = [{"task": each.task, "status": each.status} for each in listed.tasks]
+    return {"tasks": tasks, **continued(listed.resume)}
 
 
 ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (

@@ -21,7 +21,8 @@ from shared.runtime import Runtime, attempts
 from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.expiring import ExpiryStore, is_over
-from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, TransactionRefused
+from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage
+from shared.store.partitions import try_transact
 
 REFRESHED_EVERY = timedelta(minutes=5)
 """Shortest time between two writes of a row, so that its `lastDateActive` is at most this out of date."""
@@ -151,11 +152,8 @@ class DirectoryStore:
         operation: Operation = Delete(row.key, row.etag)
         if kind is DirectoryKind.TASK_QUEUE:
             operation = Replace(row.key, {_NAME[kind]: name}, row.etag)
-        try:
-            await self._tables.transact(keys.DIRECTORY, kind, [operation])
-        except TransactionRefused:
-            return self._now()  # it has just been seen
-        return None
+        is_gone = await try_transact(self._tables, keys.DIRECTORY, kind, [operation]) is not None
+        return None if is_gone else self._now()  # it has just been seen
 
     async def _refresh(self, kind: DirectoryKind, name: str, expires: datetime, enough: datetime) -> None:
         """Notes that an entry was seen, and moves its expiration to `expires`. Writes nothing if it was noted a moment
@@ -197,11 +195,8 @@ class DirectoryStore:
                 await self._expiry.write(due, kind, tuple(name.split("/")), {})
             values = {_NAME[kind]: name, **_COLUMNS.encode(after)}
             operation = Create(keys.listed(name), values) if row is None else Merge(row.key, values, row.etag)
-            try:
-                await self._tables.transact(keys.DIRECTORY, kind, [operation])
-            except TransactionRefused:
-                continue
-            return self._remembered(kind, after)
+            if await try_transact(self._tables, keys.DIRECTORY, kind, [operation]) is not None:
+                return self._remembered(kind, after)
         raise ServiceUnavailable(f"{name} is contended; send the call again")
 
     def _remembered(self, kind: DirectoryKind, entry: DirectoryEntry) -> DirectoryEntry:

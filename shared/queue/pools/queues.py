@@ -33,7 +33,6 @@ from shared.store.interface import (
     Row,
     Storage,
     StorageUnavailable,
-    TransactionRefused,
     Value,
 )
 from shared.store.partitions import delete_together, try_transact
@@ -135,11 +134,8 @@ class PoolQueues:
         """Adds to the pool's header. Raises StorageUnavailable."""
         partition, values = keys.pool(task_queue_id), {"taskQueueId": task_queue_id, **values}
         for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
-            try:
-                await self._tables.transact(keys.POOLS, partition, [operation])
-            except TransactionRefused:
-                continue
-            return
+            if await try_transact(self._tables, keys.POOLS, partition, [operation]) is not None:
+                return
 
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
         """Deletes the queues of a pool that was unused for that time and has no pending or running run.
@@ -247,11 +243,8 @@ class PoolQueues:
             await self.note(task_queue_id, {_USED: format_date(used)})
         key, values = keys.listed(task_queue_id), {"taskQueueId": task_queue_id}
         for operation in (Create(key, values), Merge(key, {}), Create(key, values)):
-            try:
-                await self._tables.transact(keys.DIRECTORY, keys.POOL, [operation])
-            except TransactionRefused:
-                continue
-            return
+            if await try_transact(self._tables, keys.DIRECTORY, keys.POOL, [operation]) is not None:
+                return
 
 
 _QUEUES_MADE = "queuesMade"

@@ -125,8 +125,7 @@ async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, 
     until, named = parse_date(request.quarantineUntil), _named(call)
     action = "quarantined" if until > services.runtime.now() else "released"
     subject = audit.worker(task_queue_of(call.params), named.worker_group, named.worker_id)
-    async with services.audit.entry(subject, action, caller.client_id, f"until {format_date(until)}") as entry:
-        await entry.begin()
+    async with services.audit.entry_of(call, subject, action, f"until {format_date(until)}") as entry:
         worker = await services.workers.quarantine(
             task_queue_of(call.params),
             named,

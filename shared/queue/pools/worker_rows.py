@@ -24,7 +24,7 @@ from shared.store.interface import (
     Storage,
     TransactionRefused,
 )
-from shared.store.partitions import PageReader, rows_of
+from shared.store.partitions import PageReader, rows_of, try_transact
 
 SEEN_EVERY = timedelta(minutes=30)
 """A worker that claims nothing is written this often at most (contract 8)."""
@@ -196,23 +196,22 @@ class WorkerStore:
         values = _COLUMNS.encode(record)
         return Replace(key, values, record.etag) if record.etag else Create(key, values)
 
-    def written(self, record: WorkerRecord, etag: str) -> None:
+    def written(self, record: WorkerRecord, etag: str) -> WorkerRecord:
         """Remembers what was written."""
-        self._remember(replace(record, etag=etag))
+        written = replace(record, etag=etag)
+        self._remember(written)
+        return written
 
-    async def put(self, record: WorkerRecord) -> WorkerRecord:
-        """Writes a worker. Raises TransactionRefused when it has changed since it was read."""
-        etags = await self._tables.transact(keys.POOLS, keys.pool(record.task_queue_id), [self.write(record)])
-        self.written(record, etags[0])
-        return replace(record, etag=etags[0])
+    async def put(self, record: WorkerRecord, *beside: Operation) -> WorkerRecord | None:
+        """Writes a worker, and with it `beside`; None if it has changed since it was read."""
+        operations = [self.write(record), *beside]
+        etags = await try_transact(self._tables, keys.POOLS, keys.pool(record.task_queue_id), operations)
+        return None if etags is None else self.written(record, etags[0])
 
-    async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord:
-        """Writes a worker with an entry of its history. Raises TransactionRefused when it has changed since."""
+    async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord | None:
+        """Writes a worker with an entry of its history, as `put`."""
         key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
-        operations = [self.write(record), Create(key, _QUARANTINE_COLUMNS.encode(entry))]
-        etags = await self._tables.transact(keys.POOLS, keys.pool(record.task_queue_id), operations)
-        self.written(record, etags[0])
-        return replace(record, etag=etags[0])
+        return await self.put(record, Create(key, _QUARANTINE_COLUMNS.encode(entry)))
 
     async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
         """The latest entries of a worker's history, oldest first: one request."""

@@ -232,9 +232,8 @@ class Workers:
                 return KnownWorker(record=record, history=history)  # the answer to our own write was lost
             note(entry, None)
             changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
-            try:
-                written = await self._workers.quarantine(changed, quarantine)
-            except TransactionRefused:
+            written = await self._workers.quarantine(changed, quarantine)
+            if written is None:
                 continue
             note(entry, not history or not quarantine.repeats(history[-1]))
             return KnownWorker(record=written, history=[*history, quarantine])
@@ -254,9 +253,8 @@ class Workers:
             if not read.etag:
                 due = max(until, now)
                 await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, due)
-            try:
-                written = await self._workers.put(record)
-            except TransactionRefused:
+            written = await self._workers.put(record)
+            if written is None:
                 continue
             history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
             return KnownWorker(record=written, history=history)
@@ -296,11 +294,8 @@ class Workers:
                 # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
                 record = replace(record, expires=now)
                 await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, now)
-            try:
-                await self._workers.put(record.removed(now))
-            except TransactionRefused:
-                continue
-            return
+            if await self._workers.put(record.removed(now)) is not None:
+                return
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def _end(self, task_queue_id: str, task_id: str, run_id: int, worker: Worker) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shared.api.endpoint import Call, Endpoint
@@ -19,6 +18,7 @@ from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
 from shared.queue.tasks.rows import Loaded
+from shared.queue.tasks.rules import Task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,55 +93,49 @@ async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
 
 async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """scheduleTask."""
-    read = await _authorised(services, call)
-    async with _noted(services, call, read, "scheduled") as entry:
-        return {"status": (await services.lifecycle.schedule(read, entry)).as_json()}
+    return await _move(services, call, services.lifecycle.schedule, "scheduled")
 
 
 async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """rerunTask."""
-    read = await _authorised(services, call)
-    async with _noted(services, call, read, "rerun") as entry:
-        return {"status": (await services.lifecycle.rerun(read, entry)).as_json()}
+    return await _move(services, call, services.lifecycle.rerun, "rerun")
 
 
 async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """cancelTask."""
-    read = await _authorised(services, call)
-    async with _noted(services, call, read, "canceled") as entry:
-        return {"status": (await services.lifecycle.cancel(read, entry)).as_json()}
+    return await _move(services, call, services.lifecycle.cancel, "canceled")
 
 
 async def change_task_priority(services: TaskServices, call: Call) -> Mapping[str, Any]:
     """changeTaskPriority."""
-    read = await _authorised(services, call)
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
-    async with _noted(services, call, read, "priority changed", f"to {priority}") as entry:
-        return {"status": (await services.lifecycle.change_priority(read, priority, entry)).as_json()}
+
+    async def change(read: Loaded, entry: Entry) -> Task:
+        return await services.lifecycle.change_priority(read, priority, entry)
+
+    return await _move(services, call, change, "priority changed", f"to {priority}")
 
 
-async def _authorised(services: TaskServices, call: Call) -> Loaded:
-    """The task that the call is about; its stored properties decide who may make it (contract 1.5, H)."""
+async def _move(
+    services: TaskServices,
+    call: Call,
+    move: Callable[[Loaded, Entry], Awaitable[Task]],
+    action: str,
+    detail: str = "",
+) -> Mapping[str, Any]:
+    """A noted call on one task, whose stored properties decide who may make it (contract 1.5, H)."""
     read = await services.lifecycle.existing(call.params["taskId"])
+    task = read.task
     await call.authorise(
         {
-            "schedulerId": read.task.scheduler_id,
-            "taskGroupId": read.task.task_group_id,
-            "projectId": read.task.project_id,
-            "taskQueueId": read.task.task_queue_id,
+            "schedulerId": task.scheduler_id,
+            "taskGroupId": task.task_group_id,
+            "projectId": task.project_id,
+            "taskQueueId": task.task_queue_id,
         }
     )
-    return read
-
-
-@asynccontextmanager
-async def _noted(
-    services: TaskServices, call: Call, read: Loaded, action: str, detail: str = ""
-) -> AsyncIterator[Entry]:
-    subject = audit.task(read.task.task_id, read.task.task_group_id)
-    async with services.audit.entry(subject, action, (await call.caller()).client_id, detail) as entry:
-        await entry.begin()
-        yield entry
+    async with services.audit.entry_of(call, audit.task(task.task_id, task.task_group_id), action, detail) as entry:
+        return {"status": (await move(read, entry)).as_json()}
 
 
 def _definition_params(definition: Definition) -> Params:
