@@ -6,16 +6,13 @@ Not the app's functions: they read the settings when they are imported, so each 
 import gc
 import os
 import pkgutil
-import time
-import uuid
 from importlib import import_module
 
 import local.host
 import shared
 import worker
 from functions.loading import SDKS
-from shared.overview import endpoints
-from shared.store import wire
+from tests.programs import begin_as_new
 
 for module in (
     "admin.cli",
@@ -31,12 +28,6 @@ for module in (
     import_module(module)
 
 
-def _begin_as_new() -> None:
-    """What a process makes for itself while it imports."""
-    wire._PROCESS = uuid.uuid4().hex[: len(wire._PROCESS)]
-    endpoints._started = time.monotonic()
-
-
-os.register_at_fork(after_in_child=_begin_as_new)
+os.register_at_fork(after_in_child=begin_as_new)
 gc.collect()
 gc.freeze()

@@ -12,6 +12,8 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -21,6 +23,8 @@ from types import TracebackType
 from local import child, tethered
 from local.child import Process
 from local.state import ROOT
+from shared.overview import endpoints
+from shared.store import wire
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.preloaded"])
@@ -139,7 +143,7 @@ def _run(
     if terminal is not None:
         opened = os.open(terminal, os.O_RDWR)
         streams[:2] = [opened, opened]
-    _begin(ROOT, environment, streams, buffering=1)
+    begin(ROOT, environment, streams, buffering=1)
     for output in outputs:
         output.close()
     sys.argv = [main.__module__, *arguments]
@@ -149,7 +153,7 @@ def _run(
 def _tether(arguments: Sequence[str], environment: Mapping[str, str], log: Path, reader: Connection) -> None:
     os.setsid()
     output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    _begin(ROOT, environment, [reader.fileno(), output, output])
+    begin(ROOT, environment, [reader.fileno(), output, output])
     reader.close()
     os.close(output)
     sys.path.insert(0, str(ROOT))
@@ -160,7 +164,13 @@ def _tether(arguments: Sequence[str], environment: Mapping[str, str], log: Path,
         atexit._run_exitfuncs()
 
 
-def _begin(folder: Path, environment: Mapping[str, str], streams: Sequence[int], buffering: int = -1) -> None:
+def begin_as_new() -> None:
+    """In a forked process: what a process makes for itself while it imports."""
+    wire._PROCESS = uuid.uuid4().hex[: len(wire._PROCESS)]
+    endpoints._started = time.monotonic()
+
+
+def begin(folder: Path, environment: Mapping[str, str], streams: Sequence[int], buffering: int = -1) -> None:
     """In this folder, with these variables and no others, and these files as standard input, output and error."""
     os.chdir(folder)
     os.environ.clear()

@@ -15,9 +15,7 @@ from __future__ import annotations
 import os
 import zlib
 from collections.abc import Mapping
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -170,16 +168,11 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return part_of(_path(collection_path)) == 0 or None
 
 
-def pytest_collection(session: pytest.Session) -> None:
-    """Each process begins with modules of its own: in a fresh clone pytest rewrites the assertions of all of them,
-    and what one process has written down the others read."""
-    parallel: Mapping[str, Any] | None = getattr(session.config, "workerinput", None)
-    if parallel is None or session.config.args != session.config.getini("testpaths"):
-        return
+def modules(config: pytest.Config) -> list[str]:
+    """The test modules of a run of all folders."""
     paths = sorted((_ROOT / "tests").glob("*/test_*.py"))
-    for path in paths[int(parallel["workerid"].removeprefix("gw")) :: parallel["workercount"]]:
-        if not pytest_ignore_collect(path, session.config):
-            import_module(".".join(path.relative_to(_ROOT).with_suffix("").parts))
+    taken = [path for path in paths if not pytest_ignore_collect(path, config)]
+    return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in taken]
 
 
 @pytest.hookimpl(tryfirst=True)
