@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     from shared.store.pipeline import Credentials, Transport
 
+
+C = TypeVar("C")
 
 _EMULATOR = "UseDevelopmentStorage=true"
 _EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -164,16 +167,14 @@ class AzureStorage:
     async def _queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
         from azure.storage.queue.aio import QueueServiceClient
 
-        client = QueueServiceClient(self.endpoints.queue, credential=self.credential, _pipeline=self._pipeline("queue"))
         with unavailable():
-            return await client.get_user_delegation_key(start=start, expiry=expiry)
+            return await self._client(QueueServiceClient, "queue").get_user_delegation_key(start=start, expiry=expiry)
 
     async def _blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
         from azure.storage.blob.aio import BlobServiceClient
 
-        client = BlobServiceClient(self.endpoints.blob, credential=self.credential, _pipeline=self._pipeline("blob"))
         with unavailable():
-            return await client.get_user_delegation_key(start, expiry)
+            return await self._client(BlobServiceClient, "blob").get_user_delegation_key(start, expiry)
 
     async def _make_table(self, name: str) -> None:
         from azure.data.tables.aio import TableClient
@@ -189,28 +190,22 @@ class AzureStorage:
     def _queue_client(self, name: str) -> QueueClient:
         from azure.storage.queue.aio import QueueClient
 
-        return QueueClient(self.endpoints.queue, name, credential=self.credential, _pipeline=self._pipeline("queue"))
+        return self._client(QueueClient, "queue", name)
 
     def _blob_client(self, container: str, path: str) -> BlobClient:
         from azure.storage.blob.aio import BlobClient
 
-        return BlobClient(
-            self.endpoints.blob,
-            self.names.container(container),
-            path,
-            credential=self.credential,
-            _pipeline=self._pipeline("blob"),
-        )
+        return self._client(BlobClient, "blob", self.names.container(container), path)
 
     def _container_client(self, container: str) -> ContainerClient:
         from azure.storage.blob.aio import ContainerClient
 
-        return ContainerClient(
-            self.endpoints.blob,
-            self.names.container(container),
-            credential=self.credential,
-            _pipeline=self._pipeline("blob"),
-        )
+        return self._client(ContainerClient, "blob", self.names.container(container))
+
+    def _client(self, make: Callable[..., C], service: str, *names: str) -> C:
+        """A client of the SDK's for blobs or queues."""
+        url = getattr(self.endpoints, service)
+        return make(url, *names, credential=self.credential, _pipeline=self._pipeline(service))
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
@@ -218,16 +219,11 @@ class ClientStore:
 
         Returns whether there was one.
         """
-        async for _ in attempts(self._runtime):
-            record = await self.load(client_id)
-            if record is None:
-                return False
-            try:
-                await self._write(Delete(row_key(client_id), record.etag))
-            except ClientChanged:
-                continue
+
+        async def may_go(record: ClientRecord) -> bool:
             return True
-        raise StorageUnavailable("the client is being changed all the time")
+
+        return await self._delete(client_id, may_go, if_gone=False)
 
     async def delete_expired(
         self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
@@ -238,19 +234,28 @@ class ClientStore:
         For the expiry job; a client that was prolonged stays, since it has a later row in the Expiry table. One that
         was changed meanwhile is judged again: a change need not prolong it.
         """
+
+        async def may_go(record: ClientRecord) -> bool:
+            has_expired = record.delete_on_expiration and record.expires <= now
+            if has_expired and ahead is not None:
+                await ahead()
+            return has_expired
+
+        return await self._delete(client_id, may_go, if_gone=True)
+
+    async def _delete(
+        self, client_id: str, may_go: Callable[[ClientRecord], Awaitable[bool]], *, if_gone: bool
+    ) -> bool:
+        """Whether a client has been removed; `if_gone` where there is none."""
         async for _ in attempts(self._runtime):
             record = await self.load(client_id)
             if record is None:
-                return True
-            if not record.delete_on_expiration or record.expires > now:
+                return if_gone
+            if not await may_go(record):
                 return False
-            if ahead is not None:
-                await ahead()
-            try:
+            with suppress(ClientChanged):
                 await self._write(Delete(row_key(client_id), record.etag))
-            except ClientChanged:
-                continue
-            return True
+                return True
         raise StorageUnavailable("the client is being changed all the time")
 
     async def _write(self, operation: Merge | Replace | Delete) -> list[str]:

@@ -104,8 +104,7 @@ class Expiration:
             keys.UNSWEPT_GROUP: groups.group,
             _LISTED: groups.listed,
             "worker": self._worker,
-            DirectoryKind.TASK_QUEUE: self._task_queue,
-            DirectoryKind.PROVISIONER: self._provisioner,
+            **dict.fromkeys(DirectoryKind, self._listed),
             "client": self._client,
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
@@ -243,11 +242,9 @@ class Expiration:
             return expires
         return None if await self._workers.remove(record) else self._now()
 
-    async def _task_queue(self, expiring: Expiring, until: datetime) -> datetime | None:
-        return await self._directory.expire(DirectoryKind.TASK_QUEUE, "/".join(expiring.words))
-
-    async def _provisioner(self, expiring: Expiring, until: datetime) -> datetime | None:
-        return await self._directory.expire(DirectoryKind.PROVISIONER, expiring.words[0])
+    async def _listed(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Removes a task queue or a provisioner from the directory."""
+        return await self._directory.expire(DirectoryKind(expiring.kind), "/".join(expiring.words))
 
     async def _row_alone(self, expiring: Expiring, until: datetime) -> None:
         """Nothing to delete but the row of the Expiry table itself."""

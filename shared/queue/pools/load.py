@@ -11,7 +11,7 @@ import math
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
@@ -299,29 +299,18 @@ def _text(figures: Figures) -> str:
     return json.dumps(_written(figures), separators=(",", ":"))
 
 
+_FIGURES = tuple(each.name for each in fields(Figures))
+"""As they are stored, in this order: a new one comes last."""
+
+
 def _written(figures: Figures) -> list[Any]:
-    return [
-        figures.pending,
-        figures.claimed,
-        figures.oldest,
-        figures.completed,
-        figures.failed,
-        figures.exception,
-        figures.waits,
-    ]
+    return [getattr(figures, name) for name in _FIGURES]
 
 
 def _read(written: Sequence[Any]) -> Figures:
-    pending, claimed, oldest, completed, failed, exception, waits = written
-    return Figures(
-        pending=pending,
-        claimed=claimed,
-        oldest=oldest,
-        completed=completed,
-        failed=failed,
-        exception=exception,
-        waits=Counter({int(number): count for number, count in waits.items()}),
-    )
+    *numbers, waits = written
+    counted = Counter({int(number): count for number, count in waits.items()})
+    return Figures(**dict(zip(_FIGURES, (*numbers, counted), strict=True)))
 
 
 def _time(row: Row) -> datetime:

@@ -12,7 +12,6 @@ Queues of a pool that was not used for a while are deleted, and made again with 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
@@ -59,7 +58,6 @@ class PoolQueues:
         self._made: Memo[tuple[str, Priority], bool] = Memo(remembered.BAND_QUEUES, self._now)
         """Bands whose queues exist, and when the header last said so."""
         self._all_made: Memo[str, bool] = Memo(remembered.ALL_QUEUES, self._now)
-        self._making: dict[tuple[str, Priority], asyncio.Future[None]] = {}
         self._bands: Memo[str, tuple[Priority, ...]] = Memo(remembered.BANDS, self._now)
 
     async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
@@ -67,20 +65,9 @@ class PoolQueues:
 
         No request while this process knows, which it does for an hour. Raises StorageUnavailable.
         """
-        band = (task_queue_id, priority)
-        while band not in self._made:
-            making = self._making.get(band)
-            if making is not None:
-                await asyncio.wait([making])  # another call is doing it; if that fails, this call tries
-                continue
-            making = asyncio.ensure_future(self._make_band(task_queue_id, priority))
-            self._making[band] = making
-            try:
-                await making
-            finally:
-                del self._making[band]
+        await self._made.read((task_queue_id, priority), lambda: self._make_band(task_queue_id, priority))
 
-    async def _make_band(self, task_queue_id: str, priority: Priority) -> None:
+    async def _make_band(self, task_queue_id: str, priority: Priority) -> bool:
         read = self._now()
         header = await self._used(task_queue_id)
         if header is None or priority not in _bands(header):
@@ -89,34 +76,34 @@ class PoolQueues:
             await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
             self._bands.pop(task_queue_id)
-        self._made.put((task_queue_id, priority), True, read=read)
+        return True
 
     async def ensure_queues(self, task_queue_id: str) -> None:
         """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
 
         One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
         """
-        if task_queue_id in self._all_made:
-            return
+        await self._all_made.read(task_queue_id, lambda: self._make_queues(task_queue_id))
+
+    async def _make_queues(self, task_queue_id: str) -> bool:
         read = self._now()
         header = await self._used(task_queue_id)
         if header is None or not header.values.get(_QUEUES_MADE):
             await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
             await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
-        self._all_made.put(task_queue_id, True, read=read)
+        return True
 
     async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""
-        known = self._bands.get(task_queue_id)
-        if known is not None:
-            return known
+        return await self._bands.read(task_queue_id, lambda: self._read_bands(task_queue_id))
+
+    async def _read_bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         read = self._now()
         header = await self._header(task_queue_id)
         if header is not None and not _is_retired(header):
             header = await self._used(task_queue_id, header)
         found = () if header is None else _bands(header)
-        self._bands.put(task_queue_id, found, read=read)
         for band in found:
             self._made.put((task_queue_id, band), True, read=read)
         return found

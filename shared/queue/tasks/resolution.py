@@ -123,8 +123,8 @@ class Resolution:
             runtime = self._stores.runtime
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
 
-    def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[bool]]:
-        """What a page asks for. Each part returns whether other messages have work left.
+    def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[bool | None]]:
+        """What a page asks for. Parts that may be split between messages return whether others have work left.
 
         The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
         removed last, and only when no other message has work left.
@@ -260,22 +260,17 @@ class Resolution:
         with rows.expect() as row:
             return await self._dependents.satisfy(dependent, required, page.run.state, row)
 
-    async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> bool:
-        """Commits the blocks that workers have put straight into storage as the blobs of their artifacts, run by run.
-
-        This work is never split between messages.
-        """
+    async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> None:
+        """Commits the blocks that workers have put straight into storage as blobs of their artifacts, run by run."""
         over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
         await self._uploads.commit(task.task_id, over)
-        return False
 
-    async def _add_to_index(self, read: Loaded, run: Run) -> bool:
-        """Indexes a completed task by its routes. This work is never split between messages."""
+    async def _add_to_index(self, read: Loaded, run: Run) -> None:
+        """Indexes a completed task by its routes."""
         if run.state is State.COMPLETED and run.resolved is not None:
             await self._index.task_completed(read.definition, run.resolved)
-        return False
 
-    async def _announce(self, read: Loaded, message: ResolvedBody) -> bool:
+    async def _announce(self, read: Loaded, message: ResolvedBody) -> None:
         """Announces the resolution in place of a call that died, or was stopped, after its commit; before it the latest
         change of the priority, since no later call would."""
         now = self._stores.runtime.now()
@@ -284,7 +279,6 @@ class Resolution:
             *announcements.resolved_again(read.task, message.run_id, now),
         )
         await self._stores.announcer.announce_again(events, read)
-        return False
 
     async def _settle(self, page: _Page) -> bool:
         """Clears what belonged to the unresolved task; then its group's edges are followed, and its group checked.
@@ -308,11 +302,10 @@ class Resolution:
         await self._put(message, visible_in=again, group_only=True)
         return True
 
-    async def _remove_rows(self, task: Task, run_id: int) -> bool:
+    async def _remove_rows(self, task: Task, run_id: int) -> None:
         if task.runs[run_id].reason_created is not Created.EXCEPTION:
             rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
             await self._stores.pools.change([rows], task.task_queue_id)
-        return False
 
     async def _remove_deadline(self, task: Task, generation: int) -> None:
         """Removes the deadline message, but only while the task is still resolved as read: a rerun has put a new
