@@ -13,7 +13,7 @@ from pydantic import Field, StringConstraints
 from shared.api.answer import Answer, redirection
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.scopes import satisfies
-from shared.api.validation import limit_of, start_of, token_of
+from shared.api.validation import continued, limit_of, start_of
 from shared.auth import hawk
 from shared.auth.authenticate import ANONYMOUS
 from shared.auth.clients.rows import ROOT_CLIENT_ID
@@ -107,8 +107,8 @@ async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[st
     if of != _fingerprint(paths):
         return {"tasks": []}
     found = await services.index.find_all(paths, int(position), limit)
-    more = {} if found.resume is None else {"continuationToken": token_of(f"{found.resume}~{of}")}
-    return {"tasks": [_shown(entry) for entry in found.entries], **more}
+    resume = None if found.resume is None else f"{found.resume}~{of}"
+    return {"tasks": [_shown(entry) for entry in found.entries], **continued(resume)}
 
 
 async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, Any]:
@@ -117,7 +117,7 @@ async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, A
     await call.authorise({"namespace": namespace})
     found, resume = await services.index.namespaces(namespace, start_of(call.query), _limit(call))
     shown = [{"namespace": one.path, "name": split(one.path)[1], "expires": format_date(one.expires)} for one in found]
-    return {"namespaces": shown, **_more(resume)}
+    return {"namespaces": shown, **continued(resume)}
 
 
 async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
@@ -125,7 +125,7 @@ async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
     found, resume = await services.index.entries(namespace, start_of(call.query), _limit(call))
-    return {"tasks": [_shown(entry) for entry in found], **_more(resume)}
+    return {"tasks": [_shown(entry) for entry in found], **continued(resume)}
 
 
 async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
@@ -217,10 +217,6 @@ def _shown(entry: IndexEntry) -> dict[str, Any]:
         "data": entry.data,
         "expires": format_date(entry.expires),
     }
-
-
-def _more(resume: str | None) -> dict[str, str]:
-    return {} if resume is None else {"continuationToken": token_of(resume)}
 
 
 def _limit(call: Call, default: int = bounds.PAGE) -> int:

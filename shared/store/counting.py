@@ -140,32 +140,23 @@ class CountingPolicy(AsyncHTTPPolicy[Any, Any]):
 
     def __init__(self, service: str) -> None:
         super().__init__()
-        self._kind = {"table": _table_kind, "queue": _queue_kind, "blob": _blob_kind}[service]
+        self._kind = _blob_kind if service == "blob" else _other_kind
 
     async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         """Count, then go on."""
         if not _recorders.get():
             return await self.next.send(request)
         url = urlsplit(request.http_request.url)
-        with recorded(self._kind(request.http_request.method, url.path, url.query), url.path):
+        with recorded(self._kind(request.http_request.method, url.query), url.path):
             return await self.next.send(request)
 
 
-def _table_kind(method: str, path: str, query: str) -> Kind:
-    if path.endswith("/Tables"):
-        return Kind.MAKE
-    return Kind.TABLE_READ if method == "GET" else Kind.TABLE_WRITE
+def _other_kind(method: str, query: str) -> Kind:
+    """Of tables and queues the SDKs' clients see only what is rare: `wire` counts the hot requests itself."""
+    return Kind.QUEUE_LENGTH if method == "GET" else Kind.MAKE
 
 
-def _queue_kind(method: str, path: str, query: str) -> Kind:
-    if "/messages" not in path:
-        return Kind.QUEUE_LENGTH if method == "GET" else Kind.MAKE
-    if method == "GET":
-        return Kind.QUEUE_PEEK if "peekonly=true" in query else Kind.QUEUE_GET
-    return {"POST": Kind.QUEUE_PUT, "PUT": Kind.QUEUE_UPDATE, "DELETE": Kind.QUEUE_DELETE}[method]
-
-
-def _blob_kind(method: str, path: str, query: str) -> Kind:
+def _blob_kind(method: str, query: str) -> Kind:
     if method == "PUT" and "restype=container" in query:
         return Kind.MAKE
     return Kind.BLOB_READ if method in {"GET", "HEAD"} else Kind.BLOB_WRITE

@@ -20,7 +20,7 @@ from shared.base.protocol import EXPIRY_GRACE_PERIOD
 from shared.base.retrying import LOST_RACE
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
-from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload, as_header, disposition
+from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, Artifact, StorageType, Upload
 from shared.queue.events import rules as announcements
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.executor import Stores
@@ -255,19 +255,13 @@ class Finishing:
     async def _assemble(self, stored: Stored, etags: Sequence[str]) -> int:
         """The blob as it was announced: its parts put together, or the whole one. Returns its length."""
         artifact, details = stored.artifact, stored.artifact.details
+        headers = rules.blob_headers(artifact.name, artifact.content_type, artifact.encoding)
         parts = int(details.get("partCount", 0))
         if len(etags) != max(parts, 1):
             raise InputError(f"{len(etags)} `etags` are given for {max(parts, 1)} uploads")
         if parts:
             blocks = [rules.part_id(number) for number in range(parts)]
-            if not await self._blobs.commit_blocks(
-                stored.container,
-                stored.path,
-                blocks,
-                content_type=as_header(artifact.content_type, rules.OPAQUE),
-                content_encoding=as_header(artifact.encoding, ""),
-                content_disposition=disposition(artifact.name),
-            ):
+            if not await self._blobs.commit_blocks(stored.container, stored.path, blocks, **headers):
                 raise InputError("not every part has been uploaded")
         found = await self._blobs.properties(stored.container, stored.path)
         if found is None:
@@ -277,15 +271,8 @@ class Finishing:
         expected = details.get("transferLength", details["contentLength"])
         if found.length != expected:
             raise InputError(f"{found.length} bytes have been uploaded, not {expected}")
-        if found.content_encoding != as_header(artifact.encoding, ""):  # its client was asked to set it, and did not
-            await self._blobs.set_headers(
-                stored.container,
-                stored.path,
-                content_type=as_header(artifact.content_type, rules.OPAQUE),
-                content_encoding=as_header(artifact.encoding, ""),
-                content_disposition=disposition(artifact.name),
-                etag=found.etag,
-            )
+        if found.content_encoding != headers["content_encoding"]:  # its client was asked to set it, and did not
+            await self._blobs.set_headers(stored.container, stored.path, **headers, etag=found.etag)
         return found.length
 
     async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:

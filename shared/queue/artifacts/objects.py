@@ -18,11 +18,9 @@ from shared.base.types import UploadMode
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     MAX_PUT,
-    OPAQUE,
     Artifact,
     StorageType,
-    as_header,
-    disposition,
+    blob_headers,
     seen_length,
     upload_life,
 )
@@ -121,7 +119,7 @@ class Objects:
         now = self._runtime.now().replace(microsecond=0)
         life = upload_life(content_length)
         expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + EXPIRY_GRACE_PERIOD)
-        headers = _headers(stored.artifact)
+        headers = blob_headers(stored.artifact.name, stored.artifact.content_type)
         stated = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
         if is_chunked or (self._mode == "relay" and content_length <= self._relay.limit):
             url = self._relay.url(stored.task_id, stored.run_id, stored.artifact, expires)
@@ -224,10 +222,3 @@ def _joined(artifact: Artifact, hashes: Mapping[str, str]) -> Mapping[str, str]:
 def _stated(artifact: Artifact, hashes: Mapping[str, str]) -> dict[str, Any]:
     """The detail that keeps hashes, if there are any. Raises RequestConflict."""
     return {"hashes": _joined(artifact, hashes)} if hashes else {}
-
-
-def _headers(artifact: Artifact) -> dict[str, str]:
-    return {
-        "content_type": as_header(artifact.content_type, OPAQUE),
-        "content_disposition": disposition(artifact.name),
-    }

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypedDict
 
 from shared.base.errors import InputError, RequestConflict
 from shared.base.frozen import dataclass, replace
@@ -310,3 +310,20 @@ def disposition(name: str) -> str:
     last = name.rstrip("/").rsplit("/", 1)[-1] or "artifact"
     quoted = last.replace("\\", "\\\\").replace('"', '\\"')
     return f'inline; filename="{quoted}"'
+
+
+class BlobHeaders(TypedDict):
+    """What a blob says of itself."""
+
+    content_type: str
+    content_encoding: str
+    content_disposition: str
+
+
+def blob_headers(name: str, content_type: str, encoding: str = "") -> BlobHeaders:
+    """What the blob of an artifact of that name says of itself."""
+    return BlobHeaders(
+        content_type=as_header(content_type, OPAQUE),
+        content_encoding=as_header(encoding, ""),
+        content_disposition=disposition(name),
+    )

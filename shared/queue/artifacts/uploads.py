@@ -19,14 +19,12 @@ from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     GZIP_HEAD,
     GZIP_TRAILER,
-    OPAQUE,
     UNDER_WAY,
     Artifact,
     StorageType,
     Upload,
-    as_header,
     begins_as_gzip,
-    disposition,
+    blob_headers,
     is_made_of,
     seen_length,
 )
@@ -118,16 +116,9 @@ class Uploads:
         the run is running. Raises StorageUnavailable.
         """
         container, path = keys.container(name), keys.path(task_id, run_id, name, version)
-        known = as_header(encoding, "")
-        if not await self._blobs.upload(
-            container,
-            path,
-            content,
-            content_type=as_header(content_type, OPAQUE),
-            content_encoding=known,
-            content_disposition=disposition(name),
-            only_new=True,
-        ):
+        headers = blob_headers(name, content_type, encoding)
+        known = headers["content_encoding"]
+        if not await self._blobs.upload(container, path, content, **headers, only_new=True):
             return False
         length = _length(content, known)
         if await self._artifacts.arrived_first(task_id, run_id, name, etag, encoding=known, length=length):
@@ -139,15 +130,9 @@ class Uploads:
 
     async def write(self, stored: Stored, content: bytes, content_type: str, encoding: str) -> bool:
         """Stores content that came through this service; False when there is no such artifact any more."""
-        known = as_header(encoding, "")
-        await self._blobs.upload(
-            stored.container,
-            stored.path,
-            content,
-            content_type=as_header(content_type, OPAQUE),
-            content_encoding=known,
-            content_disposition=disposition(stored.artifact.name),
-        )
+        headers = blob_headers(stored.artifact.name, content_type, encoding)
+        known = headers["content_encoding"]
+        await self._blobs.upload(stored.container, stored.path, content, **headers)
         if await self._artifacts.arrived(stored, encoding=known, length=_length(content, known)):
             return True
         await self._blobs.delete(stored.container, stored.path)
@@ -164,14 +149,8 @@ class Uploads:
             raise RequestConflict("the object's upload is finished")
         details = {**stored.artifact.details, **details, "hasData": True}
         new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
-        await self._blobs.upload(
-            new.container,
-            new.path,
-            content,
-            content_type=as_header(new.artifact.content_type, OPAQUE),
-            content_encoding=as_header(encoding, ""),
-            content_disposition=disposition(new.artifact.name),
-        )
+        headers = blob_headers(new.artifact.name, new.artifact.content_type, encoding)
+        await self._blobs.upload(new.container, new.path, content, **headers)
         noted = await self._artifacts.note(stored, new.artifact)
         if noted is None:
             latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
@@ -219,15 +198,8 @@ class Uploads:
 
     async def _commit(self, container: str, path: str, name: str, content_type: str) -> bool:
         """Commits the block only if it is new: a blob that was committed before keeps the encoding noted for it."""
-        return await self._blobs.commit_blocks(
-            container,
-            path,
-            [BLOCK],
-            content_type=as_header(content_type, OPAQUE),
-            content_encoding="",
-            content_disposition=disposition(name),
-            only_new=True,
-        )
+        headers = blob_headers(name, content_type)
+        return await self._blobs.commit_blocks(container, path, [BLOCK], **headers, only_new=True)
 
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
         """Storage does not keep the encoding that a bare PUT states, so it is told from the content.
@@ -241,14 +213,8 @@ class Uploads:
         is_as_stated = found.length == stored.artifact.sent_length
         if is_as_stated and not is_made_of(found.length, await self._trailer(stored, found)):
             return ""
-        await self._blobs.set_headers(
-            stored.container,
-            stored.path,
-            content_type=as_header(stored.artifact.content_type, OPAQUE),
-            content_encoding="gzip",
-            content_disposition=disposition(stored.artifact.name),
-            etag=found.etag,
-        )
+        headers = blob_headers(stored.artifact.name, stored.artifact.content_type, "gzip")
+        await self._blobs.set_headers(stored.container, stored.path, **headers, etag=found.etag)
         return "gzip"
 
     async def _trailer(self, stored: Stored, found: BlobProperties) -> bytes:

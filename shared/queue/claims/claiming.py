@@ -225,10 +225,8 @@ class Claiming:
             await self._stores.messages.remove(at.held)
         elif verdict is Verdict.HIDE and task is not None:
             content = replace(at.message.content, run_id=task.last_run_id + 1)
-            try:
+            with suppress(ReceiptLost):
                 await self._stores.messages.move_pending(at.held, content, task.last_run.taken_until)
-            except ReceiptLost:
-                return
         else:
             await self._put_back(at, _back_off(at.message))
 

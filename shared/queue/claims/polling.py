@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.base import bounds, remembered
-from shared.base.concurrency import together
+from shared.base.concurrency import comes_within, together
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.priority import Priority
@@ -312,10 +312,7 @@ class Poller:
     async def _pause(self, pool: _Pool) -> None:
         idle = _monotonic() - pool.last_found > IDLE_AFTER
         seconds = self._intervals.idle if idle else self._intervals.busy
-        try:
-            await asyncio.wait_for(pool.wake.wait(), min(seconds, CALLS_AGAIN) if pool.expected else seconds)
-        except TimeoutError:
-            return
+        await comes_within(pool.wake, min(seconds, CALLS_AGAIN) if pool.expected else seconds)
 
 
 def _who_calls_soonest(waiters: Sequence[_Waiter], now: float) -> list[_Waiter]:

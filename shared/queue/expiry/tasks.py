@@ -258,7 +258,10 @@ class TaskExpiry:
             for start in range(0, len(over), MAX_OPERATIONS):
                 if self._now() >= until:
                     raise failures[0] if failures else OutOfTime
-                failures += await self._delete_others(task_id, over[start : start + MAX_OPERATIONS])
+                batch = over[start : start + MAX_OPERATIONS]
+                failed = await self._artifacts.delete_blobs(task_id, batch)
+                await delete_unchanged(self._tables, keys.TASKS, [row for row in batch if row.key not in failed])
+                failures += failed.values()
         if failures:
             raise failures[0]
         return some_stay
@@ -272,13 +275,6 @@ class TaskExpiry:
             deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
             await delete_unchanged(self._tables, keys.TASKS, deleted)
             raise next(iter(failed.values()))
-
-    async def _delete_others(self, task_id: str, rows: Sequence[Row]) -> list[Exception]:
-        """Deletes rows that can go before their task, with their blobs; returns what could not be deleted, and why."""
-        failed = await self._artifacts.delete_blobs(task_id, rows)
-        deletable = [row for row in rows if row.key not in failed]
-        await delete_unchanged(self._tables, keys.TASKS, deletable)
-        return list(failed.values())
 
     async def _delete_leftovers(
         self, task_id: str, first: Sequence[Row], looked: datetime, until: datetime

@@ -298,7 +298,9 @@ class Executor:
             case RemoveMessage():
                 await self._stores.messages.remove(effect.handle)
             case ShowPending():
-                await self._show_pending(effect)
+                # The call that holds the lease releases it, or it becomes visible at takenUntil.
+                with suppress(ReceiptLost):
+                    await self._stores.messages.move_pending(effect.handle, effect.content, effect.visible)
             case ChangePoolRows():
                 await self._stores.pools.change([effect], effect.task_queue_id)
             case ReturnRow():
@@ -307,9 +309,3 @@ class Executor:
                 await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id)
             case _:
                 assert_never(effect)
-
-    async def _show_pending(self, effect: ShowPending) -> None:
-        try:
-            await self._stores.messages.move_pending(effect.handle, effect.content, effect.visible)
-        except ReceiptLost:
-            return  # the call that holds the lease releases it, or it becomes visible at takenUntil

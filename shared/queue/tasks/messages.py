@@ -99,10 +99,8 @@ class Messages:
 
     async def show(self, handle: MessageHandle) -> None:
         """Shows a message at once, unless somebody has received it meanwhile."""
-        try:
+        with suppress(ReceiptLost):
             await self._queues.update(handle.queue, _receipt(handle), visible_in=0)
-        except ReceiptLost:
-            return
 
     async def poll(
         self, task_queue_id: str, priority: Priority, *, count: int, hidden_for: float
@@ -214,10 +212,8 @@ class Messages:
 
     async def remove(self, handle: MessageHandle) -> None:
         """Removes a message; when it is gone or another call holds it, its reader will recognise it as an orphan."""
-        try:
+        with suppress(ReceiptLost):
             await self._queues.delete(handle.queue, _receipt(handle))
-        except ReceiptLost:
-            return
 
     async def put(self, body: Body, delay: float) -> MessageHandle:
         """Puts a message into its internal queue, to be seen after a delay in seconds."""
