@@ -113,16 +113,18 @@ class GroupEvent:
 Event = TaskEvent | GroupEvent
 
 
+def _event(exchange: Exchange, task: Task, run_id: int | None = None) -> TaskEvent:
+    return TaskEvent(exchange=exchange, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left)
+
+
 def defined(task: Task) -> TaskEvent:
     """taskDefined: the task as it was first, unscheduled."""
-    return TaskEvent(exchange=Exchange.TASK_DEFINED, task_id=task.task_id, run_id=None, retries_left=task.retries)
+    return replace(_event(Exchange.TASK_DEFINED, task), retries_left=task.retries)
 
 
 def pending(task: Task, run_id: int) -> TaskEvent:
     """taskPending of a run."""
-    return TaskEvent(
-        exchange=Exchange.TASK_PENDING, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left
-    )
+    return _event(Exchange.TASK_PENDING, task, run_id)
 
 
 def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
@@ -161,12 +163,7 @@ def _retries_left(task: Task, run_id: int) -> int:
 
 def running(task: Task, run_id: int) -> TaskEvent:
     """taskRunning of a run that was claimed."""
-    return TaskEvent(
-        exchange=Exchange.TASK_RUNNING,
-        task_id=task.task_id,
-        run_id=run_id,
-        retries_left=task.retries_left,
-    )
+    return _event(Exchange.TASK_RUNNING, task, run_id)
 
 
 def is_undone(event: TaskEvent, task: Task) -> bool:
@@ -181,33 +178,19 @@ def resolved(task: Task, run_id: int) -> TaskEvent:
     state = task.runs[run_id].state
     if state is State.EXCEPTION:
         return exception(task, run_id)
-    exchange = Exchange.TASK_COMPLETED if state is State.COMPLETED else Exchange.TASK_FAILED
-    return TaskEvent(exchange=exchange, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left)
+    return _event(Exchange.TASK_COMPLETED if state is State.COMPLETED else Exchange.TASK_FAILED, task, run_id)
 
 
 def exception(task: Task, run_id: int) -> TaskEvent:
     """taskException of a run, retried or not; a deadline's names no worker (contract 10)."""
-    run = task.runs[run_id]
-    return TaskEvent(
-        exchange=Exchange.TASK_EXCEPTION,
-        task_id=task.task_id,
-        run_id=run_id,
-        retries_left=task.retries_left,
-        has_worker=run.reason_resolved is not Resolved.DEADLINE_EXCEEDED,
-    )
+    has_worker = task.runs[run_id].reason_resolved is not Resolved.DEADLINE_EXCEEDED
+    return replace(_event(Exchange.TASK_EXCEPTION, task, run_id), has_worker=has_worker)
 
 
 def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
     """taskPriorityChanged: may happen more than once a run, so the sequence number distinguishes occasions."""
-    return TaskEvent(
-        exchange=Exchange.TASK_PRIORITY_CHANGED,
-        task_id=task.task_id,
-        run_id=None,
-        retries_left=task.retries_left,
-        old_priority=change.old,
-        new_priority=task.priority,
-        sequence=change.sequence,
-    )
+    event = _event(Exchange.TASK_PRIORITY_CHANGED, task)
+    return replace(event, old_priority=change.old, new_priority=task.priority, sequence=change.sequence)
 
 
 def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
@@ -219,19 +202,14 @@ def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
 
 def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
     """artifactCreated: name, version and expiration distinguish what is created in a run, and created again changed."""
-    return TaskEvent(
-        exchange=Exchange.ARTIFACT_CREATED,
-        task_id=task.task_id,
-        run_id=run_id,
-        retries_left=task.retries_left,
-        artifact=ArtifactEvent(
-            storage_type=artifact.storage_type.value,
-            name=artifact.name,
-            expires=artifact.expires,
-            content_type=artifact.content_type,
-            version=artifact.version,
-        ),
+    said = ArtifactEvent(
+        storage_type=artifact.storage_type.value,
+        name=artifact.name,
+        expires=artifact.expires,
+        content_type=artifact.content_type,
+        version=artifact.version,
     )
+    return replace(_event(Exchange.ARTIFACT_CREATED, task, run_id), artifact=said)
 
 
 MAX_ROUTES = 64

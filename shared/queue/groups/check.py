@@ -9,8 +9,8 @@ from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.protocol import ORPHAN_AFTER, OVERDUE
-from shared.queue.events.rules import Exchange, GroupEvent
-from shared.queue.groups.rows import Active, Group
+from shared.queue.events.rules import Exchange
+from shared.queue.groups.rows import Active, Group, group_event
 from shared.queue.groups.store import GroupChanged, is_same_due
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rules import Task
@@ -135,16 +135,7 @@ class GroupCheck:
                 await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
 
     async def _announce(self, group: Group) -> None:
-        await self._stores.announcer.announce_group(
-            GroupEvent(
-                exchange=Exchange.TASK_GROUP_RESOLVED,
-                task_group_id=group.task_group_id,
-                scheduler_id=group.scheduler_id,
-                occasion=group.due,
-                expires=group.expires,
-                sealed=group.sealed,
-            )
-        )
+        await self._stores.announcer.announce_group(group_event(Exchange.TASK_GROUP_RESOLVED, group, group.due))
         await self.clear_due(group)
 
     async def clear_due(self, group: Group) -> None:

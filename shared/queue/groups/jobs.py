@@ -6,7 +6,6 @@ A job message that was put first carries on when the call dies or runs out of ti
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -137,29 +136,27 @@ class GroupJobs:
             for at in range(0, len(meant), bounds.TASKS_AT_A_TIME):
                 if self._stores.runtime.now() >= until:
                     return Progress(changed=changed, again=0, failure=failure)
-                for outcome in await together(*map(self._one(job, asked), meant[at : at + bounds.TASKS_AT_A_TIME])):
+                some = meant[at : at + bounds.TASKS_AT_A_TIME]
+                for outcome in await together(*(self._one(job, asked, row) for row in some)):
                     changed.extend(outcome.changed)
                     young = young or outcome.again is not None
                     failure = failure or outcome.failure
         return Progress(changed=changed, again=YOUNG_AGAIN if young else None, failure=failure)
 
-    def _one(self, job: GroupJob, asked: datetime) -> Callable[[Active], Awaitable[Progress]]:
-        async def change(row: Active) -> Progress:
-            try:
-                changed = await self._change(job, asked, row)
-            except ResourceNotFound:
-                age = self._stores.runtime.now() - row.written
-                return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
-            except (RequestConflict, _NotMeant):
-                return Progress(changed=[], again=None)
-            except (StorageUnavailable, ApiError) as failure:
-                return Progress(changed=[], again=None, failure=failure)
-            except Exception as defect:
-                log.exception("task %s of a group was not changed", row.task_id, extra={"taskId": row.task_id})
-                return Progress(changed=[], again=None, failure=defect)
-            return Progress(changed=[row.task_id] if changed else [], again=None)
-
-        return change
+    async def _one(self, job: GroupJob, asked: datetime, row: Active) -> Progress:
+        try:
+            changed = await self._change(job, asked, row)
+        except ResourceNotFound:
+            age = self._stores.runtime.now() - row.written
+            return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
+        except (RequestConflict, _NotMeant):
+            return Progress(changed=[], again=None)
+        except (StorageUnavailable, ApiError) as failure:
+            return Progress(changed=[], again=None, failure=failure)
+        except Exception as defect:
+            log.exception("task %s of a group was not changed", row.task_id, extra={"taskId": row.task_id})
+            return Progress(changed=[], again=None, failure=defect)
+        return Progress(changed=[row.task_id] if changed else [], again=None)
 
     async def _change(self, job: GroupJob, asked: datetime, row: Active) -> bool:
         """Applies the job to one task. Returns whether this has changed the task.

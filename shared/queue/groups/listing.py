@@ -19,7 +19,7 @@ from shared.base.memo import Memo
 from shared.base.memory import NoRoom
 from shared.base.priority import Priority
 from shared.queue.events.rules import Exchange, GroupEvent
-from shared.queue.groups.rows import Group, Member
+from shared.queue.groups.rows import Group, Member, group_event
 from shared.queue.groups.statuses import GroupStatuses, MemberPage
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.definition import Definition, Json
@@ -226,14 +226,8 @@ class Groups:
 def sealed_event(group: Group) -> GroupEvent:
     """taskGroupSealed: sealing happens once, so its repeats are the same event, and its time tells groups of one id
     apart."""
-    return GroupEvent(
-        exchange=Exchange.TASK_GROUP_SEALED,
-        task_group_id=group.task_group_id,
-        scheduler_id=group.scheduler_id,
-        occasion="sealed" if group.sealed is None else format_date(group.sealed),
-        expires=group.expires,
-        sealed=group.sealed,
-    )
+    occasion = "sealed" if group.sealed is None else format_date(group.sealed)
+    return group_event(Exchange.TASK_GROUP_SEALED, group, occasion)
 
 
 class Batches:

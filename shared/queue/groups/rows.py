@@ -10,6 +10,7 @@ from typing import Any, cast
 
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
+from shared.queue.events.rules import Exchange, GroupEvent
 from shared.queue.tasks.codec import PackedDefinition, packed_in
 from shared.queue.tasks.rules import State
 from shared.store import keys
@@ -122,6 +123,18 @@ def decode_group(row: Row) -> Group:
         task_group_id=row.partition,
         sealed=parse_date(sealed) if sealed else None,
         etag=row.etag,
+    )
+
+
+def group_event(exchange: Exchange, group: Group, occasion: str) -> GroupEvent:
+    """Something that happened to the group as it is here."""
+    return GroupEvent(
+        exchange=exchange,
+        task_group_id=group.task_group_id,
+        scheduler_id=group.scheduler_id,
+        occasion=occasion,
+        expires=group.expires,
+        sealed=group.sealed,
     )
 
 

@@ -15,7 +15,6 @@ from shared.base import bounds, remembered
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
-from shared.queue.tasks.effects import PoolRow
 from shared.queue.tasks.known import KnownStatuses, Moment
 from shared.runtime import Runtime
 from shared.store import keys
@@ -63,6 +62,7 @@ class Indexed:
     task_id: str
     run_id: int
     since: datetime
+    key: str
 
 
 class _Different:
@@ -140,17 +140,7 @@ class PoolIndex:
 
 def _indexed(row: Row) -> Indexed:
     _, since, task_id, run_id = row.key.split("~")
-    return Indexed(task_id=task_id, run_id=int(run_id), since=parse_date(since))
-
-
-def key_of(kind: Literal["pending", "claimed"], indexed: Indexed) -> str:
-    """The key of an index row."""
-    return f"{kind}~{format_date(indexed.since)}~{indexed.task_id}~{indexed.run_id:04d}"
-
-
-def is_row_of(indexed: Indexed, row: PoolRow) -> bool:
-    """Whether an index row belongs to the present state of its run, which should have the row `row`."""
-    return indexed.since == (row.started or row.scheduled)
+    return Indexed(task_id=task_id, run_id=int(run_id), since=parse_date(since), key=row.key)
 
 
 COPY_LASTS = timedelta(seconds=1)

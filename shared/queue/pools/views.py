@@ -18,11 +18,10 @@ from shared.queue.pools.directory import (
     DirectoryStore,
     packed_actions,
 )
-from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots, is_row_of, key_of
+from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots
 from shared.queue.pools.states import Stall, Stalls
 from shared.queue.tasks.definition import Json
 from shared.queue.tasks.definitions import MemoryShare
-from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
 from shared.queue.tasks.rules import State
@@ -125,7 +124,7 @@ class PoolViews:
         wanted = State.PENDING if kind == "pending" else State.RUNNING
         rows, resume = await self._index.page(kind, task_queue_id, start, limit)
         runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
-        return runs, resume if rest is None else key_of(kind, rows[rest])
+        return runs, resume if rest is None else rows[rest].key
 
     async def _find(self, task_queue_id: str, row: Indexed, wanted: State) -> tuple[Found, int] | None:
         """The status row decides: outdated index rows are not shown, nor tasks of another pool, for which the caller
@@ -136,7 +135,7 @@ class PoolViews:
         task = found.task
         if task.task_queue_id != task_queue_id:
             return None
-        if task.state is not wanted or not is_row_of(row, row_of(task, row.run_id)):
+        if task.state is not wanted or row.since != (task.last_run.started or task.last_run.scheduled):
             return None
         if wanted is State.PENDING and task.deadline <= self._now():
             return None
