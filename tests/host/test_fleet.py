@@ -142,19 +142,8 @@ def counts(service: Service) -> tuple[int, int]:
 
 def resolved(service: Service, ids: list[str]) -> list[dict[str, Any]] | None:
     """The statuses of all tasks once all of them are resolved."""
-    found = statuses(service, ids)
+    found = service.statuses(ids)
     return found if all(status["state"] in ("completed", "failed", "exception") for status in found) else None
-
-
-def statuses(service: Service, ids: list[str]) -> list[dict[str, Any]]:
-    """The statuses of all tasks."""
-    found: list[dict[str, Any]] = []
-
-    def take(answer: dict[str, Any]) -> None:
-        found.extend(each["status"] for each in answer["statuses"])
-
-    service.queue.statuses(payload={"taskIds": ids}, paginationHandler=take)
-    return found
 
 
 @pytest.mark.timeout(2400)
@@ -184,7 +173,7 @@ def test_every_task_is_done_by_one_worker_at_a_time(stack: Stack, tmp_path: Path
             time.sleep(0.3)
         eventually(lambda: counts(service) == (0, 0), STUCK, lambda: f"seed {seed}: left are {counts(service)}")
         # A claim that has expired counts no more, and its retry not yet: the counts may be those of such a moment.
-        ended = eventually(lambda: resolved(service, ids), STUCK, lambda: f"seed {seed}: {statuses(service, ids)}")
+        ended = eventually(lambda: resolved(service, ids), STUCK, lambda: f"seed {seed}: {service.statuses(ids)}")
         for status in ended:
             states = [run["state"] for run in status["runs"]]
             assert states == ["exception"] * (len(states) - 1) + ["completed"], status
