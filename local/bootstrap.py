@@ -28,6 +28,8 @@ NODE_MAJOR = 18
 
 STAMP = ".stamp"
 """The file beside what was installed that says what asked for it."""
+COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
+"""With this variable each process would compile what it imports: the hundreds that tests start, and each host."""
 LOCKED = ("--require-hashes", "--no-deps", "--only-binary=:all:")
 """How pip installs a lock file: those files alone, and built ones, so that no code of a package runs meanwhile."""
 
@@ -121,19 +123,22 @@ def install_python_packages(root: Path) -> None:
 
 
 def _install_locked(venv: Path, root: Path) -> None:
-    """By uv, which takes a tenth of pip's time; by pip where uv is not to ask, or cannot."""
+    """By uv, which takes a tenth of pip's time; by pip where uv is not to ask, or cannot.
+
+    Python compiles a module when it is first imported; two thirds of these never are.
+    """
     pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
     told = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
     if not asks_another_index(told):
         (venv / "uv.txt").write_text(locked(root, "uv"))
         uv = [str(venv / "bin" / "uv"), "pip", "install", "--python", str(venv / "bin" / "python")]
         try:
-            run_quietly([*pip, "install", *LOCKED, "-r", str(venv / "uv.txt")], root)
-            run_quietly([*uv, "--system-certs", "--compile-bytecode", *LOCKED, "-r", "constraints.txt"], root)
+            run_quietly([*pip, "install", "--no-compile", *LOCKED, "-r", str(venv / "uv.txt")], root)
+            run_quietly([*uv, "--system-certs", *LOCKED, "-r", "constraints.txt"], root)
             return
         except (SetupError, OSError) as error:
             say(f"uv cannot install them ({str(error).splitlines()[-1]}); pip does, which takes a minute or two.")
-    run_quietly([*pip, "install", *LOCKED, "-r", "constraints.txt"], root)
+    run_quietly([*pip, "install", "--no-compile", *LOCKED, "-r", "constraints.txt"], root)
 
 
 def locked(root: Path, *names: str) -> str:
@@ -325,6 +330,7 @@ def main() -> None:
         sys.exit(130)
     python = str(ROOT / ".venv" / "bin" / "python")
     os.chdir(ROOT)
+    os.environ.pop(COMPILE_ANEW, None)
     os.execv(python, [python, "-m", "local.cli", *sys.argv[1:]])  # noqa: S606 - no shell is wanted
 
 

@@ -23,9 +23,6 @@ STACK_VARIABLES = (
     "TOPIC_PREFIX",
 )
 
-COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
-"""Costs each of the hundreds of processes that tests start a third of its start."""
-
 PROCESSES = 4
 """Of the tests. Twice the cores of a small machine: one computes, and two of the others may wait for timers at once."""
 
@@ -149,8 +146,8 @@ def _beside(title: str, command: Sequence[str], environment: Mapping[str, str]) 
 
 
 def clean_environment() -> dict[str, str]:
-    """The environment without what would make tests talk to a stack that is running, or compile each module anew."""
-    without = (*ADDRESS_SETTINGS, *STACK_VARIABLES, COMPILE_ANEW)
+    """The environment without what would make tests talk to a stack that is running."""
+    without = (*ADDRESS_SETTINGS, *STACK_VARIABLES)
     return {name: value for name, value in os.environ.items() if name not in without}
 
 
