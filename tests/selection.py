@@ -120,6 +120,11 @@ PORTIONS = 4
 """In which the tests of a module that share nothing are given out: one by one would cost as much as they do."""
 
 
+WAITS_LONG = ("tests/host/hasty_running", "tests/host/running", "tests/local/test_broker_faults.py/broker")
+"""Groups that are given out first. pytest-xdist begins with those of most tests: what is few tests, but a minute of
+waiting for timers, would come when little is left that could use the processors meanwhile."""
+
+
 class Mixed(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type hints
     """One process computes from the beginning, beside those whose tests wait."""
 
@@ -129,7 +134,8 @@ class Mixed(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no ty
 
     def _assign_work_unit(self, node: WorkerController) -> None:
         computes = node is self.nodes[0]
-        wanted = next((scope for scope in self.workqueue if scope.startswith(":") == computes), None)
+        scopes = (*(scope for scope in WAITS_LONG if scope in self.workqueue), *self.workqueue)
+        wanted = next((scope for scope in scopes if scope.startswith(":") == computes), None)
         if wanted is not None:
             self.workqueue.move_to_end(wanted, last=False)
         super()._assign_work_unit(node)

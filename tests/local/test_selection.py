@@ -97,3 +97,25 @@ def test_one_process_computes_while_another_waits_for_what_its_tests_share() -> 
     assert min(first.sent) >= len(shared)
     assert second.sent[:2] == [0, 1]
     assert len(second.sent) > 2, "where nothing of its kind is left it takes the other"
+
+
+def test_groups_that_wait_long_come_first() -> None:
+    many = [f"tests/host/test_claims.py::test_{number}@tests/console/browser" for number in range(3)]
+    tests = [*many, *(f"tests/host/test_timers.py::test_a@{group}" for group in reversed(selection.WAITS_LONG))]
+    scheduler = object.__new__(selection.Mixed)
+    computes, waits = _Node(), _Node()
+    scheduler.assigned_work = {computes: {}, waits: {}}
+    scheduler.registered_collections = {computes: tests, waits: tests}
+    scheduler.workqueue = OrderedDict()
+    for test in tests:
+        scheduler.workqueue.setdefault(scheduler._split_scope(test), {})[test] = False
+    for _ in range(len(scheduler.workqueue)):
+        scheduler._assign_work_unit(waits)
+    assert waits.sent == [5, 4, 3, 0, 1, 2]
+
+
+@pytest.mark.parametrize("group", selection.WAITS_LONG)
+def test_groups_that_wait_long_are_there(group: str) -> None:
+    place, _, fixture = group.rpartition("/")
+    module = ROOT / place
+    assert f"def {fixture}(" in (module if module.suffix else module / "conftest.py").read_text()
