@@ -108,8 +108,10 @@ def _try(mutant: Mutant, copy: Copy, reached: Reach, settings: Settings) -> Fate
 def _fails(copy: Copy, settings: Settings, tests: Sequence[str], longest: float, together: float) -> bool:
     """Whether one of the tests fails, or does not end."""
     limit = ["--timeout", str(int(AT_LEAST + longest))]
+    chosen = copy.path / ".tests"
+    chosen.write_text("\n".join(tests))  # thousands of them do not fit into a command line
     process = copy.start_pytest(
-        ["-x", "-q", "-p", "no:xdist", "--no-header", *limit, *settings.options, *tests],
+        ["-x", "-q", "-p", "no:xdist", "--no-header", *limit, *settings.options, f"@{chosen}"],
         {"PYTHONDONTWRITEBYTECODE": "1"},
     )
     deadline = time.monotonic() + AT_LEAST + together
