@@ -32,6 +32,7 @@ SAMPLES = {
             "tests/unit/test_claim_rules.py",
             "tests/unit/test_report_transitions.py",
             "tests/unit/test_transitions.py",
+            "tests/unit/test_whole_claims.py",
             "tests/properties/test_state_machine.py",
         ],
     ),

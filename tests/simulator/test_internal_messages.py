@@ -4,20 +4,31 @@ from __future__ import annotations
 
 import itertools
 import logging
+from datetime import timedelta
 from itertools import pairwise
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
-from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedBody, encode_body
-from shared.queue.tasks.rules import Resolved
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.tasks.internal_messages import (
+    DEADLINE_QUEUE,
+    RESOLVED_QUEUE,
+    ClaimBody,
+    DeadlineBody,
+    GroupJobBody,
+    ResolvedBody,
+    encode_body,
+)
+from shared.queue.tasks.rules import Resolved, UndeliveredClaim
 from shared.store.counting import Kind
 from shared.store.interface import StorageRefused, StorageUnavailable
 from shared.telemetry.logs import Record
 from tests.simulator.queue_host import App, Host, a_world, poisoned
-from tests.simulator.situations import A
-from tests.simulator.world import World
+from tests.simulator.situations import GROUP, A
+from tests.simulator.world import WORKER, World
 from tests.twin.gate import Fail
 
 
@@ -49,6 +60,40 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
         assert [each["attempts"] for each in kept] == [1]
 
     world.run(story())
+
+
+def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    world = a_world()
+    services = world.handlers
+    put, started = world.clock.now(), world.clock.now() - timedelta(minutes=20)
+    lost = UndeliveredClaim(task_id=A, run_id=2, worker=WORKER, taken_until=put, sequence=5, started=started)
+    job = GroupJob(task_group_id=GROUP, kind="priority", new_priority="high")
+    resolved = ResolvedBody(task_id=A, run_id=3, put=put)
+    asked = {"task_group_id": GROUP, "kind": "priority", "new_priority": "high", "asked": put}
+    cases: list[tuple[Any, str, Any, Any, tuple[Any, ...]]] = [
+        (
+            app.triggers._claim,
+            "claim_due",
+            services.timers,
+            ClaimBody(task_id=A, run_id=2, put=put, started=started),
+            (A, 2, put, started),
+        ),
+        (app.triggers._claim, "take_back", services.giving_back, ClaimBody.returning(lost, put), (lost,)),
+        (
+            app.triggers._deadline,
+            "deadline_due",
+            services.timers,
+            DeadlineBody(task_id=A, task_group_id=GROUP, scheduler_id="me", put=put),
+            (A, GROUP, "me", put),
+        ),
+        (app.triggers._resolved, "resolved_due", services.resolution, resolved, (resolved,)),
+        (app.triggers._group_job, "job_due", services.group_jobs, GroupJobBody.model_validate(asked), (job, put)),
+    ]
+    for trigger, name, use_case, body, said in cases:
+        told = AsyncMock()
+        monkeypatch.setattr(use_case, name, told)
+        world.run(trigger(services, body))
+        told.assert_awaited_once_with(*said)
 
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", "{}", '{"taskId": 1}', "[" * 40_000])
