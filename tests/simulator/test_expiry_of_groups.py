@@ -8,6 +8,7 @@ import pytest
 
 from shared.base.dates import format_date
 from shared.base.errors import InputError
+from shared.base.protocol import EXPIRY_GRACE_PERIOD, LATE_TIMERS
 from shared.queue.events.rules import Exchange
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.internal_messages import ResolvedBody
@@ -183,3 +184,20 @@ def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool
         assert left(world) == set()
 
     world.run(story())
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(-5, {A}), (5, set())])
+def test_task_whose_resolution_is_not_handled_stays_for_six_hours(seconds: float, left: set[str]) -> None:
+    """Then it goes without: its messages must be lost."""
+    world = open_world()
+
+    async def story() -> None:
+        end = soon(world, 1)
+        await world.create(A, taskGroupId=GROUP, expires=end, deadline=end)
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
+        given_up = world.tasks()[A].expires + EXPIRY_GRACE_PERIOD + LATE_TIMERS
+        await world.clock.sleep((given_up - world.clock.now()).total_seconds() + seconds)
+        await as_process(JOB, world.handlers.expiration.run(300))
+
+    world.run(story())
+    assert world.tasks().keys() == left

@@ -145,6 +145,58 @@ def test_member_row_that_a_call_has_just_written_stays_for_a_while(others: int) 
     world.run(story())
 
 
+@pytest.mark.parametrize(("seconds", "left"), [(-5, {A}), (5, set())])
+def test_member_row_stays_for_as_long_as_a_call_may_rely_on_it(seconds: float, left: set[str]) -> None:
+    world = open_world()
+
+    async def story() -> None:
+        await resolved(world, A, expires=format_date(world.clock.now() + timedelta(hours=4)))
+        await world.clock.sleep(20 * HOUR)
+        await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [Merge(keys.member(A), {})])
+        await world.clock.sleep(ROWS_COMPLETE_AFTER.total_seconds() + seconds)
+        await as_process(JOB, world.handlers.expiration.run(300))
+
+    world.run(story())
+    assert members(world, GROUP) == left
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(-5, 1), (5, 0)])
+def test_hour_is_worked_off_once_no_call_adds_to_it(seconds: float, left: int) -> None:
+    world = open_world()
+
+    async def story() -> None:
+        expires = world.clock.now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=2)
+        await world.services.expiration._expiry.id_token("fingerprint", expires)
+        complete = expires + timedelta(hours=1) + ROWS_COMPLETE_AFTER
+        await world.clock.sleep((complete - world.clock.now()).total_seconds() + seconds)
+        await as_process(JOB, world.handlers.expiration.run(300))
+
+    world.run(story())
+    assert sum(row.key.startswith(keys.EXCHANGED) for row in world.rows(keys.EXPIRY)) == left
+
+
+def test_row_that_was_young_when_its_task_was_looked_for_stays() -> None:
+    """Though it is old enough when it is read: the task may have been created since."""
+
+    async def slow(call: Call, phase: Phase) -> None:
+        is_look = call.kind is Kind.TABLE_READ and (call.target, call.subject) == (keys.TASKS, A)
+        if process_name() == JOB and phase is Phase.AFTER and is_look:
+            await world.clock.sleep(20)
+
+    world = open_world(slow)
+
+    async def story() -> None:
+        await resolved(world, A, expires=format_date(world.clock.now() + timedelta(hours=4)))
+        await world.clock.sleep(20 * HOUR)
+        await delete_unchanged(world.memory.storage.tables, keys.TASKS, world.rows(keys.TASKS, A))
+        await world.services.stores.tasks.edges.rewrite(A, B)
+        await world.clock.sleep(ROWS_COMPLETE_AFTER.total_seconds() - 10)
+        await as_process(JOB, world.handlers.expiration.run(300))
+
+    world.run(story())
+    assert len(world.rows(keys.TASKS, A)) == 1
+
+
 async def with_artifacts(world: World, number: int) -> None:
     """A, resolved, with so many artifacts, all of them with content."""
     await world.create(A, taskGroupId=GROUP)

@@ -9,13 +9,14 @@ import pytest
 
 from shared.base import bounds
 from shared.base.dates import format_date
+from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.tasks.codec import pack_definition
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
-from tests.simulator.situations import GROUP, A, B, C
-from tests.simulator.world import HANDLER, HIDDEN, World
+from tests.simulator.situations import GROUP, A, B, C, failed_and_completed_again
+from tests.simulator.world import HANDLER, HIDDEN, World, resolved_message
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Phase, process_name
 
@@ -150,6 +151,30 @@ def test_dependent_that_commits_late_is_found_by_a_later_look(age: float, place:
 
 
 @IN_PLACE
+@pytest.mark.parametrize("is_looked_at_again", [False, True])
+@pytest.mark.parametrize(("seconds", "left"), [(-5, 1), (5, 0)])
+def test_edge_without_a_dependent_stays_for_as_long_as_its_call_may_commit(
+    seconds: float, left: int, is_looked_at_again: bool, place: str
+) -> None:
+    world = _world()
+
+    async def story() -> None:
+        await world.create(A)
+        await _complete(world, A)
+        await _edge(world, A, B, place)
+        message = ResolvedBody(task_id=A, run_id=0, put=world.clock.now())
+        if is_looked_at_again:
+            await world.handlers.resolution.resolved_due(message)
+            put = [resolved_message(body) for body, _ in world.messages(RESOLVED_QUEUE)]
+            (message,) = (each for each in put if each.waiting is not None)
+        await world.clock.sleep(ORPHAN_AFTER.total_seconds() + seconds)
+        await world.handlers.resolution.resolved_due(message)
+
+    world.run(story())
+    assert _edges(world, A) == left
+
+
+@IN_PLACE
 def test_edge_that_was_touched_since_is_left_alone(place: str) -> None:
     world = _world()
 
@@ -228,6 +253,26 @@ def test_deadline_message_goes_last() -> None:
 
         world.run(story())
         assert _deadlines(world, A) == (skip[0] <= 0), number
+
+
+def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> None:
+    """Not with that of the run before, which is handled late."""
+    world = _world()
+
+    async def handled(run_id: int) -> bool:
+        """Whether the message that the task knows is left."""
+        handle = world.tasks()[A].handles.deadline
+        assert handle is not None
+        message = ResolvedBody(task_id=A, run_id=run_id, put=world.clock.now())
+        await world.handlers.resolution.resolved_due(message)
+        return handle.message_id in {each.message_id for each in world.account.messages(DEADLINE_QUEUE)}
+
+    async def story() -> None:
+        await failed_and_completed_again(world)
+        assert await handled(0)
+        assert not await handled(1)
+
+    world.run(story())
 
 
 @IN_PLACE

@@ -12,7 +12,7 @@ from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import LOST_RACE
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.rows import FINAL, Group
-from shared.queue.tasks.internal_messages import ResolvedBody
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind, counting
@@ -228,6 +228,21 @@ def test_a_task_that_comes_while_the_rows_are_read_in_two_parts_keeps_the_group_
         assert _announced(world) == 1
 
     world.run(story())
+
+
+@pytest.mark.parametrize(("seconds", "messages"), [(-5, 1), (5, 2)])
+def test_message_of_a_resolution_that_nobody_handles_is_put_again(seconds: float, messages: int) -> None:
+    """Five minutes after the resolution: sooner, its handler may only be late."""
+    world = World()
+
+    async def story() -> None:
+        await _two_tasks(world)
+        await _complete(world, A)
+        await world.clock.sleep(ORPHAN_AFTER.total_seconds() + seconds)
+        await world.handlers.resolution._group_check.check(GROUP)
+
+    world.run(story())
+    assert [body["taskId"] for body, _ in world.messages(RESOLVED_QUEUE)] == [A] * messages
 
 
 def test_task_that_holds_the_group_up_is_read_once() -> None:

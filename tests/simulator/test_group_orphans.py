@@ -13,6 +13,7 @@ from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.codec import pack_definition
 from shared.queue.tasks.rules import State
 from shared.store import keys
+from shared.store.partitions import delete_unchanged
 from tests.simulator.orphans import announced, complete, die_in_create, group_rows
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
@@ -120,6 +121,26 @@ def test_check_removes_active_and_member_row_of_a_dead_call_together() -> None:
         assert group_rows(world, A) == []
         await world.create(A, taskGroupId=GROUP)
         assert group_rows(world, A) == [keys.active(A, 0), keys.member(A)]
+
+    world.run(story())
+
+
+def test_check_removes_the_active_row_of_a_dead_rerun_alone() -> None:
+    """The member row was there before that call: it leads the expiry job to what is left of the task, and a createTask
+    may have just written it for a new task of this id."""
+    world = World()
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP)
+        await complete(world, A)
+        await world.drain(60)
+        await world.services.stores.groups.add_active(GROUP, A, 1)
+        await delete_unchanged(world.memory.storage.tables, keys.TASKS, world.rows(keys.TASKS, A))
+        await complete(world, C)
+        await world.drain(600)
+        assert announced(world) == 1
+        assert group_rows(world, A) == [keys.member(A)]
 
     world.run(story())
 

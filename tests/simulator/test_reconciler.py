@@ -10,8 +10,10 @@ import pytest
 
 from shared.base import bounds
 from shared.base.priority import PRIORITIES, Priority
+from shared.base.protocol import ORPHAN_AFTER, OVERDUE
 from shared.queue.tasks import reconciler
 from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE
 from shared.queue.tasks.messages import pending_queue
 from shared.store import keys
 from shared.store.counting import Kind, counting
@@ -254,3 +256,39 @@ def test_claimed_rows_that_could_not_be_read_are_looked_at_by_the_next_check() -
         assert await world.services.reconciler.check_all() == 1
 
     world.run(story())
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(-5, 1), (5, 0)])
+def test_a_row_without_a_task_stays_for_as_long_as_its_call_may_commit(seconds: float, left: int) -> None:
+    world = a_world()
+
+    async def story() -> None:
+        await world.create(C)
+        await lose(world, "lowest")
+        row = row_of(world.tasks()[C], 0)
+        await world.services.stores.pools.add_pending(POOL, replace(row, task_id=A, scheduled=world.clock.now()))
+        await world.clock.sleep(ORPHAN_AFTER.total_seconds() + seconds)
+        await world.process().reconciler.check_pool(POOL)
+
+    world.run(story())
+    assert sum(A in row.key for row in world.rows(keys.POOLS)) == left
+
+
+@pytest.mark.parametrize(("seconds", "messages"), [(-5, 1), (5, 2)])
+@pytest.mark.parametrize("is_claimed", [False, True])
+def test_a_deadline_message_counts_as_lost_an_hour_after_the_deadline(
+    is_claimed: bool, seconds: float, messages: int
+) -> None:
+    """Sooner, its handler may only be late."""
+    world = a_world()
+
+    async def story() -> None:
+        await world.create(A)
+        if is_claimed:
+            await world.claim()
+        overdue = world.tasks()[A].deadline + OVERDUE
+        await world.clock.sleep((overdue - world.clock.now()).total_seconds() + seconds)
+        await world.process().reconciler.check_pool(POOL)
+
+    world.run(story())
+    assert len(world.messages(DEADLINE_QUEUE)) == messages

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 import pytest
 
 from shared.base.errors import RequestConflict, ResourceNotFound
-from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
+from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER, REPEATS_RECOGNISED
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
 from shared.queue.claims.ends import NotExpired
@@ -305,6 +305,16 @@ def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() 
     """Its repeat would not be recognised any more."""
     decision = expire(a_task(replace(EXPIRED, started=NOW - timedelta(hours=1))))
     assert announced(decision)[0] == ("task-exception", 0)
+
+
+@pytest.mark.parametrize(
+    ("age", "events"), [(REPEATS_RECOGNISED - SECOND, [("task-running", 0)]), (REPEATS_RECOGNISED, [])]
+)
+def test_a_claim_is_announced_again_for_as_long_as_its_repeat_is_recognised(
+    age: timedelta, events: list[tuple[str, int]]
+) -> None:
+    decision = expire(a_task(replace(EXPIRED, started=NOW - age)))
+    assert [event for event in announced(decision) if event[0] == "task-running"] == events
 
 
 def test_a_claim_that_no_worker_received_is_undone() -> None:
