@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.queue.groups import rows as group_rows
 from shared.queue.groups.rows import EDGES_WITH_MEMBER, MOST_GUARDED
@@ -72,6 +73,28 @@ def test_edges_go_with_their_group() -> None:
     world.run(story())
     assert world.rows(keys.GROUPS) == []
     assert world.messages(RESOLVED_QUEUE) == []
+
+
+def test_edges_go_with_their_tasks_but_for_those_just_written_and_of_tasks_in_between() -> None:
+    """B, between A and C, stays; an edge of a call under way says when the call was made."""
+    world = a_world()
+    old, young = world.slugid(), world.slugid()
+
+    async def story() -> None:
+        for task_id, days in ((A, 1), (B, 9), (C, 1)):
+            expires = format_date(world.clock.now() + timedelta(days=days))
+            await world.create(task_id, taskGroupId=GROUP, expires=expires)
+        await complete_tasks(world, 3)
+        await world.drain(30)
+        await world.services.stores.edges.add(GROUP, old, [A, B, C])
+        await world.clock.sleep(timedelta(days=2).total_seconds())
+        await world.services.stores.edges.add(GROUP, young, [A])
+        await world.services.expiration.run(600)
+        assert world.tasks().keys() == {B}
+
+    world.run(story())
+    edges = [row.key for row in world.rows(keys.GROUPS, GROUP) if row.key.startswith(keys.UNBLOCKS)]
+    assert edges == [keys.unblocks(A, young), keys.unblocks(B, old)]
 
 
 def test_repeated_create_writes_the_edges_that_the_call_before_has_not() -> None:

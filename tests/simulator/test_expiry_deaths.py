@@ -11,6 +11,7 @@ from shared.queue.expiry.failures import STUCK_AFTER
 from shared.store import keys
 from shared.store.expiring import LAST_RETRY, ExpiryStore
 from shared.store.interface import StorageUnavailable
+from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from tests.simulator.expiring import DAY, HOUR, JOB, everything, left, scheduled
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.test_expiry_failures import UNDELETABLE, Chosen, others, writes
@@ -88,6 +89,8 @@ def test_what_was_tried_beside_it_is_tried_apart_from_it() -> None:
     assert gate.deaths == 5, "of their group with others, of their group alone, of the three, twice of one"
     (again,) = [row for row in world.rows(keys.EXPIRY) if row.key.startswith("task~")]
     assert (again.values["failures"], again.values["deaths"]) == (3, 3)
+    failures = world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)
+    assert failures[("task", "no")] == 5, "A three times, the other two once"
 
 
 def test_run_that_has_ended_leaves_nothing_to_be_counted_as_a_failure() -> None:

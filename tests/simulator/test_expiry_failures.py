@@ -215,6 +215,9 @@ def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
     assert left(world) == set()
     stays = [each.key for each in world.rows(keys.EXPIRY) if not each.key.startswith(("cursor", keys.AUDIT_SWEEP))]
     assert stays == [row.key], "a person may look"
+    kind = row.key.partition("~")[0]
+    counted = {label for label, _ in world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)}
+    assert counted == {"unknown" if kind == "sprocket" else kind}, "names of no kind would be values without an end"
 
 
 NEWER = {

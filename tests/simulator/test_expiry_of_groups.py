@@ -20,7 +20,7 @@ from tests.simulator.expiring import DAY, HOUR, JOB, expire, left
 from tests.simulator.late import TOOK_EFFECT, LateRequest
 from tests.simulator.running import VICTIM
 from tests.simulator.scenarios import REFUSED, Scenario
-from tests.simulator.situations import GROUP, A, C
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Fail, Gate, Kill, Killed, Phase, as_process
@@ -201,3 +201,19 @@ def test_task_whose_resolution_is_not_handled_stays_for_six_hours(seconds: float
 
     world.run(story())
     assert world.tasks().keys() == left
+
+
+def test_row_that_leads_to_a_task_of_another_group_deletes_nothing() -> None:
+    """As of an earlier task of this id. Whether anything waits for the task is known to its own group alone."""
+    world = open_world()
+
+    async def story() -> None:
+        end = soon(world, 1)
+        await world.create(A, taskGroupId=OTHER_GROUP, expires=end, deadline=end)
+        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(A))
+        await world.services.expiration._expiry.tasks(GROUP, [], [A])
+        await expire(world, 4)
+
+    world.run(story())
+    assert A in world.tasks()
+    assert not any(row.key == keys.expiring("task", A, GROUP) for row in world.rows(keys.EXPIRY))

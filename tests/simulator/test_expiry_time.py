@@ -175,6 +175,19 @@ def test_hour_is_worked_off_once_no_call_adds_to_it(seconds: float, left: int) -
     assert sum(row.key.startswith(keys.EXCHANGED) for row in world.rows(keys.EXPIRY)) == left
 
 
+def test_run_without_time_has_looked_at_nothing() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        for number in range(3):
+            await world.services.expiration._expiry.id_token(f"fingerprint{number}", world.clock.now())
+        await world.clock.sleep(3 * HOUR)
+        assert await world.handlers.expiration.run(0) == 0
+        assert await world.handlers.expiration.run(300) == 3
+
+    world.run(story())
+
+
 def test_row_that_was_young_when_its_task_was_looked_for_stays() -> None:
     """Though it is old enough when it is read: the task may have been created since."""
 

@@ -22,6 +22,7 @@ from shared.queue.tasks.rules import Created, Resolved, State, Task
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable, TransactionRefused
+from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
 from tests.simulator.claimer import (
     ANOTHER,
@@ -390,6 +391,7 @@ def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPa
             patch.setattr(work, "task_scopes", None)
             assert await world.claim() == []
         assert world.tasks()[A].state is State.PENDING
+        assert world.services.runtime.meter.of(FAILED_CLAIMS) == {("provisioner", "pool"): 1}
         await world.clock.sleep(61)
 
     world.run(story())

@@ -128,8 +128,11 @@ def test_dead_letters_and_a_backlog() -> None:
         assert await looked(world, health) == []
         await queues.put(EVENTS_QUEUE, "an event", visible_in=3600)
         assert await looked(world, health) == ["event-backlog"]
-        await queues.put(poison_queue(CLAIM_QUEUE), "a message", visible_in=0)
+        for _ in range(3):
+            await queues.put(poison_queue(CLAIM_QUEUE), "a message", visible_in=0)
         assert await looked(world, health) == ["poison-messages", "event-backlog"], "critical ones first"
+        poisoned, _ = await health.findings()
+        assert poisoned.message.startswith("3 internal messages could not be handled")
 
     world.run(story())
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from shared.base import bounds
 from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.queue.groups.rows import Unsettled, settled_state
@@ -24,6 +25,7 @@ from tests.simulator.depending import (
     rerun,
 )
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
+from tests.simulator.test_short_pages import one_row_a_page
 from tests.simulator.world import World
 
 
@@ -70,6 +72,21 @@ def test_state_of_any_generation_is_found(reruns: int, by_range: bool, gone: boo
         await world.drain(90)
         await world.create(B, taskGroupId=GROUP, dependencies=[A, *others])
         assert world.tasks()[B].satisfied == 1
+
+    world.run(story())
+
+
+def test_states_of_members_are_found_wherever_a_page_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "ROWS_AT_A_TIME", 2)
+    world = a_world()
+
+    async def story() -> None:
+        ids = await create_tasks(world, 4)
+        await complete_tasks(world, 4)
+        await world.drain(30)
+        one_row_a_page(world)
+        states = await world.services.stores.edges.member_states(GROUP, ids)
+        assert states.resolved == dict.fromkeys(ids, State.COMPLETED)
 
     world.run(story())
 

@@ -10,7 +10,7 @@ import pytest
 from shared.base.errors import InputError
 from shared.queue.pools.index import Counts
 from shared.queue.pools.views import ListedRun
-from shared.queue.tasks.effects import row_of
+from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store.counting import counting
 from tests.simulator import invariants
@@ -148,6 +148,21 @@ def test_whenever_a_claim_dies_lists_show_no_state_that_is_over(phase: Phase) ->
 
         world.is_ordered = False
         world.run(judge())
+
+
+def test_a_row_of_an_earlier_run_is_not_taken_for_a_claim(world: World) -> None:
+    """Of a removal that came to nothing: the next run is claimed, and counts once."""
+
+    async def story() -> None:
+        await world.create()
+        (first,) = await world.claim()
+        await world.services.lifecycle.report_exception(first.task.task_id, 0, Resolved.WORKER_SHUTDOWN)
+        assert len(await world.claim()) == 1
+        left = ChangePoolRows(task_queue_id=POOL, add=(row_of(first.task, 0),))
+        await world.services.stores.pools.change([left], POOL)
+        assert await counts(world) == (0, 1)
+
+    world.run(story())
 
 
 def test_pages_in_the_order_of_time(world: World) -> None:

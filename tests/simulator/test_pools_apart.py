@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import pytest
 
 from shared.base.errors import RequestConflict
+from shared.base.protocol import OVERDUE
 from shared.queue.pools.index import Counts
-from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.effects import ChangePoolRows, PendingContent, row_of
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE
 from shared.queue.tasks.rules import State, Worker
 from shared.store import keys
 from tests.simulator.situations import A
@@ -111,3 +113,35 @@ def test_an_index_row_of_another_pools_task_shows_nothing_and_ends_nothing() -> 
         await judge(world)
 
     world.run(story())
+
+
+@pytest.mark.parametrize("is_remembered", [False, True])
+def test_a_message_that_names_another_pools_task_claims_nothing(is_remembered: bool) -> None:
+    """Also in the process that has created the task."""
+    world = World()
+
+    async def story() -> None:
+        await world.services.stores.pools.queues.ensure_band(MINE, "lowest")
+        await world.create(A)
+        content = PendingContent(task_queue_id=MINE, task_id=A, run_id=0, hint_id=world.tasks()[A].hint_id)
+        await world.services.stores.messages.put_pending(content, "lowest", None)
+        services = world.services if is_remembered else world.process()
+        assert await services.work.claim_work(MINE, MY_WORKER, 1, 1.5) == []
+        assert world.tasks()[A].state is State.PENDING
+
+    world.run(story())
+
+
+def test_an_overdue_row_of_another_pools_task_goes_and_puts_no_deadline_message() -> None:
+    world = World()
+
+    async def story() -> None:
+        await a_strangers_task(world)
+        task = world.tasks()[A]
+        await world.services.stores.pools.change([ChangePoolRows(task_queue_id=MINE, add=(row_of(task, 0),))], MINE)
+        await world.clock.sleep((task.deadline + 2 * OVERDUE - world.clock.now()).total_seconds())
+        assert await world.process().reconciler.check_pool(MINE) == 1
+
+    world.run(story())
+    assert not any(A in row.key for row in world.rows(keys.POOLS, keys.pool(MINE)))
+    assert len(world.messages(DEADLINE_QUEUE)) == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any, TypeVar
 
 import pytest
@@ -292,3 +293,21 @@ def test_a_deadline_message_counts_as_lost_an_hour_after_the_deadline(
 
     world.run(story())
     assert len(world.messages(DEADLINE_QUEUE)) == messages
+
+
+def test_a_row_of_another_call_that_would_have_created_the_task_goes() -> None:
+    """Its call came at another time, and the task does not know of it."""
+    world = a_world()
+
+    async def story() -> None:
+        await world.create(A)
+        await lose(world, "lowest")
+        row = row_of(world.tasks()[A], 0)
+        late = replace(row, scheduled=row.scheduled + timedelta(seconds=1))
+        await world.services.stores.pools.add_pending(POOL, late)
+        await checks(world, 1)
+        own = [each.scheduled for each in (await world.services.stores.pools.pending(POOL, 10))[0]]
+        assert own == [row.scheduled]
+
+    world.run(story())
+    assert offered(world, "lowest") == [A]

@@ -14,6 +14,7 @@ from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.counting import counting
+from shared.store.partitions import delete_unchanged
 from tests.simulator.registry import DAY, HOUR, MINUTE, after, expire, listed, poll
 from tests.simulator.world import POOL, WORKER, World
 
@@ -158,6 +159,18 @@ def test_what_is_seen_every_day_stays(world: World) -> None:
             await expire(world)
             assert await listed(world) == [POOL]
             assert (await world.services.workers.get(POOL, WORKER)).record.worker_id == WORKER.worker_id
+
+    world.run(story())
+
+
+def test_a_worker_is_not_shown_without_its_task_queue(world: World) -> None:
+    """The rows of both go at different times."""
+
+    async def story() -> None:
+        await world.claim()
+        await delete_unchanged(world.memory.storage.tables, keys.DIRECTORY, world.rows(keys.DIRECTORY, keys.POOL))
+        with pytest.raises(ResourceNotFound):
+            await world.process().workers.get(POOL, WORKER)
 
     world.run(story())
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from shared.base import bounds
 from shared.queue.pools.states import ASKED_LATELY, GRACE
 from shared.queue.tasks.rules import Worker
 from shared.telemetry.instruments import STALLED
@@ -152,5 +153,22 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
         await _pass(world, 11 * SECOND)
         await sample()
         assert metric() == 0
+
+    world.run(story())
+
+
+def test_the_task_queues_that_wait_longest_are_looked_at_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More are not looked at."""
+    monkeypatch.setattr(bounds, "STALLED_QUEUES", 2)
+    names = ["p/second", "p/first", "p/third"]
+
+    async def story() -> None:
+        for name in sorted(names):
+            await world.create(provisionerId="p", workerType=name[2:], taskQueueId=name)
+            await _pass(world, timedelta(minutes=1))
+        await _pass(world, GRACE)
+        await world.handlers.history.sample()
+        found = await world.services.health._stalls.in_deployment()
+        assert [each.task_queue_id for each in found] == sorted(names)[:2]
 
     world.run(story())
