@@ -8,12 +8,14 @@ proxy and no redirection.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import urlsplit
 
+from aiohappyeyeballs import start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from shared.base import bounds
@@ -148,12 +150,15 @@ class Connections:
         context = self._tls() if url.scheme == "https" else None
         try:
             async with asyncio.timeout(self._connect_seconds):
+                port = url.port or (80 if context is None else 443)
+                addresses = await loop.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
+                # Not asyncio's own: before Python 3.13 a race that is given up as it is won leaves a socket open.
+                opened = await start_connection(addresses, happy_eyeballs_delay=_EYEBALLS_SECONDS, interleave=1)
                 _, connection = await loop.create_connection(
                     lambda: _Connection(loop, self._open),
-                    url.hostname,
-                    url.port or (80 if context is None else 443),
+                    sock=opened,
                     ssl=context,
-                    happy_eyeballs_delay=_EYEBALLS_SECONDS,
+                    server_hostname=None if context is None else url.hostname,
                 )
         except OSError as error:  # also TimeoutError, ssl.SSLError, socket.gaierror
             raise NoConnection(type(error).__name__) from error

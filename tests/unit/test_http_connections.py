@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import ssl
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -280,11 +282,29 @@ async def test_an_answer_before_the_end_of_the_request() -> None:
 async def test_a_request_that_was_given_up_ends_its_connection() -> None:
     async with serving() as server, connected() as connections:
         server.script = [silence, FINE]
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.05):
-                await connections.exchange(request(server.url))
+        given_up = asyncio.ensure_future(connections.exchange(request(server.url)))
+        await until(lambda: server.served == [1])
+        given_up.cancel()
+        await asyncio.wait([given_up])
         await connections.exchange(request(server.url))
         assert server.served == [1, 1]
+
+
+async def test_a_request_that_is_given_up_while_it_connects_leaves_no_socket() -> None:
+    """At whichever turn of the event loop."""
+    async with serving() as server, connected() as connections:
+        server.script = [silence]
+        for turns in range(20):
+            given_up = asyncio.ensure_future(connections.exchange(request(server.url)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            given_up.cancel()
+            await asyncio.wait([given_up])
+    with pytest.MonkeyPatch.context() as patch:
+        left: list[object] = []
+        patch.setattr(sys, "unraisablehook", left.append)
+        gc.collect()
+    assert left == []
 
 
 async def test_connections_are_limited_and_shared() -> None:
