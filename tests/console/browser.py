@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Dialog, Page, Playwright, Request
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Dialog,
+    Page,
+    Playwright,
+    Request,
+    ViewportSize,
+    WebError,
+)
 
 from tests.clients.deployment import Credentials
 
@@ -21,6 +31,8 @@ PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 SESSION_KEY = "taskcluster-queue.session"
 WAIT_MILLISECONDS = 30_000
 """How long a page has until what a test expects is there."""
+VIEWPORT: ViewportSize = {"width": 1280, "height": 720}
+"""Of pages whose test names none."""
 
 _WATCH = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -29,6 +41,8 @@ addEventListener("securitypolicyviolation", (event) =>
 _STORE = """
 (stored) => {
   localStorage.clear();
+  sessionStorage.clear();
+  window.name = "";
   for (const { name, value } of stored) localStorage.setItem(name, value);
 }
 """
@@ -65,13 +79,17 @@ class Watch:
     requests: list[Request] = field(default_factory=list)
 
     def follow(self, context: BrowserContext) -> None:
-        """Watch the pages that open in a context. Its pages tell of what their policy forbids: `watched`."""
-        context.on("page", self._page)
+        """Watch the pages of a context. They tell of what their policy forbids: `watched`."""
+        context.on("console", self._message)
+        context.on("weberror", self._uncaught)
+        context.on("dialog", self._dialog)
         context.on("request", self._request)
 
     def leave(self, context: BrowserContext) -> None:
         """Watch it no longer."""
-        context.remove_listener("page", self._page)
+        context.remove_listener("console", self._message)
+        context.remove_listener("weberror", self._uncaught)
+        context.remove_listener("dialog", self._dialog)
         context.remove_listener("request", self._request)
 
     def sent(self, secret: str) -> list[str]:
@@ -84,13 +102,11 @@ class Watch:
             or secret.encode() in (request.post_data_buffer or b"")
         ]
 
-    def _page(self, page: Page) -> None:
-        page.on("console", self._message)
-        page.on("pageerror", lambda error: self.problems.append(f"uncaught: {error}"))
-        page.on("dialog", self._dialog)
-
     def _request(self, request: Request) -> None:
         self.requests.append(request)
+
+    def _uncaught(self, error: WebError) -> None:
+        self.problems.append(f"uncaught: {error.error}")
 
     def _dialog(self, dialog: Dialog) -> None:
         self.problems.append(f"dialog: {dialog.message}")
@@ -109,29 +125,40 @@ def watched(context: BrowserContext) -> BrowserContext:
 
 
 class Shared:
-    """A context that tests use one after the other, each from the beginning.
+    """A page that tests use one after the other, each from the beginning.
 
-    A page in a context of its own takes twice the CPU: a new profile, a new process, and all modules compiled anew.
+    A new page takes twice the CPU: a new process, which requests and compiles all modules of the console anew.
     """
 
     def __init__(self, browser: Browser, root_url: str) -> None:
         self.context = watched(browser.new_context(base_url=root_url))
         self._root_url = root_url
-        self._first = self.context.new_page()
-        self._first.goto("/api/queue/v1/ping")  # it keeps the process alive, and reaches what the origin stores
+        self.page = self.context.new_page()
+        self._rest()
 
-    def begin(self, credentials: Credentials | None) -> BrowserContext:
-        """Nothing is stored but that somebody has signed in, if anybody has."""
+    def begin(self, credentials: Credentials | None) -> Page:
+        """The page. Nothing is stored but that somebody has signed in, if anybody has."""
         stored = [] if credentials is None else storage_of(self._root_url, credentials)["origins"][0]["localStorage"]
-        self._first.evaluate(_STORE, stored)
-        return self.context
+        self.page.evaluate(_STORE, stored)
+        return self.page
 
     def end(self) -> None:
-        """Closes what was opened."""
+        """Closes what else was opened, and ends what the page does."""
         for page in self.context.pages:
-            if page is not self._first:
+            if page is not self.page:
                 page.close()
+        if self.page.is_closed():
+            self.page = self.context.new_page()
+        self.page.unroute_all()
+        self._rest()
+        self.page.set_viewport_size(VIEWPORT)
+        self.page.emulate_media(color_scheme="light")
+        self.page.mouse.move(0, 0)
         self.context.clear_cookies()
+
+    def _rest(self) -> None:
+        """To an address of the origin that runs nothing, and reaches what the origin stores."""
+        self.page.goto("/api/queue/v1/ping")
 
 
 def storage_of(root_url: str, credentials: Credentials) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -82,33 +83,44 @@ def shared(browser: Browser, deployment: Deployment) -> Shared:
 def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: Watch) -> Iterator[OpenPage]:
     """Opens a page in a browser of its own, by default one in which root has signed in.
 
-    `own_clock` is for tests that install a clock, which stays in a context to its end.
+    Without a path it stays where nothing of the console runs, for what has to be there before. `script` runs in each
+    document before all others. `own_clock` is for tests that install a clock, which stays in a context to its end.
     """
     contexts: list[BrowserContext] = []
+    scripts = ExitStack()
 
     def new(
-        path: str, credentials: Credentials | None = deployment.root, *, own_clock: bool = False, **options: Any
+        path: str | None,
+        credentials: Credentials | None = deployment.root,
+        *,
+        script: str = "",
+        own_clock: bool = False,
+        **options: Any,
     ) -> Page:
-        is_own = own_clock or not path.startswith("/") or not options.keys() <= {"viewport"}
+        is_own = own_clock or not (path or "/").startswith("/") or not options.keys() <= {"viewport"}
         if not is_own and shared.context not in contexts:
-            context = shared.begin(credentials)
+            context, page = shared.context, shared.begin(credentials)
         else:
             if credentials is not None:
                 options["storage_state"] = storage_of(deployment.root_url, credentials)
             context = watched(browser.new_context(base_url=deployment.root_url, **options))
+            page = context.new_page()
         contexts.append(context)
         watch.follow(context)
-        page = context.new_page()
         if "viewport" in options:
             page.set_viewport_size(options["viewport"])
-        page.goto(path)
+        if script:
+            scripts.enter_context(page.add_init_script(script))
+        if path is not None:
+            page.goto(path)
         return page
 
     yield new
+    scripts.close()
     for context in contexts:
+        watch.leave(context)
         if context is shared.context:
             shared.end()
-            watch.leave(context)
         else:
             context.close()
 

@@ -230,9 +230,7 @@ def test_one_who_asks_is_notified_when_the_group_ends_though_the_tab_is_hidden(
     for name in ("build", "test"):
         scene.create(name, task_id=scene.group if name == "build" else None)
     scene.claim("build", "test")
-    page = open_page("/login")
-    page.add_init_script(_NOTED.replace("ANSWER", "granted"))
-    page.goto(f"/tasks/groups/{scene.group}")
+    page = open_page(f"/tasks/groups/{scene.group}", script=_NOTED.replace("ANSWER", "granted"))
     button = page.get_by_role("button", name="Notify me when it ends")
     expect(button).to_be_visible()
     assert page.evaluate("asked") == 0, "the browser is asked only on a click"
@@ -250,9 +248,7 @@ def test_one_who_asks_is_notified_when_the_group_ends_though_the_tab_is_hidden(
 
 def test_who_allows_no_notifications_is_told_so(scene: Scene, open_page: OpenPage) -> None:
     scene.create("build")
-    page = open_page("/login")
-    page.add_init_script(_NOTED.replace("ANSWER", "denied"))
-    page.goto(f"/tasks/groups/{scene.group}")
+    page = open_page(f"/tasks/groups/{scene.group}", script=_NOTED.replace("ANSWER", "denied"))
     page.get_by_role("button", name="Notify me when it ends").click()
     expect(page.get_by_text("This browser allows no notifications from here.")).to_be_visible()
     expect(page.get_by_role("button", name="Notify me when it ends")).to_have_attribute("aria-pressed", "false")

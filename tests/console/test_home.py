@@ -122,7 +122,7 @@ def test_many_groups_are_listed_with_few_rows_and_requests(groups: Groups, open_
     answer = groups["autoland"].client()._makeHttpRequest("GET", "task-groups?limit=1", None)
     (one, *_) = answer["taskGroups"]
     many = [{**one, "taskGroupId": f"{number:021}A", "single": False, "owner": "x"} for number in range(120)]
-    page = open_page("/login")
+    page = open_page(None)
 
     def groups_of(start: int, count: int) -> dict[str, object]:
         rest = {"continuationToken": str(start + count)} if start + count < len(many) else {}

@@ -53,9 +53,7 @@ globalThis.requestAnimationFrame = (call) => frame(() => later(call, 300));
 
 
 def test_the_end_of_a_log_is_shown_however_busy_the_machine_is(settled: Scene, open_page: OpenPage) -> None:
-    page = open_page("/login")
-    page.add_init_script(_LATE_EFFECTS)
-    page.goto(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}")
+    page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}", script=_LATE_EFFECTS)
     expect(_line(page, 300)).to_be_in_viewport()
     expect(page).to_have_title(f"{LOG} · build-2 · Taskcluster Queue")
 
@@ -75,7 +73,7 @@ def test_a_log_is_followed_until_its_run_ends(scene: Scene, open_page: OpenPage)
     scene.create("build")
     scene.claim("build")
     url = scene.upload("build", LOG, lines(100, errors=()))
-    page = open_page("/login", own_clock=True)
+    page = open_page(None, own_clock=True)
     page.clock.install()
     page.goto(f"/tasks/{scene.ids['build']}/runs/0/logs/live/{ENCODED}")
     expect(page.get_by_text("100 lines, live")).to_be_visible()

@@ -81,7 +81,7 @@ def test_a_task_without_a_run_says_what_it_waits_for(platforms: Scene, open_page
 
 
 def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scene) -> None:
-    page = open_page("/login")
+    page = open_page(None)
     answer = platforms.client().listTaskGroup(platforms.group)
     failed = next(one for one in answer["tasks"] if one["status"]["state"] == "failed")
     copies = []
@@ -103,7 +103,7 @@ def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scen
 
 
 def test_the_first_rows_are_there_wherever_the_way_up_was_interrupted(open_page: OpenPage, platforms: Scene) -> None:
-    page = open_page("/login")
+    page = open_page(None)
     answer = platforms.client().listTaskGroup(platforms.group)
     copied = next(one for one in answer["tasks"] if one["status"]["state"] == "completed")  # named once
     copies = [
@@ -173,7 +173,7 @@ def test_many_tasks_of_a_cell_are_counted_by_state(open_page: OpenPage, platform
         for name, count in (("build-linux", 5000), ("build-mac", 30))
         for number in range(count)
     ]
-    page = open_page("/login")
+    page = open_page(None)
     page.route("**/list", lambda route: route.fulfill(json={**answer, "tasks": tasks}))
     page.goto(f"/tasks/groups/{platforms.group}?view=matrix")
     expect(page.get_by_role("link", name="6 tasks failed")).to_be_visible()

@@ -154,7 +154,7 @@ def test_the_history_is_drawn_of_all_task_queues_and_of_one(settled: Scene, open
 
 
 def test_a_history_without_samples_says_when_there_will_be_some(open_page: OpenPage) -> None:
-    page = open_page("/login", viewport=WIDE)
+    page = open_page(None, viewport=WIDE)
     # As on the first five minutes of a deployment: this one has samples already.
     page.route("**/api/queue/v1/history?*", lambda route: route.fulfill(json={"intervalSeconds": 300, "samples": []}))
     page.goto("/history")

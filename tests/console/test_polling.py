@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import expect
 
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
@@ -31,13 +31,6 @@ _LAST = 8
 _RESTS = f"() => pauses.length > {_LAST} && pauses.slice(-{_LAST}).every((pause) => pause === {_LONGEST})"
 
 
-def _hurried(open_page: OpenPage, path: str) -> Page:
-    page = open_page("/login")
-    page.add_init_script(_HURRY)
-    page.goto(path)
-    return page
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -59,12 +52,12 @@ def test_a_page_on_which_nothing_changes_reads_once_a_minute_in_the_end(
         "provisioner": settled.task_queue.split("/")[0],
         "worker": f"{WORKER_GROUP}/worker-2",
     }
-    page = _hurried(open_page, path.format(**names))
+    page = open_page(path.format(**names), script=_HURRY)
     page.wait_for_function(_RESTS)
 
 
 def test_a_hidden_tab_reads_nothing_until_it_is_shown(settled: Scene, open_page: OpenPage) -> None:
-    page = _hurried(open_page, f"/tasks/groups/{settled.group}")
+    page = open_page(f"/tasks/groups/{settled.group}", script=_HURRY)
     expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
     page.evaluate("hidden = true")
     page.wait_for_function("() => waiting.size === 0")
