@@ -73,24 +73,28 @@ def launched(playwright: Playwright) -> Iterator[Browser]:
 
 @dataclass
 class Watch:
-    """What went wrong on the pages of a context, and every request that they made."""
+    """What went wrong on the pages of a context, and every request that they made, if the test looks at them."""
 
     problems: list[str] = field(default_factory=list)
     requests: list[Request] = field(default_factory=list)
+    with_requests: bool = False
+    """A page makes some sixty, and to hear of each costs a seventh of its CPU."""
 
     def follow(self, context: BrowserContext) -> None:
         """Watch the pages of a context. They tell of what their policy forbids: `watched`."""
         context.on("console", self._message)
         context.on("weberror", self._uncaught)
         context.on("dialog", self._dialog)
-        context.on("request", self._request)
+        if self.with_requests:
+            context.on("request", self._request)
 
     def leave(self, context: BrowserContext) -> None:
         """Watch it no longer."""
         context.remove_listener("console", self._message)
         context.remove_listener("weberror", self._uncaught)
         context.remove_listener("dialog", self._dialog)
-        context.remove_listener("request", self._request)
+        if self.with_requests:
+            context.remove_listener("request", self._request)
 
     def sent(self, secret: str) -> list[str]:
         """The requests in which a secret can be seen: in the address, a header or the body."""

@@ -63,11 +63,18 @@ def deployment(ports: Ports, issuer: str) -> Iterator[Deployment]:
 
 
 @pytest.fixture
-def watch() -> Iterator[Watch]:
+def watching() -> Iterator[Watch]:
     """What the pages of the test did wrong: nothing, or the test fails."""
     watching = Watch()
     yield watching
     assert watching.problems == []
+
+
+@pytest.fixture
+def watch(watching: Watch) -> Watch:
+    """The same, with the requests of the pages."""
+    watching.with_requests = True
+    return watching
 
 
 OpenPage = Callable[..., Page]
@@ -80,7 +87,7 @@ def shared(browser: Browser, deployment: Deployment) -> Shared:
 
 
 @pytest.fixture
-def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: Watch) -> Iterator[OpenPage]:
+def open_page(browser: Browser, deployment: Deployment, shared: Shared, watching: Watch) -> Iterator[OpenPage]:
     """Opens a page in a browser of its own, by default one in which root has signed in.
 
     Without a path it stays where nothing of the console runs, for what has to be there before. `script` runs in each
@@ -106,7 +113,7 @@ def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: W
             context = watched(browser.new_context(base_url=deployment.root_url, **options))
             page = context.new_page()
         contexts.append(context)
-        watch.follow(context)
+        watching.follow(context)
         if "viewport" in options:
             page.set_viewport_size(options["viewport"])
         if script:
@@ -118,9 +125,9 @@ def open_page(browser: Browser, deployment: Deployment, shared: Shared, watch: W
     yield new
     scripts.close()
     for context in contexts:
-        watch.leave(context)
         if context is shared.context:
             shared.end()
+            watching.leave(context)
         else:
             context.close()
 
