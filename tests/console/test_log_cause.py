@@ -14,25 +14,11 @@ _RUN = """
 import { causeIn } from "./console/core/log-cause.js";
 let text = "";
 for await (const chunk of process.stdin) text += chunk;
-console.log(JSON.stringify(causeIn(JSON.parse(text))));
+console.log(JSON.stringify(JSON.parse(text).map(causeIn)));
 """
 TIME = "2026-11-23T10:00:00Z"
 OURS = f"[taskcluster {TIME}] "
 MAX_RUN_TIME = "[taskcluster:error] task aborted - max run time exceeded"
-
-
-def cause_in(*lines: str) -> dict[str, Any]:
-    """What the console finds in a log."""
-    found = subprocess.run(
-        ["node", "--input-type=module", "-e", _RUN],
-        cwd=ROOT,
-        input=json.dumps(lines),
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    cause: dict[str, Any] = json.loads(found.stdout)
-    return cause
 
 
 GENERIC_WORKER = (
@@ -46,75 +32,92 @@ GENERIC_WORKER = (
 )
 
 
-@pytest.mark.parametrize(
-    ("lines", "at", "found"),
-    [
-        (GENERIC_WORKER, 2, {"exit": "exit code 2", "limit": "", "missing": []}),
+CASES: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
+    (GENERIC_WORKER, 2, {"exit": "exit code 2", "limit": "", "missing": []}),
+    (
+        ("building", f"[taskcluster {TIME}] Command ABORTED after 1h0m0s: process aborted", MAX_RUN_TIME),
+        2,
+        {"limit": "maxRunTime"},
+    ),
+    (("building", f"{OURS}Ended after maxRunTime, 60 s"), 1, {"limit": "maxRunTime"}),
+    (
+        ("x", "[taskcluster:error] Task timeout after 3600 seconds. Force killing container."),
+        1,
+        {"limit": "maxRunTime"},
+    ),
+    (
         (
-            ("building", f"[taskcluster {TIME}] Command ABORTED after 1h0m0s: process aborted", MAX_RUN_TIME),
-            2,
-            {"limit": "maxRunTime"},
+            "error: no such flag",
+            f"[taskcluster:warn {TIME}] Memory usage above 90% and available memory less than 500.00 MiB persisted"
+            " for over 5s!",
         ),
-        (("building", f"{OURS}Ended after maxRunTime, 60 s"), 1, {"limit": "maxRunTime"}),
+        1,
+        {"limit": "memory"},
+    ),
+    (("gzip: stdout: No space left on device", f"{OURS}Exit code 1"), 0, {"limit": "disk", "exit": "exit code 1"}),
+    (
         (
-            ("x", "[taskcluster:error] Task timeout after 3600 seconds. Force killing container."),
-            1,
-            {"limit": "maxRunTime"},
+            "ok",
+            "[taskcluster:error] TASK FAILURE during artifact upload: file-missing-on-worker: Could not read file"
+            " '/tasks/task_1/public/build.zip'",
         ),
+        1,
+        {"missing": ["/tasks/task_1/public/build.zip"], "exit": ""},
+    ),
+    (
+        ("ok", f"{OURS}Exit code 0", f"{OURS}Artifact public/build.zip is missing: it does not exist"),
+        2,
+        {"missing": ["public/build.zip"], "exit": ""},
+    ),
+    (
         (
-            (
-                "error: no such flag",
-                f"[taskcluster:warn {TIME}] Memory usage above 90% and available memory less than 500.00 MiB persisted"
-                " for over 5s!",
-            ),
-            1,
-            {"limit": "memory"},
+            "2026-11-23 10:00:00,000 - script - INFO - begins",
+            "Traceback (most recent call last):",
+            '  File "x.py", line 1, in <module>',
+            "    main()",
+            "ValueError: no such thing",
+            "exit code: 1",
         ),
-        (("gzip: stdout: No space left on device", f"{OURS}Exit code 1"), 0, {"limit": "disk", "exit": "exit code 1"}),
+        1,
+        {"to": 4, "exit": "exit code 1"},
+    ),
+    (
         (
-            (
-                "ok",
-                "[taskcluster:error] TASK FAILURE during artifact upload: file-missing-on-worker: Could not read file"
-                " '/tasks/task_1/public/build.zip'",
-            ),
-            1,
-            {"missing": ["/tasks/task_1/public/build.zip"], "exit": ""},
+            f"[task {TIME}] 10:00:00     INFO -  error handling is tested",
+            f"[task {TIME}] 10:00:01     INFO - TEST-UNEXPECTED-FAIL | a.js | broke",
+            f"[taskcluster {TIME}] Unsuccessful task run with exit code: 1 completed in 12.3 seconds",
         ),
-        (
-            ("ok", f"{OURS}Exit code 0", f"{OURS}Artifact public/build.zip is missing: it does not exist"),
-            2,
-            {"missing": ["public/build.zip"], "exit": ""},
-        ),
-        (
-            (
-                "2026-11-23 10:00:00,000 - script - INFO - begins",
-                "Traceback (most recent call last):",
-                '  File "x.py", line 1, in <module>',
-                "    main()",
-                "ValueError: no such thing",
-                "exit code: 1",
-            ),
-            1,
-            {"to": 4, "exit": "exit code 1"},
-        ),
-        (
-            (
-                f"[task {TIME}] 10:00:00     INFO -  error handling is tested",
-                f"[task {TIME}] 10:00:01     INFO - TEST-UNEXPECTED-FAIL | a.js | broke",
-                f"[taskcluster {TIME}] Unsuccessful task run with exit code: 1 completed in 12.3 seconds",
-            ),
-            1,
-            {"exit": "exit code 1"},
-        ),
-        (("\x1b[31mFAILED\x1b[0m tests/test_a.py::test_a", "1 failed"), 0, {"sure": True}),
-        (("step", f"{OURS}Ended by signal 9"), 1, {"exit": "signal 9"}),
-        (("Automation Error: python exited with signal -15",), 0, {"exit": "signal 15"}),
-        (("all is well, 0 failed, no errors", "done"), -1, {"exit": "", "sure": False}),
-        (("perhaps this failed",), 0, {"sure": False}),
-        (("\x00\x01\x02" * 100, "x" * 3_000_000, "y" * 100_000 + " error: too far to be seen"), -1, {}),
-    ],
-)
-def test_what_a_log_says_of_its_end(lines: tuple[str, ...], at: int, found: dict[str, Any]) -> None:
-    cause = cause_in(*lines)
+        1,
+        {"exit": "exit code 1"},
+    ),
+    (("\x1b[31mFAILED\x1b[0m tests/test_a.py::test_a", "1 failed"), 0, {"sure": True}),
+    (("step", f"{OURS}Ended by signal 9"), 1, {"exit": "signal 9"}),
+    (("Automation Error: python exited with signal -15",), 0, {"exit": "signal 15"}),
+    (("all is well, 0 failed, no errors", "done"), -1, {"exit": "", "sure": False}),
+    (("perhaps this failed",), 0, {"sure": False}),
+    (("\x00\x01\x02" * 100, "x" * 3_000_000, "y" * 100_000 + " error: too far to be seen"), -1, {}),
+]
+"""The lines of a log, at which of them its cause is, and what else is found."""
+
+
+@pytest.fixture(scope="module")
+def causes() -> list[dict[str, Any]]:
+    """What the console finds in each log: one process for all, whose start costs more than they do."""
+    found = subprocess.run(
+        ["node", "--input-type=module", "-e", _RUN],
+        cwd=ROOT,
+        input=json.dumps([lines for lines, _, _ in CASES]),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    all_causes: list[dict[str, Any]] = json.loads(found.stdout)
+    return all_causes
+
+
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_what_a_log_says_of_its_end(case: int, causes: list[dict[str, Any]]) -> None:
+    _, at, found = CASES[case]
+    cause = causes[case]
     assert cause["at"] == at
     assert {key: cause[key] for key in found} == found
