@@ -94,7 +94,10 @@ export function Dialog({ title, close, children }) {
     dialog?.showModal();
     return () => dialog?.close();
   }, []);
-  return html`<dialog ref=${element} aria-label=${title} onClose=${close}>
+  const onClose = () => {
+    if (element.current) close(); // one that has gone tells of it a frame later, when another may be open in its place
+  };
+  return html`<dialog ref=${element} aria-label=${title} onClose=${onClose}>
     <h2>${title}</h2>
     ${children}
   </dialog>`;
