@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
 
 
@@ -12,6 +13,11 @@ class Expression:
     """What has a value. `line` counts from 1."""
 
     line: int = field(kw_only=True, default=0)
+
+    @cached_property
+    def children(self) -> tuple[Expression, ...]:
+        """What it is made of, not what that is made of."""
+        return tuple(child for each in fields(self) for child in _in(getattr(self, each.name)))
 
 
 @dataclass(frozen=True)
@@ -140,15 +146,11 @@ class File:
 
 def walk(expression: Expression) -> Iterator[Expression]:
     """An expression and everything in it."""
-    yield expression
-    for child in children(expression):
-        yield from walk(child)
-
-
-def children(expression: Expression) -> Iterator[Expression]:
-    """What an expression is made of, not what that is made of."""
-    for each in fields(expression):
-        yield from _in(getattr(expression, each.name))
+    waiting = [expression]
+    while waiting:
+        each = waiting.pop()
+        yield each
+        waiting.extend(reversed(each.children))
 
 
 def _in(value: object) -> Iterator[Expression]:

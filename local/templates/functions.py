@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 import json
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 from local.templates.values import SUBSCRIPTION, TENANT, Later, Namespace, Unknown, Value, guid, hashed, is_late
@@ -30,7 +31,7 @@ def union(*parts: Value) -> Value:
 
 def subnet(prefix: str, length: int, index: int) -> str:
     """Like `cidrSubnet`."""
-    return str(list(ipaddress.ip_network(prefix).subnets(new_prefix=length))[index])
+    return str(list(islice(ipaddress.ip_network(prefix).subnets(new_prefix=length), index + 1))[index])
 
 
 def empty(value: Value) -> bool:

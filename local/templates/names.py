@@ -17,7 +17,6 @@ from local.templates.expressions import (
     Name,
     Object,
     Text,
-    children,
     walk,
 )
 from local.templates.values import Finding
@@ -96,7 +95,7 @@ def _resolve(file: File, expression: Expression, local: frozenset[str], used: se
                 yield _finding(file, expression.line, f"{index} is not used")
         case Lambda(parameters=parameters):
             inner = local | set(parameters)
-    for child in children(expression):
+    for child in expression.children:
         yield from _resolve(file, child, inner, used)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from local.templates import syntax
-from local.templates.expressions import Call, Declaration, Expression, File, Loop, Name, Object, Operation, Text, walk
+from local.templates.expressions import Call, Declaration, Expression, File, Loop, Name, Object, Operation, Text
 from local.templates.values import Finding
 
 _SAY_NO_MORE = {"contains", "empty", "length"}
@@ -64,15 +64,7 @@ def _shows(expression: Expression, secret: set[str]) -> bool:
             return any(_shows(each, secret) for each in operands[1:])
         case Operation(operator=operator) if operator in ("==", "!=", "!", "&&", "||", "=~", "!~"):
             return False
-    direct = walk(expression)
-    next(direct)
-    inside: set[int] = set()
-    for child in direct:
-        if id(child) not in inside:
-            inside |= {id(each) for each in walk(child)}
-            if _shows(child, secret):
-                return True
-    return False
+    return any(_shows(child, secret) for child in expression.children)
 
 
 def _passed_on(file: File, module: Declaration, target: File, secret: set[str]) -> Iterator[Finding]:
