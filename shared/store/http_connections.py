@@ -8,14 +8,13 @@ proxy and no redirection.
 from __future__ import annotations
 
 import asyncio
-import socket
+import ipaddress
 import ssl
 from collections import deque
 from collections.abc import Callable
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from aiohappyeyeballs import start_connection
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from shared.base import bounds
@@ -150,15 +149,13 @@ class Connections:
         context = self._tls() if url.scheme == "https" else None
         try:
             async with asyncio.timeout(self._connect_seconds):
-                port = url.port or (80 if context is None else 443)
-                addresses = await loop.getaddrinfo(url.hostname, port, type=socket.SOCK_STREAM)
-                # Not asyncio's own: before Python 3.13 a race that is given up as it is won leaves a socket open.
-                opened = await start_connection(addresses, happy_eyeballs_delay=_EYEBALLS_SECONDS, interleave=1)
                 _, connection = await loop.create_connection(
                     lambda: _Connection(loop, self._open),
-                    sock=opened,
+                    url.hostname,
+                    url.port or (80 if context is None else 443),
                     ssl=context,
-                    server_hostname=None if context is None else url.hostname,
+                    # Before Python 3.13 a race that is given up as it is won leaves a socket to the garbage collection.
+                    happy_eyeballs_delay=None if _is_address(url.hostname) else _EYEBALLS_SECONDS,
                 )
         except OSError as error:  # also TimeoutError, ssl.SSLError, socket.gaierror
             raise NoConnection(type(error).__name__) from error
@@ -310,6 +307,14 @@ class _Connection(asyncio.Protocol):
         self._is_whole = True
         if not self._parser.should_keep_alive():
             self.abort()
+
+
+def _is_address(host: str) -> bool:
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 def _head(request: Request) -> bytes:

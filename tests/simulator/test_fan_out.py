@@ -18,7 +18,7 @@ from shared.store.counting import Kind
 from tests.simulator.situations import GROUP, A, B, C, failed_and_completed_again
 from tests.simulator.world import HANDLER, HIDDEN, World, resolved_message
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Fail, Phase, process_name
+from tests.twin.gate import Call, Fail, Phase, as_process, process_name
 
 
 @dataclass
@@ -379,3 +379,23 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
     tries = hours * 3600 / HIDDEN + 3
     assert len(handled.messages) <= (tries + 1) * pages
     assert world.messages(RESOLVED_QUEUE) == []
+
+
+def test_a_page_that_is_put_again_has_tries_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of its message count for the pages that are left."""
+    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", 5)
+    stuck: set[str] = set()
+    world = _world(Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject in stuck, times=1_000))
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        stuck.add(min([await world.create(dependencies=[A]) for _ in range(bounds.EDGES_AT_A_TIME + 1)]))
+        await _complete(world, A)
+        ((body, _),) = world.messages(RESOLVED_QUEUE)
+        tried = ResolvedBody.model_validate({**body, "attempts": 12, "waits": 3})
+        await as_process(HANDLER, world.handlers.resolution.resolved_due(tried))
+        (again,) = [each for each, _ in world.messages(RESOLVED_QUEUE) if "end" in each]
+        assert "attempts" not in again
+        assert "waits" not in again
+
+    world.run(story())

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
 
 import pytest
 
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
+from shared.queue.groups.members import GuardMissing, MemberExists, MemberStore
+from shared.queue.groups.rows import Edges
+from shared.queue.groups.store import GroupChanged
+from shared.queue.tasks.codec import pack_definition
+from shared.queue.tasks.known import KnownStatuses
 from shared.store import keys
 from shared.store.counting import Kind, counting
+from shared.store.interface import Refusal, TransactionRefused
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -58,5 +65,26 @@ def test_process_that_knows_a_group_is_told_that_another_one_has_sealed_it() -> 
         await other.groups.seal(await other.groups.existing(GROUP))
         with pytest.raises(RequestConflict, match="sealed"):
             await world.create(B, taskGroupId=GROUP)
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("index", "meaning"), [(0, GuardMissing), (1, MemberExists), (2, MemberExists), (3, GroupChanged)]
+)
+def test_what_it_means_that_a_row_of_a_new_task_is_there(index: int, meaning: type[Exception]) -> None:
+    """An edge that is written elsewhere at the same time is no member: Azure may refuse even an upsert then."""
+    world = World()
+    definition = world.definition(dependencies=[A], taskGroupId=GROUP)
+    edges = Edges(required=(A,), guards=(A,))
+
+    async def refuse(*_: object) -> None:
+        raise TransactionRefused(index, Refusal.EXISTS)
+
+    async def story() -> None:
+        members = MemberStore(world.memory.storage, KnownStatuses(world.clock.now), world.clock.now)
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(meaning):
+            patch.setattr(members, "_tables", SimpleNamespace(transact=refuse))
+            await members.join(definition, await pack_definition(definition), edges)
 
     world.run(story())

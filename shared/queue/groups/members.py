@@ -59,6 +59,9 @@ class RequiredSettled(ServiceError):
 
 NO_EDGES = Edges()
 
+_ACTIVE_ROW = 2
+"""Place of a new task's active row in the transaction that it joins its group with, right after its member row."""
+
 
 class MemberStore:
     """Adds tasks to groups, and rolls back what a refused call has added."""
@@ -89,7 +92,7 @@ class MemberStore:
         except TransactionRefused as refused:
             if refused.index >= guards:
                 raise RequiredSettled from refused
-            if refused.refusal is Refusal.STALE or refused.index > len(own):
+            if refused.refusal is Refusal.STALE or refused.index > _ACTIVE_ROW:
                 raise GroupChanged from refused
             if refused.index == 0:
                 raise GuardMissing from refused

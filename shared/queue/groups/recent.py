@@ -27,9 +27,9 @@ class CreatedGroup:
 
     key: str
     task_group_id: str
-    task_id: str
+    task_id: str = ""
     """Its first task; "" for a group that was created before that was noted."""
-    project_id: str
+    project_id: str = ""
     """Project of its first task; "" for such a group as well."""
     created: datetime
     """When its first task was accepted."""

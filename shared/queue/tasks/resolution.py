@@ -115,6 +115,7 @@ class Resolution:
                 exc_info=True,
             )
             ends = {"end": page.end, "group_end": page.group_end, "delay": UNCOMMITTED_RESOLUTION.first}
+            ends |= {"attempts": 0, "waits": 0}  # a message of its own, with tries of its own
             await self._stores.messages.put(page.message.model_copy(update=ends), UNCOMMITTED_RESOLUTION.first)
             return
         if page.message.start is None and page.is_last and not any(left):
