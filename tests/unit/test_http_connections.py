@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import ssl
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -12,6 +13,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import AsyncMock
+from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -306,6 +309,40 @@ async def test_a_request_that_is_given_up_while_it_connects_leaves_no_socket() -
         patch.setattr(sys, "unraisablehook", left.append)
         gc.collect()
     assert left == []
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_request_is_given_up_as_the_second_of_two_addresses_answers(
+    turns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So many turns of the event loop after that, while the first address hangs: the cancellation is not lost."""
+    loop = asyncio.get_running_loop()
+    connect, answers = loop.sock_connect, asyncio.Event()
+    hangs = "192.0.2.1"
+
+    async def connect_to(sock: socket.socket, address: tuple[str, int]) -> None:
+        if address[0] == hangs:
+            await asyncio.Event().wait()
+        await connect(sock, address)
+        answers.set()
+
+    async with serving() as server, connected() as connections:
+        server.script = [silence]
+        port = urlsplit(server.url).port
+        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in (hangs, "127.0.0.1")]
+        monkeypatch.setattr(loop, "getaddrinfo", AsyncMock(return_value=found))
+        monkeypatch.setattr(loop, "sock_connect", connect_to)
+        monkeypatch.setattr(subject, "_EYEBALLS_SECONDS", 0.001)
+        given_up = asyncio.ensure_future(connections.exchange(request(f"http://storage.example:{port}/account")))
+        await answers.wait()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        given_up.cancel()
+        await asyncio.wait([given_up], timeout=10)
+        assert given_up.cancelled()
+        del given_up
+        monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # before Python 3.13 asyncio leaves a socket open,
+        gc.collect()  # until it is collected
 
 
 async def test_connections_are_limited_and_shared() -> None:

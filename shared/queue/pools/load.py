@@ -300,7 +300,7 @@ def _text(figures: Figures) -> str:
 
 
 _FIGURES = tuple(each.name for each in fields(Figures))
-"""As they are stored, in this order: a new one comes last."""
+"""As they are stored, in this order: the waits come last."""
 
 
 def _written(figures: Figures) -> list[Any]:
