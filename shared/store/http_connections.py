@@ -60,6 +60,7 @@ class Headers(dict[str, str]):
 def system_trust() -> ssl.SSLContext:
     """TLS 1.2 or newer, to servers whose certificate names them."""
     context = ssl.create_default_context()
+    context.minimum_version = ssl.TLSVersion.TLSv1_2  # a Python that follows the system's configuration sets none
     context.set_alpn_protocols(["http/1.1"])
     return context
 
