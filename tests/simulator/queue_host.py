@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 from collections import Counter
 from datetime import timedelta
 from types import ModuleType
@@ -67,7 +68,7 @@ class Host:
         self.outcomes: list[str] = []
 
     async def run(self, queue: str, for_seconds: float) -> None:
-        """Handles what becomes visible within so many seconds."""
+        """Handles what becomes visible within so many seconds; looks at whole seconds at which something can be."""
         body_type, work = {
             EVENTS_QUEUE: (EventBody, self._app.triggers._event),
             DEADLINE_QUEUE: (DeadlineBody, self._app.triggers._deadline),
@@ -82,7 +83,9 @@ class Host:
                 outcome = await self._app.messages._handle(world.handlers, text, body_type, work, message.dequeue_count)
                 self.outcomes.append(outcome)
                 await queues.delete(queue, message.receipt)
-            await world.clock.sleep(1)
+            next_visible = min((message.visible for message in world.memory.messages(queue)), default=until)
+            wait = min(next_visible, until) - world.clock.now()
+            await world.clock.sleep(max(math.ceil(wait.total_seconds()), 1))
 
 
 def _name(text: str) -> str:

@@ -286,10 +286,9 @@ def test_a_call_is_noted_once_with_what_it_was_done_to_and_by_whom(story: Story)
     assert entry["entityType"] in ("task", "task-group", "worker", "client", "role")
 
 
-@pytest.mark.parametrize("is_repeated", [True, False], ids=["repeated", "not repeated"])
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @each_story
-def test_killed_at_every_request(story: Story, phase: Phase, is_repeated: bool) -> None:
+def test_killed_at_every_request_and_repeated(story: Story, phase: Phase) -> None:
     unharmed = Kill(process=VICTIM)
     act(prepared(story, unharmed), story)
     for number, at in enumerate(unharmed.calls, 1):
@@ -298,13 +297,12 @@ def test_killed_at_every_request(story: Story, phase: Phase, is_repeated: bool) 
             assert isinstance(act(world, story), Killed)
             world.services = world.process()
             check(world, story)
-            if is_repeated:
-                had_happened = story.happened(world)
-                world.simulation.outcomes(story.act(world))
-                assert story.happened(world)
-                for history in histories(world, story):
-                    assert len(history) <= 2 - had_happened, "what has happened is noted once"
-                    assert had_happened or confirmed(history) == [story.action]
+            had_happened = story.happened(world)
+            world.simulation.outcomes(story.act(world))
+            assert story.happened(world)
+            for history in histories(world, story):
+                assert len(history) <= 2 - had_happened, "what has happened is noted once"
+                assert had_happened or confirmed(history) == [story.action]
         except BaseException as failure:
             failure.add_note(f"killed {phase.value} request {number}: {at}")
             raise
