@@ -54,18 +54,24 @@ def findings(deployed: Deployed) -> Iterator[Finding]:
             yield from container_jobs.problems(resource, resources)
 
 
-def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
-    """Everything that is wrong with the templates, each with the first scenario that shows it (default: all)."""
-    found: dict[str, str] = {}
+def problems(infra: Path, environments: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
+    """What is wrong with the templates, as it is found, and in which scenario, if in one: once for each of them."""
     try:
         for look in (names.problems, secrecy.problems):
             for problem in look(infra / "main.bicep"):
-                found[str(problem)] = ""
-        for name, environment in (environments or scenarios.scenarios()).items():
+                yield str(problem), ""
+        for name, environment in environments.items():
             for finding in findings(evaluate(environment, infra)):
-                found.setdefault(str(finding), f" ({name})")
+                yield str(finding), f" ({name})"
     except syntax.SyntaxFault as fault:
-        found[str(fault)] = ""
+        yield str(fault), ""
+
+
+def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
+    """Everything that is wrong with the templates, each with the first scenario that shows it (default: all)."""
+    found: dict[str, str] = {}
+    for text, where in problems(infra, environments or scenarios.scenarios()):
+        found.setdefault(text, where)
     return [text + where for text, where in found.items()]
 
 

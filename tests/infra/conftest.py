@@ -12,12 +12,19 @@ from local import bootstrap, package
 from local.state import ROOT
 from tests.infra.packages import PYTHON
 from tests.infra.play import Play, stage
+from tests.infra.templates import INFRA
 
 
 @pytest.fixture
 def play(tmp_path: Path) -> Play:
     """A stage on which everything is in place."""
     return stage(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def copy_of_infra(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of infra/, in which a test may plant a mistake for a while."""
+    return shutil.copytree(INFRA, tmp_path_factory.mktemp("copy") / "infra")
 
 
 @pytest.fixture(scope="session")

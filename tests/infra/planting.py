@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.templates.__main__ import check
+from local.templates.__main__ import problems
 from tests.infra import templates
+
+WITH_MOST_IN_IT = "large, closed"
+"""The scenario."""
 
 
 @dataclass(frozen=True)
@@ -21,18 +25,31 @@ class Mistake:
     found: str
 
 
-def planted(mistake: Mistake, folder: Path) -> list[str]:
-    """What is found in a copy of infra/ with a mistake, in the scenario with the most in it."""
-    infra = folder / "infra"
-    shutil.copytree(templates.INFRA, infra)
-    path = infra / mistake.file
+@contextmanager
+def planted(folder: Path, mistake: Mistake) -> Iterator[None]:
+    """The copy with the mistake, for as long as it is looked at."""
+    path = folder / mistake.file
     text = path.read_text()
     assert mistake.old in text, f"nothing to replace for {mistake.name}: adapt the mistake"
     path.write_text(text.replace(mistake.old, mistake.new, 1))
-    return check(infra, {"large, closed": templates.SCENARIOS["large, closed"]})
+    try:
+        yield
+    finally:
+        path.write_text(text)
 
 
-def check_found(mistake: Mistake, folder: Path) -> None:
+def found(infra: Path) -> Iterator[str]:
+    """What is wrong with a copy of infra/."""
+    environment = {WITH_MOST_IN_IT: templates.SCENARIOS[WITH_MOST_IN_IT]}
+    return (text for text, _ in problems(infra, environment))
+
+
+def check_found(mistake: Mistake, infra: Path) -> None:
     """Fails unless the mistake is found for what it is."""
-    found = planted(mistake, folder)
-    assert any(mistake.found in each for each in found), found or "nothing was found"
+    with planted(infra, mistake):
+        others: list[str] = []
+        for each in found(infra):
+            if mistake.found in each:
+                return
+            others.append(each)
+    raise AssertionError(others or "nothing was found")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.infra.planting import Mistake, check_found, planted
+from tests.infra.planting import Mistake, check_found, found
 
 MAIN, APP, STORAGE, BUS = "main.bicep", "modules/app.bicep", "modules/storage.bicep", "modules/servicebus.bicep"
 POOL = "workers/pool.bicep"
@@ -236,9 +236,9 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.name)
-def test_a_mistake_is_found(mistake: Mistake, tmp_path: Path) -> None:
-    check_found(mistake, tmp_path)
+def test_a_mistake_is_found(mistake: Mistake, copy_of_infra: Path) -> None:
+    check_found(mistake, copy_of_infra)
 
 
-def test_without_a_mistake_nothing_is_found(tmp_path: Path) -> None:
-    assert planted(Mistake("none", MAIN, "param", "param", ""), tmp_path) == []
+def test_without_a_mistake_nothing_is_found(copy_of_infra: Path) -> None:
+    assert list(found(copy_of_infra)) == []

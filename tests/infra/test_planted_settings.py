@@ -86,5 +86,5 @@ MISTAKES = [
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda each: each.name)
-def test_a_mistake_in_the_settings_is_found(mistake: Mistake, tmp_path: Path) -> None:
-    check_found(mistake, tmp_path)
+def test_a_mistake_in_the_settings_is_found(mistake: Mistake, copy_of_infra: Path) -> None:
+    check_found(mistake, copy_of_infra)
