@@ -6,7 +6,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -17,6 +17,7 @@ from playwright.sync_api import (
     BrowserContext,
     ConsoleMessage,
     Dialog,
+    Error,
     Page,
     Playwright,
     Request,
@@ -33,6 +34,8 @@ WAIT_MILLISECONDS = 30_000
 """How long a page has until what a test expects is there."""
 VIEWPORT: ViewportSize = {"width": 1280, "height": 720}
 """Of pages whose test names none."""
+SHARED_OPTIONS = frozenset(("viewport", "color_scheme", "permissions"))
+"""Options of a context that a page can be given, and rid of, later."""
 
 _WATCH = """
 addEventListener("securitypolicyviolation", (event) =>
@@ -44,6 +47,12 @@ _STORE = """
   sessionStorage.clear();
   window.name = "";
   for (const { name, value } of stored) localStorage.setItem(name, value);
+}
+"""
+_STILL = """
+() => {
+  globalThis.fetch = () => new Promise(() => {});
+  for (let timer = setTimeout(() => {}); timer > 0; timer -= 1) clearTimeout(timer);
 }
 """
 _REFUSED_REQUEST = "Failed to load resource"
@@ -129,22 +138,38 @@ def watched(context: BrowserContext) -> BrowserContext:
 
 
 class Shared:
-    """A page that tests use one after the other, each from the beginning.
+    """A page of one deployment that tests use one after the other, each from the beginning.
 
-    A new page takes twice the CPU: a new process, which requests and compiles all modules of the console anew.
+    A new page takes twice the CPU: a new process, which requests and compiles all modules of the console anew. An empty
+    document between two tests would take a third of what a small page does: the page of a test stays, and does nothing.
     """
 
     def __init__(self, browser: Browser, root_url: str) -> None:
         self.context = watched(browser.new_context(base_url=root_url))
         self._root_url = root_url
         self.page = self.context.new_page()
-        self._rest()
 
-    def begin(self, credentials: Credentials | None) -> Page:
-        """The page. Nothing is stored but that somebody has signed in, if anybody has."""
-        stored = [] if credentials is None else storage_of(self._root_url, credentials)["origins"][0]["localStorage"]
-        self.page.evaluate(_STORE, stored)
+    def begin(self, options: Mapping[str, Any]) -> Page:
+        """The page as a context with these options would have it: `SHARED_OPTIONS`."""
+        if "viewport" in options:
+            self.page.set_viewport_size(options["viewport"])
+        if "color_scheme" in options:
+            self.page.emulate_media(color_scheme=options["color_scheme"])
+        if "permissions" in options:
+            self.context.grant_permissions(options["permissions"])
         return self.page
+
+    def open(self, path: str | None, credentials: Credentials | None) -> None:
+        """The address, or one that runs nothing. Nothing is stored but that somebody has signed in, if anybody has."""
+        stored = [] if credentials is None else storage_of(self._root_url, credentials)["origins"][0]["localStorage"]
+        if path is None or "#" in path:  # to another fragment of the same address no browser loads a page anew
+            self._rest()
+            self.page.evaluate(_STORE, stored)
+            if path is not None:
+                self.page.goto(path)
+            return
+        with self.page.add_init_script(f"({_STORE})({json.dumps(stored)})"):
+            self.page.goto(path)
 
     def end(self) -> None:
         """Closes what else was opened, and ends what the page does."""
@@ -153,16 +178,20 @@ class Shared:
                 page.close()
         if self.page.is_closed():
             self.page = self.context.new_page()
+        try:
+            self.page.evaluate(_STILL)
+        except Error:  # it is on its way to another document
+            self._rest()
         self.page.unroute_all()
-        self._rest()
         self.page.set_viewport_size(VIEWPORT)
         self.page.emulate_media(color_scheme="light")
         self.page.mouse.move(0, 0)
         self.context.clear_cookies()
+        self.context.clear_permissions()
 
     def _rest(self) -> None:
         """To an address of the origin that runs nothing, and reaches what the origin stores."""
-        self.page.goto("/api/queue/v1/ping")
+        self.page.goto(f"{self._root_url}/api/queue/v1/ping")
 
 
 def storage_of(root_url: str, credentials: Credentials) -> dict[str, Any]:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import cache
 from typing import Any
+from urllib.parse import urljoin, urlsplit
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from local import state
 from local.ports import Ports
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
-from tests.console.browser import WAIT_MILLISECONDS, Shared, Watch, launched, program, storage_of, watched
+from tests.console.browser import (
+    SHARED_OPTIONS,
+    WAIT_MILLISECONDS,
+    Shared,
+    Watch,
+    launched,
+    program,
+    storage_of,
+    watched,
+)
 from tests.console.history import record_history
 from tests.console.scene import LOG, Scene, lately, lines
 from tests.host.conftest import QUICK
@@ -78,23 +90,25 @@ def watch(watching: Watch) -> Watch:
 
 
 OpenPage = Callable[..., Page]
+Sharing = Callable[[str, int], Shared]
 
 
 @pytest.fixture(scope="package")
-def shared(browser: Browser, deployment: Deployment) -> Shared:
-    """The browser of the first page of each test."""
-    return Shared(browser, deployment.root_url)
+def shared(browser: Browser) -> Sharing:
+    """The browsers of the first, the second … page that each test opens of a deployment."""
+    return cache(lambda root_url, number: Shared(browser, root_url))
 
 
 @pytest.fixture
-def open_page(browser: Browser, deployment: Deployment, shared: Shared, watching: Watch) -> Iterator[OpenPage]:
+def open_page(browser: Browser, deployment: Deployment, shared: Sharing, watching: Watch) -> Iterator[OpenPage]:
     """Opens a page in a browser of its own, by default one in which root has signed in.
 
     Without a path it stays where nothing of the console runs, for what has to be there before. `script` runs in each
     document before all others. `own_clock` is for tests that install a clock, which stays in a context to its end.
     """
-    contexts: list[BrowserContext] = []
-    scripts = ExitStack()
+    used: Counter[str] = Counter()
+    """Pages of this test by deployment."""
+    ends = ExitStack()
 
     def new(
         path: str | None,
@@ -104,32 +118,33 @@ def open_page(browser: Browser, deployment: Deployment, shared: Shared, watching
         own_clock: bool = False,
         **options: Any,
     ) -> Page:
-        is_own = own_clock or not (path or "/").startswith("/") or not options.keys() <= {"viewport"}
-        if not is_own and shared.context not in contexts:
-            context, page = shared.context, shared.begin(credentials)
-        else:
+        if own_clock or not options.keys() <= SHARED_OPTIONS:
             if credentials is not None:
                 options["storage_state"] = storage_of(deployment.root_url, credentials)
             context = watched(browser.new_context(base_url=deployment.root_url, **options))
+            ends.callback(context.close)
+            watching.follow(context)
             page = context.new_page()
-        contexts.append(context)
-        watching.follow(context)
-        if "viewport" in options:
-            page.set_viewport_size(options["viewport"])
+            if script:
+                page.add_init_script(script)
+            if path is not None:
+                page.goto(path)
+            return page
+        parts = urlsplit(urljoin(deployment.root_url, path or ""))
+        root_url = f"{parts.scheme}://{parts.netloc}"
+        one = shared(root_url, used[root_url])
+        used[root_url] += 1
+        watching.follow(one.context)
+        ends.callback(watching.leave, one.context)
+        ends.callback(one.end)
+        page = one.begin(options)
         if script:
-            scripts.enter_context(page.add_init_script(script))
-        if path is not None:
-            page.goto(path)
+            ends.enter_context(page.add_init_script(script))
+        one.open(path, credentials)
         return page
 
-    yield new
-    scripts.close()
-    for context in contexts:
-        if context is shared.context:
-            shared.end()
-            watching.leave(context)
-        else:
-            context.close()
+    with ends:
+        yield new
 
 
 @pytest.fixture
