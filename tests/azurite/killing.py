@@ -45,7 +45,8 @@ class Killing:
 
     async def gated(self, request: Any, send: Callable[[], Awaitable[T]]) -> T:
         call = called(request, self._names)
-        await self._gate(call, Phase.BEFORE)
+        if (turn := self._gate(call, Phase.BEFORE)) is not None:
+            await turn
         self._clock.advance(REQUEST_SECONDS)
         request.headers["clock"] = str(milliseconds(self._clock.exact()))
         try:
@@ -53,7 +54,8 @@ class Killing:
                 response = await send()
         finally:
             self._view.forget()
-        await self._gate(call, Phase.AFTER)
+        if (turn := self._gate(call, Phase.AFTER)) is not None:
+            await turn
         return response
 
 

@@ -58,7 +58,7 @@ class Trouble:
     async def __call__(self, call: Call, phase: Phase) -> None:
         """Trouble, perhaps."""
         if self.kill is not None:
-            await self.kill(call, phase)
+            self.kill(call, phase)
         if self.lasts and process_name() in {VICTIM, HANDLER}:
             await self.faults(call, phase)
 

@@ -64,7 +64,7 @@ class History:
         """Tasks that were scheduled before their dependencies were satisfied, as only scheduleTask may do."""
         self.violations: list[str] = []
 
-    async def __call__(self, call: Call, phase: Phase) -> None:
+    def __call__(self, call: Call, phase: Phase) -> None:
         """Note what a write has changed."""
         if phase is Phase.AFTER and call.kind is Kind.TABLE_WRITE and call.target == keys.TASKS:
             self.note(call.subject)

@@ -35,7 +35,7 @@ class FailAt:
     sent: int = 0
     hit: Call | None = None
 
-    async def __call__(self, call: Call, phase: Phase) -> None:
+    def __call__(self, call: Call, phase: Phase) -> None:
         """Count what is sent, and fail when it is time."""
         if process_name() != VICTIM:
             return

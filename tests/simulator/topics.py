@@ -29,11 +29,13 @@ class Topics:
         """One request for all."""
         call = Call(Kind.QUEUE_PUT, SERVICE_BUS)
         try:
-            await self.gate(call, Phase.BEFORE)
+            if (turn := self.gate(call, Phase.BEFORE)) is not None:
+                await turn
             if self.is_down:
                 raise EventsUnavailable(messages, "down")
             self.messages.extend(messages)
-            await self.gate(call, Phase.AFTER)
+            if (turn := self.gate(call, Phase.AFTER)) is not None:
+                await turn
         except StorageUnavailable as failure:
             raise EventsUnavailable(messages, str(failure)) from failure
         except Resent:

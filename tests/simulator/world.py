@@ -204,9 +204,8 @@ class World:
         """The call in which a process may be killed."""
         return await as_process("victim", work)
 
-    async def _ordered(self, call: Call, phase: Phase) -> None:
-        if self.is_ordered:
-            await self.simulation.gate(call, phase)
+    def _ordered(self, call: Call, phase: Phase) -> Awaitable[None] | None:
+        return self.simulation.gate(call, phase) if self.is_ordered else None
 
     # What is there
 

@@ -72,16 +72,16 @@ class Simulation:
         simulation._together = True
         return simulation
 
-    async def gate(self, call: Call, phase: Phase) -> None:
-        """Waits for its turn, unless it would be the next in any case."""
+    def gate(self, call: Call, phase: Phase) -> asyncio.Future[None] | None:
+        """The request's turn, unless it would be the next in any case."""
         if phase is Phase.AFTER and not self._yield_after:
-            return
+            return None
         loop = asyncio.get_running_loop()
         if not self._waiting and isinstance(loop, _SimulationLoop) and loop.is_idle:
-            return
+            return None
         turn = loop.create_future()
         self._waiting.append(turn)
-        await turn
+        return turn
 
     def run(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
         """Run all to their end and answer their results. Raises the first error; None stands for a killed one."""
@@ -157,6 +157,10 @@ def sample(scenario: Callable[[Simulation], None], seeds: Iterable[int], *, yiel
             raise
 
 
+def _ignored(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """What is found out after the end of a loop comes too late for anybody to hear of it."""
+
+
 async def _gathered(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
     return await asyncio.gather(*work, return_exceptions=True)
 
@@ -195,6 +199,9 @@ class _SimulationLoop(asyncio.BaseEventLoop):
                 self.run_until_complete(self.shutdown_asyncgens())
         finally:
             self.close()
+            # Loops are thrown away by the thousand, which costs little while they do not refer to themselves.
+            del self._selector
+            self.set_exception_handler(_ignored)
 
     def time(self) -> float:
         """Virtual seconds."""

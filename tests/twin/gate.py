@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeVar
 
+from shared.base.frozen import dataclass
 from shared.store import counting
 from shared.store.counting import Kind
 from shared.store.interface import BlobMissing, ReceiptLost, StorageUnavailable, TransactionRefused
@@ -42,8 +43,9 @@ class Call:
     keys: tuple[str, ...] = ()
 
 
-Gate = Callable[[Call, Phase], Awaitable[None]]
-"""Passed by every request in both phases. May wait, or raise StorageUnavailable, Delayed, Resent or Killed."""
+Gate = Callable[[Call, Phase], Awaitable[None] | None]
+"""Passed by every request in both phases. May raise StorageUnavailable, Delayed, Resent or Killed, and returns what the
+request has to wait for, if anything: most requests wait for nothing, and a coroutine for each costs time."""
 
 
 class Killed(BaseException):
@@ -77,11 +79,19 @@ async def open_gate(call: Call, phase: Phase) -> None:
 def chain(*gates: Gate) -> Gate:
     """A gate made of several, passed in this order."""
 
-    async def passed(call: Call, phase: Phase) -> None:
-        for gate in gates:
-            await gate(call, phase)
+    def passed(call: Call, phase: Phase) -> Awaitable[None] | None:
+        for number, gate in enumerate(gates, 1):
+            if (turn := gate(call, phase)) is not None:
+                return _passed_after(turn, gates[number:], call, phase) if number < len(gates) else turn
+        return None
 
     return passed
+
+
+async def _passed_after(turn: Awaitable[None], gates: Sequence[Gate], call: Call, phase: Phase) -> None:
+    await turn
+    if (following := chain(*gates)(call, phase)) is not None:
+        await following
 
 
 async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
@@ -90,7 +100,8 @@ async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
     try:
         while True:
             try:
-                await gate(call, Phase.BEFORE)
+                if (turn := gate(call, Phase.BEFORE)) is not None:
+                    await turn
             except Delayed as delayed:
                 delayed.keep(effect)
                 if not delayed.is_tried_again:
@@ -103,7 +114,8 @@ async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
             except (TransactionRefused, ReceiptLost, BlobMissing, ValueError) as error:
                 refusal = error
             try:
-                await gate(call, Phase.AFTER)
+                if (turn := gate(call, Phase.AFTER)) is not None:
+                    await turn
             except Resent:
                 counting.retried()
                 continue
@@ -144,7 +156,7 @@ class Kill:
     calls: list[Call] = field(default_factory=list)
     _dead: bool = False
 
-    async def __call__(self, call: Call, phase: Phase) -> None:
+    def __call__(self, call: Call, phase: Phase) -> None:
         """Count, and kill when it is time."""
         if _process.get() != self.process:
             return
@@ -168,7 +180,7 @@ class Fail:
     times: int = 1
     error: Callable[[], Exception] = StorageUnavailable
 
-    async def __call__(self, call: Call, phase: Phase) -> None:
+    def __call__(self, call: Call, phase: Phase) -> None:
         """Fail while there is a failure left."""
         if phase is self.phase and self.times > 0 and self.chosen(call):
             self.times -= 1

@@ -81,7 +81,7 @@ class _Waiting:
     def __init__(self, call: Call) -> None:
         self.call = call
         self.process = process_name()
-        self.turn = asyncio.get_running_loop().create_future()
+        self.turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
 
 class ReducedSimulation(Simulation):
@@ -109,13 +109,13 @@ class ReducedSimulation(Simulation):
         """What need not be taken now: its order with all that was taken since has been run before."""
         self.is_redundant = False
 
-    async def gate(self, call: Call, phase: Phase) -> None:
-        """Waits for its turn."""
+    def gate(self, call: Call, phase: Phase) -> asyncio.Future[None] | None:
+        """The request's turn."""
         if phase is Phase.AFTER:
-            return
+            return None
         waiting = _Waiting(call)
         self._requests.append(waiting)
-        await waiting.turn
+        return waiting.turn
 
     def _let_through(self) -> bool:
         self._requests = [waiting for waiting in self._requests if not waiting.turn.done()]
