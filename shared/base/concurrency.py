@@ -40,7 +40,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
             cancelled = caller.cancelling()
             for task in tasks:
                 task.cancel()
-    # Exceptions know this frame by their tracebacks: what leads from here to them would make a cycle.
+    # An exception's traceback refers to this frame: a local variable that leads to it would make a reference cycle.
     del each
     tasks.clear()
     if cancelled > before:
@@ -163,7 +163,7 @@ _STEPS_A_SECOND = 20
 
 
 class _TimeLimit:
-    """One limit for the task that enters it; `limits` are those that end together."""
+    """The time limit of the task that enters it. `limits` are the limits that end at the same step."""
 
     __slots__ = ("_cancelling", "_is_expired", "_limits", "_task")
 
@@ -177,7 +177,7 @@ class _TimeLimit:
         self._limits.add(self)
 
     def expire(self) -> None:
-        """Cancels the task, which is inside."""
+        """Cancels the task, which is inside the `with` block."""
         self._is_expired = True
         self._task.cancel()
 

@@ -1,8 +1,8 @@
 """`dataclass`, whose `frozen=True` is for the type checker alone, and `replace`, which copies without `__init__`.
 
-`dataclasses` has an instance that is frozen set each of its fields by a call of `object.__setattr__`: more than half of
-the time that it takes to make one. mypy refuses assignments to them, so here nothing looks again at run time. Hash and
-equality are the same.
+A frozen instance of `dataclasses` sets each field by a call of `object.__setattr__`, which takes more than half of the
+time to create it. mypy refuses assignments to the fields, so there is no check at run time here. Hash and equality are
+as in `dataclasses`.
 """
 
 from __future__ import annotations

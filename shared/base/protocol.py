@@ -19,14 +19,15 @@ is refused; and shorter than `ORPHAN_AFTER` by a margin for the request itself.
 """
 
 ORPHAN_AFTER = timedelta(minutes=5)
-"""How long the commit that a row or message was written ahead of may still come (design 4).
+"""How long after a row or message was written ahead its commit may still come (design 4).
 
 Later, what was written ahead belongs to a call that died: it is an orphan. Longer than `LATEST_COMMIT` by more than one
 request to storage takes with all of its retries, and by more than clocks differ.
 """
 
 ROWS_COMPLETE_AFTER = timedelta(minutes=10)
-"""A range of rows that is written ahead of commits, as an hour's bucket of expirations, is read as complete after this.
+"""A range of rows that are written ahead of commits, such as an hour's bucket of expirations, counts as complete after
+this time.
 
 Longer than `ORPHAN_AFTER`: nothing is added any more.
 """
@@ -35,7 +36,7 @@ MESSAGE_LOST_AFTER = timedelta(minutes=10)
 """If the first message of a queue was put this much later than a run's index row was written, that run's message is
 lost.
 
-Longer than `ORPHAN_AFTER`: the message of a run whose commit may come is no lost one.
+Longer than `ORPHAN_AFTER`: while the commit of a run may still come, its message does not count as lost.
 """
 
 EXPIRY_GRACE_PERIOD = timedelta(minutes=30)

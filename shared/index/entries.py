@@ -91,5 +91,5 @@ class Index:
         await together(*(self._store.insert(entry, is_call=False) for entry in entries))
 
     async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """The expiry job's part: one namespace. Raises OutOfTime."""
+        """Deletes what has expired in one namespace, for the expiry job. Raises OutOfTime."""
         return await self._store.sweep(str(expiring.values["namespace"]), expiring.resume, until)

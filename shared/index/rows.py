@@ -39,14 +39,14 @@ class IndexStore:
         self._expiry = expiry
         self._runtime = runtime
         self._listed: Memo[str, datetime] = Memo(remembered.NAMESPACES)
-        """By namespace: until when, at least, it is listed, as far as this process knows."""
+        """By namespace: a time until which it is listed at least, as far as this process knows."""
 
     async def insert(self, entry: IndexEntry, *, is_call: bool) -> IndexEntry:
         """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
 
-        A call's comes after every deletion that was acknowledged, whatever the clocks say; a completion that is handled
-        late, or once more, does not. The namespaces above it come first, so that no entry is ever without them.
-        Raises StorageUnavailable, ServiceUnavailable.
+        The entry of a call counts as later than every acknowledged deletion, even if clocks disagree. The entry of a
+        completed task does not, since its message may be handled late or twice. The namespaces above the entry are
+        written first, so that no entry is ever without them. Raises StorageUnavailable, ServiceUnavailable.
         """
         namespace, name = split(entry.path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
@@ -139,7 +139,8 @@ class IndexStore:
         return None if row is None else _namespace(row).expires
 
     async def list_above(self, path: str, expires: datetime) -> None:
-        """Lists every namespace above a path for long enough, whatever is listed of them: a repair.
+        """Lists every namespace above a path for long enough. It is a repair, so it does not rely on the rows that
+        exist.
 
         Raises StorageUnavailable, ServiceUnavailable.
         """
@@ -170,8 +171,8 @@ class IndexStore:
         return page.rows, page.resume
 
     async def _list_namespaces(self, entry: IndexEntry) -> None:
-        """Lists the namespaces above an entry for long enough, parents before children; one that is listed for long
-        enough has parents that are."""
+        """Lists the namespaces above an entry for long enough, parents before children. If one is listed for long
+        enough already, so are its parents."""
         missing = []
         for namespace, expires in namespaces_above(entry.path, entry.expires):
             known = self._listed.get(namespace)

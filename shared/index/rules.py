@@ -14,7 +14,7 @@ from shared.base.types import LONGEST_PATH, PATH_PATTERN
 from shared.queue.tasks.definition import Definition
 
 PREFIX = "index."
-"""How the routes begin that ask for an entry."""
+"""Prefix of the routes that ask for an entry."""
 HIGHEST_RANK = 2**31 - 1
 LOWEST_RANK = -(2**31)
 MOST_DATA = 32_000
@@ -57,9 +57,9 @@ def joined(namespace: str, name: str) -> str:
 def replaces(new: IndexEntry, stored: IndexEntry | None, deleted: datetime | None, now: datetime) -> bool:
     """Whether an entry takes the place of the stored one (contract 18.3).
 
-    The higher rank wins, of equal ranks what was asked for later: a completion whose message is handled twice, or
-    late, does not take the path back from what came after it, or from the latest deletion. A deleted or expired entry
-    blocks none.
+    The entry with the higher rank wins; if ranks are equal, the one that was requested later. So a completion whose
+    message is handled late or twice does not replace a later entry, or undo a later deletion. A deleted or expired
+    entry blocks none.
     """
     if deleted is not None and new.at <= deleted:
         return False

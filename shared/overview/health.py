@@ -263,7 +263,8 @@ class Health:
         )
 
     async def _late(self, queue: str) -> Finding | None:
-        """Whether the same message is at the front as a minute ago, without having been received meanwhile."""
+        """A finding if the message at the front of the queue is the same as a minute ago and was not received
+        meanwhile."""
         front, now = await self._queues.peek(queue), self._now()
         if not front:
             self._fronts.pop(queue, None)

@@ -218,8 +218,8 @@ class History:
     async def sample(self) -> None:
         """Takes the sample of this moment's five minutes, unless there is one. Raises StorageUnavailable.
 
-        A process that dies in between does no harm: a sample is one row, written once, and what it has counted is
-        known by the time at which it was written.
+        A process that dies in between does no harm. A sample is one row, written once, and it has counted what was
+        written up to its time.
         """
         slot = floor(self._runtime.now() - MARGIN, MINUTES)
         if self._sampled is not None and slot <= self._sampled:

@@ -68,7 +68,7 @@ async def redrive(
     report: Report = unwatched,
     has_time: Callable[[], bool] = lambda: True,
 ) -> Moved:
-    """Sends messages (or one) to their queue once more, with all attempts before them. What can't be read stays.
+    """Sends messages (or one) to their queue once more, and resets their count of attempts. What can't be read stays.
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
     Messages that are refused once more come back to the poison queue. Messages that arrive meanwhile stay there: no
@@ -178,7 +178,7 @@ as nobody should copy them.
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """When timer functions have noted last what they did; None: never."""
+    """When each timer function last noted what it did; None: never."""
 
     expiry: datetime | None
     expired_before: datetime | None

@@ -239,7 +239,7 @@ class AzureBlobs:
         return list(islice(paths, limit))
 
     async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[T]]) -> T:
-        """Send a write to a blob that others may write to as well; a lease of theirs is broken."""
+        """Send a write to a blob that others may write to as well; if they hold a lease on it, the lease is broken."""
         from azure.storage.blob.aio import BlobLeaseClient
 
         blob = self._open_blob(container, path)

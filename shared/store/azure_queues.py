@@ -264,7 +264,7 @@ def _receipt(element: Element) -> Receipt:
 
 
 def _no_receipt(element: Element) -> Receipt:
-    """Names the message; it moves nothing, and is dated to the insertion."""
+    """A receipt that only names the message: nothing can be moved by it, and its time is that of the insertion."""
     return Receipt(
         message_id=_word(element, "MessageId"), pop_receipt="", visible=_time(_word(element, "InsertionTime"))
     )

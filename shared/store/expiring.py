@@ -51,8 +51,8 @@ def is_over(expires: datetime, now: datetime) -> bool:
 
 
 def is_settled(row: Row, looked: datetime) -> bool:
-    """Whether a row was so old that no call under way relied on it, when what it belongs to was looked for in vain:
-    such a call would have rewritten it. What was written since may be of a new thing of that name."""
+    """Whether a row was so old at the time `looked` that no call relied on it: a call that relies on a row rewrites it.
+    A younger row may belong to a new thing of the same name."""
     return row.timestamp + ROWS_COMPLETE_AFTER <= looked
 
 
@@ -174,7 +174,8 @@ class ExpiryStore:
         await self.write(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
 
     async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
-        """When an ID token that is still valid was exchanged first: now, unless its row says otherwise.
+        """Records the exchange of an ID token that is still valid, and returns when the token was first exchanged: now,
+        unless there is a row of an earlier exchange.
 
         There is nothing else to delete. Raises StorageUnavailable.
         """

@@ -90,7 +90,8 @@ class Connections:
         self._is_closed = False
 
     async def exchange(self, request: Request) -> StorageAnswer:
-        """See `wire.Sender`. What the service closed while it was idle is no failure: another one is opened."""
+        """See `wire.Sender`. If the service has closed an idle connection, that is no failure: another one is
+        opened."""
         head = _head(request)
         origin = request.endpoint.origin
         async with self._turns:
@@ -155,7 +156,8 @@ class Connections:
                     url.hostname,
                     url.port or (80 if context is None else 443),
                     ssl=context,
-                    # Before Python 3.13 a race that is given up as it is won leaves a socket to the garbage collection.
+                    # Before Python 3.13, a race that is cancelled just as it is won leaves a socket to the garbage
+                    # collector.
                     happy_eyeballs_delay=None if _is_address(url.hostname) else _EYEBALLS_SECONDS,
                 )
         except OSError as error:  # also TimeoutError, ssl.SSLError, socket.gaierror
@@ -261,7 +263,7 @@ class _Connection(asyncio.Protocol):
             self._fail(BrokenAnswer("endless headers"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It has ended, whoever ended it."""
+        """The connection has ended, from either side."""
         self.is_open = False
         self._all_open.discard(self)
         self.lost.set_result(None)
@@ -273,8 +275,8 @@ class _Connection(asyncio.Protocol):
             self._fail(Disconnected(has_begun=self._received > 0))
 
     def _ends_with_the_connection(self) -> bool:
-        """Whether the end of the connection is that of the answer. Storage services state the length of their answers;
-        a proxy that reports an error may not."""
+        """Whether the end of the connection marks the end of the answer. Storage services state the length of their
+        answers; a proxy that reports an error may not."""
         if not self._has_head or "Content-Length" in self._headers or "Transfer-Encoding" in self._headers:
             return False
         return self._status >= 300

@@ -161,7 +161,8 @@ CLAIMED_AND_PENDING = (CLAIMED[0], PENDING[1])
 
 
 def indexed_since(moment: datetime) -> tuple[str, str]:
-    """Where index rows of pending runs begin that were scheduled then or later, and those of runs claimed since."""
+    """Two keys: the first for index rows of pending runs that were scheduled at that moment or later, and the first for
+    those of runs that were claimed then or later."""
     return f"{PENDING[0]}{format_date(moment)}", f"{CLAIMED[0]}{format_date(moment)}"
 
 
@@ -262,7 +263,7 @@ _LONGEST = 460
 """Characters of an escaped name in a key; a key has 512."""
 
 # A character that keys forbid, or that is known for trouble in them, becomes its neighbour and a digit; so does the
-# neighbour. The space is escaped since it ends the name: it is lower than everything else that may follow.
+# neighbour. The space is escaped since it marks the end of the name: it sorts before everything else that may follow.
 _ESCAPES = str.maketrans(
     {
         " ": "!0",

@@ -137,7 +137,8 @@ async def delete_together(tables: Tables, table: str, rows: Sequence[Row]) -> bo
 
 
 async def try_transact(tables: Tables, table: str, partition: str, operations: Sequence[Operation]) -> list[str] | None:
-    """The new ETags, or None if the transaction was refused, and that is as good: another call has changed the rows."""
+    """The new ETags, or None if the transaction was refused: another call has changed the rows, which is no failure
+    here."""
     try:
         return await tables.transact(table, partition, operations)
     except TransactionRefused:

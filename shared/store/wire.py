@@ -29,8 +29,8 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageRefused, StorageUnavailable
 
 IN_PATH = "!$&'()*,;=@:"
-"""Characters that are not escaped in a path: those that no client or server on the way would encode otherwise, as the
-address is signed.
+"""Characters that are not escaped in a path. The address is signed, so these are characters that every client and
+server on the way encodes alike.
 """
 IN_QUERY = "/!$'()*,@:"
 """The same, in the value of an option."""
@@ -174,7 +174,7 @@ class AnswerToAnother(NoAnswer):
 
 
 _PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
-"""No connection or no whole answer, also of the service that gives tokens: the next try may do better."""
+"""Transient failures: no connection or no whole answer, also from the service that issues tokens."""
 _FAILURES = (NoAnswer, AzureError, TimeoutError)
 
 
@@ -217,7 +217,8 @@ class Authorisation(Protocol):
 
 
 Watch = Callable[[str, str, str], AbstractContextManager[Callable[[int], None]]]
-"""Sees each request once, whatever retries follow: given service, method and URL; what it yields takes the status."""
+"""Sees each request once, whatever retries follow. It is given service, method and URL, and yields a function that
+takes the status."""
 
 
 class Wire:
@@ -308,8 +309,8 @@ def _date(second: int) -> str:
 
 @contextmanager
 def unavailable() -> Iterator[None]:
-    """What is raised for a failed request becomes StorageUnavailable, or StorageRefused where an answer came that will
-    not change; the text holds no URL and no secret."""
+    """Turns the error of a failed request into StorageUnavailable, or into StorageRefused if an answer came that will
+    not change. The text holds no URL and no secret."""
     try:
         yield
     except _FAILURES as error:

@@ -56,7 +56,7 @@ class Export:
     logs: LoggerProvider | None
     handler: logging.Handler | None
     replaces_host: bool
-    """Whether lines go where the Functions host would send their text as well."""
+    """Whether log lines go to Application Insights, where the Functions host would send their text as well."""
 
     def tracer(self) -> OpenTelemetrySpans:
         """Spans that are exported."""
@@ -91,7 +91,7 @@ def start_export(settings: Settings, process: str) -> Export:
             "service.instance.id": process,
         }
     )
-    # The Functions host marks its calls as not sampled where it sends no traces itself: that is not our concern.
+    # The Functions host marks its calls as not sampled if it sends no traces itself. That mark is ignored here.
     sampler = None if os.environ.get("OTEL_TRACES_SAMPLER") else ALWAYS_ON
     traces = TracerProvider(sampler=sampler, resource=resource)
     trace.set_tracer_provider(traces)  # where Azure's exporter looks for the resource
@@ -109,7 +109,8 @@ def start_export(settings: Settings, process: str) -> Export:
 
 
 def _exports_otlp(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> bool:
-    """Whether the collector gets this. `none` in OpenTelemetry's own variable (OTEL_TRACES_EXPORTER, …) says no."""
+    """Whether this signal is exported to the OTLP collector. `none` in OpenTelemetry's own variable
+    (OTEL_TRACES_EXPORTER, …) switches it off."""
     chosen = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "")
     return settings.otel_exporter_otlp_endpoint is not None and chosen != "none"
 
@@ -243,7 +244,7 @@ class _Span:
 
 
 class _LogHandler(logging.Handler):
-    """Hands records with their fields to OpenTelemetry; the span that is under way comes along."""
+    """Hands log records with their fields and the current span to OpenTelemetry."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__()

@@ -28,7 +28,7 @@ class Service:
 
     @property
     def prefix(self) -> str:
-        """Path before its routes."""
+        """Path that all its routes begin with."""
         return f"/api/{self.name}/v1"
 
     @property

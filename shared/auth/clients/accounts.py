@@ -323,12 +323,12 @@ class ClientAccounts:
 
 
 def _is_same(one: ClientRecord, other: ClientRecord) -> bool:
-    """Whether they differ at most in when they were used and written."""
+    """Whether two records are equal, apart from the times of their last use and change."""
     return one == replace(other, etag=one.etag, last_modified=one.last_modified, last_date_used=one.last_date_used)
 
 
 def _static_record(client: Client) -> ClientRecord:
-    """A client from the settings as if it were registered: it was always there, and works for good."""
+    """A client from the settings, as if it were registered: created long ago, and without an end."""
     return ClientRecord(
         client_id=client.client_id,
         sealed_token=b"",

@@ -228,8 +228,8 @@ class ClientStore:
     async def delete_expired(
         self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
     ) -> bool:
-        """Removes the client if it has expired and asked for that. Returns whether it is gone;
-        `ahead` comes before that.
+        """Removes the client if it has expired and asked for that. Returns whether it is gone. `ahead` is awaited
+        before the deletion.
 
         For the expiry job; a client that was prolonged stays, since it has a later row in the Expiry table. One that
         was changed meanwhile is judged again: a change need not prolong it.
@@ -246,7 +246,8 @@ class ClientStore:
     async def _delete(
         self, client_id: str, may_go: Callable[[ClientRecord], Awaitable[bool]], *, if_gone: bool
     ) -> bool:
-        """Whether a client has been removed; `if_gone` where there is none."""
+        """Removes a client if `may_go` allows it; returns whether it did. Returns `if_gone` if there is no such
+        client."""
         async for _ in attempts(self._runtime):
             record = await self.load(client_id)
             if record is None:

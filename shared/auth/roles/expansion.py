@@ -25,7 +25,7 @@ MAX_PASSED = 10 * MAX_STEPS
 
 
 class ExpansionTooLarge(ServiceError):
-    """These scopes expand, through roles, to more than one request may cost."""
+    """Expanding these scopes through roles would cost more than one request may."""
 
     def __init__(self) -> None:
         super().__init__(

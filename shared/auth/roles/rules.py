@@ -1,4 +1,4 @@
-"""Which sets of roles may be: the rules that a change of roles is checked against (contract 11.5). Pure.
+"""Which sets of roles are allowed: the rules that every change of roles is checked against (contract 11.5). Pure.
 
 No scope of a role whose id ends in a star has more than one parameter, nor a parameter right after a star; no role
 leads back to itself; and what a role expands to stays within the limits of one expansion.
@@ -60,7 +60,7 @@ class _Node(NamedTuple):
 
 @dataclass(slots=True)
 class _Reach:
-    """Upper bounds of what an expansion examines that starts at a node."""
+    """Upper bounds of what an expansion examines if it starts at this node."""
 
     steps: int = 0
     """Number of roles and scopes."""
@@ -134,7 +134,7 @@ def _cycle_text(cycle: list[str]) -> str:
 
 
 class _Graph:
-    """What leads to what, and depth first through it."""
+    """The graph of roles and what they assume, with a depth-first search through it."""
 
     def __init__(self, roles: Roles, assumed: Mapping[str, list[_Assumed]]) -> None:
         self._roles = roles

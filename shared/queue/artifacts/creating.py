@@ -83,13 +83,13 @@ class Artifacts:
         wanted = replace(wanted, version=call, operation_id=call)
         if wanted.storage_type is StorageType.OBJECT:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
-        # Nothing may be uploaded after the job that deletes the expired artifact.
+        # Uploads must have ended before the expiry job deletes the expired artifact.
         until = min(now + self._upload_life(wanted), wanted.expires + EXPIRY_GRACE_PERIOD)
         scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
             artifact, etag, loaded = await self._commit(task_id, run_id, wanted, until)
         except (InputError, RequestConflict):
-            # The row has shown that this call wrote nothing; after other failures it may have.
+            # These errors show that this call has not written the row; after other failures it may have written it.
             if scheduled is not None:
                 await self._expiry.roll_back(scheduled)
             raise
@@ -294,7 +294,7 @@ class Finishing:
 
 
 def without_unfinished(task: Task, run_id: int, name: str) -> Task:
-    """The task once a run of it no longer waits for a `blob`; a run that is resolved does not change any more."""
+    """The task without this `blob` among those that its run waits for; unchanged if the run is resolved."""
     run = task.runs[run_id]
     if run.state is not State.RUNNING:
         return task

@@ -19,7 +19,7 @@ from shared.store import keys
 from shared.store.interface import Access
 
 LIFE = timedelta(minutes=30)
-"""Of the signed URLs. Azure judges a request by when it begins, so a long reading is not cut off."""
+"""Life of the signed URLs. Azure judges a request by when it begins, so a long reading is not cut off."""
 MOST_LINKS = 50
 """Links that are followed one after the other."""
 

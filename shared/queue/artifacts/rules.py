@@ -94,15 +94,15 @@ class Artifact:
     content_length: int | None = None
     """Bytes of the content before any encoding, as the first request stated."""
     sent_length: int | None = None
-    """The length that the latest request stated; the content is encoded if it has another one."""
+    """Bytes of the content before any encoding, as the latest request stated. Content of another length is encoded."""
     is_present: bool = False
     """Whether the content is known to be there."""
     is_settled: bool = False
-    """Whether `encoding` and `length` have been looked at since the content came."""
+    """Whether `encoding` and `length` were determined after the content was uploaded."""
     encoding: str = ""
     """Content-Encoding of the blob."""
     length: int | None = None
-    """Bytes of the content before any encoding, as they were seen; None where that was not looked at, or is hidden."""
+    """Bytes of the content before any encoding, as this service determined them; None if unknown."""
 
     @property
     def has_blob(self) -> bool:
@@ -115,7 +115,7 @@ class Artifact:
 
     @property
     def known_length(self) -> int | None:
-        """Bytes of the content: as its worker stated, else as they were seen."""
+        """Bytes of the content: as its worker stated, else as this service determined them."""
         return self.length if self.content_length is None and self.is_settled else self.content_length
 
 
@@ -213,11 +213,11 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
 
 
 def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) -> Upload:
-    """How an `s3` artifact is uploaded; `length` in bytes is what its request states (design 8).
+    """How an `s3` artifact is uploaded; `content_length` in bytes is what its request states (design 8).
 
     The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
-    is stated. So what states none is relayed in every mode; `auto` relays all that the relay is certain to take. Raises
-    InputError for what no block can hold.
+    is stated. So content without a stated length is relayed in every mode. `auto` relays what certainly fits the
+    relay's limit. Raises InputError for what no block can hold.
     """
     if content_length is None:
         return Upload.RELAY

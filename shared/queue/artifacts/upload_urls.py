@@ -1,7 +1,7 @@
 """The URLs to which the content of an artifact is put (contract 7, 7.2, design 8).
 
-Workers that insist on an answer of 200, as S3 gives it, put through the service: the URLs of that route are signed and
-short-lived, as a storage service's own would be, and say everything that the upload needs.
+Some workers insist on an answer of 200, as S3 gives it, so they upload through this service (the relay). The URLs of
+its route are signed and short-lived, like those of a storage service, and hold everything that the upload needs.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Relay:
         root_url: str,
         limit: int,
     ) -> None:
-        """The first key signs, all of them verify; `limit` in bytes an upload."""
+        """The first key signs, all of them verify. `limit` is the most bytes of an upload."""
         self._tasks = tasks
         self._artifacts = artifacts
         self._uploads = uploads
@@ -166,7 +166,7 @@ class UploadUrls:
     async def requests(
         self, task_id: str, run_id: int, artifact: Artifact, sizes: list[int], until: datetime
     ) -> list[SignedPut]:
-        """The requests that upload a `blob`, one a part; for a whole one `sizes` is empty."""
+        """The requests that upload a `blob`: one for each part, or a single one if `sizes` is empty."""
         url = await self._write(task_id, run_id, artifact, until)
         if sizes:
             return [

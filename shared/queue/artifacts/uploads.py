@@ -1,8 +1,8 @@
 """Where the content of an artifact is put, and how what was put is committed (contract 7, 7.2, design 8).
 
-A bare PUT leaves a block that no reader sees. It becomes the blob when its artifact is first read, when the run is
-resolved, or by the expiry job where no resolution comes in time, or the PUT ends after it; whichever is first, and
-again at the resolution, so that the last PUT counts.
+A bare PUT leaves an uncommitted block, which no reader sees. The block is committed as the blob when its artifact is
+first read, and again when the run is resolved, so that the last PUT counts. If no resolution comes in time, or the PUT
+ends after it, the expiry job commits the block.
 """
 
 from __future__ import annotations
@@ -202,7 +202,7 @@ class Uploads:
         return await self._blobs.commit_blocks(container, path, [BLOCK], **headers, only_new=True)
 
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
-        """Storage does not keep the encoding that a bare PUT states, so it is told from the content.
+        """Detects the encoding from the content, since storage does not keep the encoding that a bare PUT states.
 
         Workers state the length before they encode. Content that begins as gzip and has another length was encoded.
         With the same length it counts as encoded only if its gzip trailer names that length. The result is noted only

@@ -62,12 +62,12 @@ class Claiming:
     async def claim(
         self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest
     ) -> list[Loaded]:
-        """Claims for the worker the runs of the messages received; the claimed run is the last one of each task.
+        """Claims the runs of the received messages for the worker; the claimed run is the last one of each task.
 
-        An attempt that fails, for whatever reason, lets its message go and leaves the others alone; so does one whose
-        definition does not fit into the answer any more. Nothing is claimed
-        when the worker may not be given a run in this request any more. Raises StorageUnavailable or ServiceUnavailable
-        when that is why nothing was claimed; a defect is logged and counted.
+        If an attempt fails, for whatever reason, its message is released and the others go on. The same holds if a
+        definition does not fit into the answer any more. Nothing is claimed when the worker may not be given a run in
+        this request any more. Raises StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a
+        defect is logged and counted.
         """
         share = self._stores.tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
 
@@ -182,9 +182,9 @@ class Claiming:
         return tasks.last_committed(content.task_id, share)
 
     async def _replace(self, at: _Attempt) -> None:
-        """The message was moved, but its new receipt is unknown: the answer was lost. If only this call can have moved
-        it, its run gets a new message, provided that the run is still pending. Otherwise the run would be hidden for as
-        long as a claim lasts.
+        """Replaces a message that was moved, but whose new receipt is unknown, as the answer was lost. If only this
+        call can have moved it, its run gets a new message, provided that the run is still pending. Otherwise the run
+        would be hidden for as long as a claim lasts.
 
         Raises StorageUnavailable, ServiceUnavailable.
         """

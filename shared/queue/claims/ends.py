@@ -35,7 +35,8 @@ class NotExpired(NoDecision):
 def expire(
     task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime | None = None
 ) -> Decision:
-    """Decides what a due claim message does that was put at `put` (design 4). `started` is the start of its claim.
+    """Decides what to do for a claim message that is due and was put at `put` (design 4). `started` is the start of its
+    claim.
 
     If takenUntil has passed, the claim expires. If its claim was never committed, the claim's index row is given back,
     once no request of the claim can take effect any more. After the deadline, the deadline message handles an expired
@@ -76,14 +77,14 @@ def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Deci
     decision = interrupt(task, run_id, Resolved.CLAIM_EXPIRED, now, spare_hint_id)
     if decision.task is None or decision.task.is_resolved:
         return decision
-    # The message is visible from now on, so the new run's row is there before anybody can claim it.
+    # The row is written ahead of the commit, since the message is visible at once and the new run could be claimed.
     row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(decision.task, run_id + 1))
     rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
     return replace(decision, ahead=(hold_pending(task, run_id + 1, spare_hint_id, None), row), after=((rows,),))
 
 
 def _audit_retried(task: Task, run_id: int) -> Decision:
-    """The row of the run goes; its retry, while it is pending, has its own."""
+    """Removes the index row of a retried run; restores that of its retry if the retry is pending."""
     next_id = run_id + 1
     is_pending = next_id == task.last_run_id and task.state is State.PENDING
     rows = ChangePoolRows(
@@ -98,8 +99,8 @@ def _audit_retried(task: Task, run_id: int) -> Decision:
 def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
     """Undoes an undelivered claim: the run is pending again without a retry, at once or at the time `visible`.
 
-    So a claim does not delay its task when the worker was quarantined, was removed or has called again meanwhile. The
-    claim message is removed last: until then its handler can repair the index rows.
+    So the task need not wait until takenUntil when the worker was quarantined, was removed or has called again
+    meanwhile. The claim message is removed last: until then its handler can repair the index rows.
 
     If the task's status does not have the claim, the claim's index row is given back. If the claim's commit may still
     be under way, the task is committed unchanged, so that the claim's commit is refused. Raises NoDecision if the run

@@ -81,7 +81,7 @@ class _Claimed:
     decision: Decision
 
     def before_running(self) -> _Claimed:
-        """The same without its task-running event; the task-pending event of a retry stays."""
+        """This claim without its task-running event, but with the task-pending event of a retry."""
         events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
         return replace(self, decision=replace(self.decision, events=events))
 
@@ -119,8 +119,8 @@ class HandingOut:
             else:
                 undelivered = UndeliveredClaim.of(each.loaded.task)
                 returned.append(self._giving_back.give_back(undelivered, failure or AT_ONCE))
-        # If a claim of a retry is given back, the handler of the expired run's claim message carries out these steps,
-        # and announces again.
+        # For a claim of a retry that is given back, the handler of the expired run's claim message carries out these
+        # steps, and announces again.
         await together(*returned, *(self._finish(each) for each in delivered if each.decision.after))
         return [each.loaded for each in delivered]
 
@@ -227,16 +227,15 @@ AGAIN = timedelta(seconds=5)
 
 
 class GivingBack:
-    """What becomes of every claim that is not in the answer of its call."""
+    """Gives back claims that are not in the answer of their call."""
 
     def __init__(self, stores: Stores, executor: Executor) -> None:
         self._stores = stores
         self._executor = executor
 
     async def give_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
-        """Gives a claim back, or leaves that to a message; where that fails, too, the claim ends at takenUntil.
-
-        The run may be claimed again `after` that time.
+        """Gives a claim back, or leaves that to a message. If that fails too, the claim ends at takenUntil. The run may
+        be claimed again when `after` has passed.
         """
         try:
             await self.take_back(claim, after)

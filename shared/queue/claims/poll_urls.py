@@ -102,13 +102,13 @@ class PollUrls:
     """Hands out URLs."""
 
     def __init__(self, access: Access, pools: PoolStore, runtime: Runtime, *, hidden_for: int) -> None:
-        """`hidden_for` seconds is a message hidden that was polled with one of the URLs."""
+        """A message that was polled with one of the URLs is hidden for `hidden_for` seconds."""
         self._access = access
         self._pools = pools
         self._now = runtime.now
         self._hidden_for = hidden_for
         self._given: Memo[str, deque[datetime]] = Memo(remembered.POLL_URLS)
-        """By task queue: when the sets of URLs expire that this process has given out."""
+        """By task queue: the expirations of the sets of URLs that this process has given out."""
 
     def waiting(self) -> Counter[str]:
         """By task queue, how many sets of URLs have not expired, which is how many workers may be polling."""
@@ -168,8 +168,8 @@ class _Traffic:
 class BackOff:
     """Counts vain requests for each pool in this process, in windows of 10 s.
 
-    A window with more than FREE of them doubles the advice, one with less than half as many halves it, and work ends
-    it. A long poll has waited before it gets the advice.
+    The advised pause doubles after a window with more than FREE of them, and halves after one with at most half as
+    many. It ends when there is work. A long poll has waited before it gets the advice.
     """
 
     def __init__(self, now: Callable[[], datetime]) -> None:
@@ -180,7 +180,7 @@ class BackOff:
         """Counts a request that found nothing, or only asked for URLs. Returns the advice in seconds, 0 for none."""
         now = self._now()
         traffic = self._pools.get(task_queue_id) or _Traffic(began=now)
-        self._pools[task_queue_id] = traffic  # a known pool counts as recent again
+        self._pools[task_queue_id] = traffic  # set anew, so that the memo drops it last
         _roll(traffic, now)
         traffic.count += 1
         return int(2 ** (traffic.level - 1)) if traffic.level else 0
@@ -191,7 +191,7 @@ class BackOff:
 
 
 def _roll(traffic: _Traffic, now: datetime) -> None:
-    """Closes the windows that have passed."""
+    """Adjusts the level for the windows that have passed, and begins a new one."""
     passed = int((now - traffic.began) / WINDOW)
     if passed <= 0:
         return

@@ -38,9 +38,10 @@ class Starvation:
         self._starving: Memo[str, list[Priority]] = Memo(remembered.STARVING, runtime.now)
 
     async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
-        """The bands (highest first), those that starve before the others, the one that has waited longest first.
+        """The bands in the order in which to poll them: the starving ones, the longest waiting first, then the others
+        as given.
 
-        What starves is known for 10 s. Raises StorageUnavailable.
+        Which bands starve is remembered for 10 s. Raises StorageUnavailable.
         """
         if not self._starves_after or len(bands) < 2:
             return bands
@@ -223,7 +224,7 @@ class Poller:
                     found = False
                 if not found and pool.waiters:
                     await self._pause(pool)
-        except Exception as error:  # every waiter gets it; no one would see it in this task
+        except Exception as error:  # raised in the waiting calls: nobody would see it in this background task
             self._serve_begun(pool)
             for waiter in pool.waiters:
                 waiter.served.set_exception(error)
@@ -244,7 +245,7 @@ class Poller:
                 messages = await self._get(task_queue_id, band, wanted)
                 found += len(messages)
                 await self._hand_out(pool, messages)
-                if len(messages) < wanted:  # else the band may hold more, which goes before all that is in the next one
+                if len(messages) < wanted:  # else poll it again: it may hold more, and goes before the next band
                     break
         self._serve_begun(pool)
         if found:

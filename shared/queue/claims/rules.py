@@ -112,7 +112,8 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
 
 
 def rows_ahead(task: Task, claimed: Task) -> ChangePoolRows:
-    """The index rows of a claim, which stand before it is committed. Those of an expired run go afterwards."""
+    """The change of index rows that is written ahead of a claim's commit. The row of an expired run is removed
+    afterwards."""
     run_id = claimed.last_run_id
     pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
     return ChangePoolRows(task_queue_id=task.task_queue_id, remove=pending, add=(row_of(claimed, run_id),))
@@ -149,9 +150,9 @@ def claim_by_task(
     """claimTask: like `claim`, but with a lease message of its own, since old workers delete the message that they
     polled.
 
-    A repeat by the same worker changes nothing in the task, but is committed all the same: the call that made the claim
-    loses its race if it is about to give the claim back. If `run_id` is the next one after an expired run, the retry is
-    claimed.
+    A repeat by the same worker changes nothing in the task, but is committed all the same. So if the call that made the
+    claim is about to give it back, that commit is refused. If `run_id` is the next one after an expired run, the retry
+    is claimed.
     """
     refuse_after_deadline(task, now)
     if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
@@ -211,10 +212,9 @@ def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: d
 
 
 def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
-    """taskRunning of a run, as long as its repeat is recognised by its MessageId.
+    """taskRunning of a run, as long as duplicate detection recognises its MessageId; nothing later.
 
-    A run that was claimed longer ago was renewed since. So its worker had received the claim, which was announced
-    before.
+    A claim that was made longer ago has been renewed since. So its worker had received it, after it was announced.
     """
     started = task.runs[run_id].started
     is_recent = started is not None and now - started < REPEATS_RECOGNISED

@@ -273,7 +273,8 @@ class Work:
         await together(*(self._giving_back.give_back(UndeliveredClaim.of(loaded.task), after) for loaded in claimed))
 
     async def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
-        """The claims of one call; one that cannot be shown costs the others nothing, and is given back."""
+        """The claims of one call. One that cannot be rendered is given back, and the others are returned all the
+        same."""
         shown: list[Claim] = []
         left: list[Loaded] = []
         for loaded in claimed:
@@ -288,8 +289,8 @@ class Work:
         return shown
 
     def _claim(self, loaded: Loaded, at_least: datetime | None = None) -> Claim:
-        """The last run's claim, with credentials until its takenUntil, or longer: a repeated claimTask gets fresh
-        ones with the old takenUntil (trap 12)."""
+        """The last run's claim. Its credentials last until takenUntil or `at_least`, whichever is later: a repeated
+        claimTask gets fresh credentials with the old takenUntil (trap 12)."""
         task, run_id = loaded.task, loaded.task.last_run_id
         run = task.last_run
         now = self._runtime.now()

@@ -59,7 +59,7 @@ class Breaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Around an attempt that `blocks` allowed; outcomes are reported by `succeeded` and `failed`."""
+        """A context manager for an attempt that `blocks` allowed. Report the outcome by `succeeded` or `failed`."""
         token = object()
         if self.is_open:
             self._probe = token

@@ -81,7 +81,7 @@ def _text(value: str) -> bytes:
 
 
 _known_text = lru_cache(maxsize=256)(_text)
-"""For the few names that all messages have."""
+"""For texts that recur in messages: subjects and names of properties."""
 
 
 def _binary(value: bytes) -> bytes:

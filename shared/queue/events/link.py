@@ -21,7 +21,7 @@ from shared.queue.events.rendering import EventMessage
 CLOSE_SECONDS = 2.0
 
 POLL_SECONDS = 0.001
-"""Between two looks at whether a link is open; each look waits for the next frame itself."""
+"""Seconds between two polls of whether a link is open. Each poll itself waits for the next frame."""
 
 
 _MAX_TAG = 0xFFFF_FFFF
@@ -29,12 +29,13 @@ _OUTCOMES_THAT_THE_SDK_FORGETS = frozenset({"released", "modified"})
 
 
 class _Delivery:
-    """A delivery that was sent and has no outcome yet; the SDK's link reads the fields and reports the outcome."""
+    """A delivery that was sent and has no outcome yet. The SDK's link reads its fields and reports the outcome to
+    it."""
 
     sent = True
     timeout = 0
     state: object
-    """Set by the SDK; `error` says what matters."""
+    """Set by the SDK, and not used here: see `error`."""
 
     def __init__(self, handler: Any, delivery_id: int) -> None:
         self._handler = handler
@@ -44,7 +45,8 @@ class _Delivery:
         self.error: Exception | None = None
 
     async def on_settled(self, reason: Any, state: Any) -> None:
-        """Takes the outcome as the SDK does, but for two by which it would wait for ever."""
+        """Takes the outcome as the SDK does, except for two outcomes that the SDK ignores, so that it would wait for
+        ever."""
         self.is_settled = True
         if isinstance(state, dict) and not _OUTCOMES_THAT_THE_SDK_FORGETS.isdisjoint(state):
             description = f"The message was {next(iter(state))}."
@@ -91,10 +93,10 @@ class Link:
         return 1
 
     async def _transfer(self, messages: Sequence[EventMessage]) -> int:
-        """Sends what fits into one frame, and returns how many; 0 if that is for the SDK to do.
+        """Sends as many messages as fit into one frame, and returns how many; 0 if the SDK has to send.
 
-        The frame is written here, everything else is the SDK's: opening, tokens and their renewal, credit, what comes
-        in, what an outcome means, messages of several frames. Raises what the SDK raises.
+        Only the frame is written here. The SDK does everything else: opening, tokens and their renewal, credit,
+        incoming frames, the meaning of outcomes, and messages of several frames. Raises what the SDK raises.
         """
         handler = self._sender._handler
         if handler is None or not await handler.client_ready_async():
@@ -154,7 +156,8 @@ def _prepare_handlers(sender: Any) -> list[Any]:
 
 
 def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
-    """Looks until the handler is ready, for the SDK sleeps for 50 ms after each of some ten looks at a handshake."""
+    """Polls until the handler is ready. The SDK's own loop sleeps for 50 ms after each of some ten polls of a
+    handshake."""
 
     async def until_ready() -> bool:
         while not await ready():  # noqa: ASYNC110  # each look reads a frame; no other task could set an event
@@ -165,7 +168,8 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
 
 
 def _may_transfer(link: Any, connection: Any) -> bool:
-    """Whether nothing is unusual: the SDK mends what is, or says what is wrong with it."""
+    """Whether the link is in its normal state. Otherwise the SDK sends: it repairs the link, or raises what is
+    wrong."""
     return (
         connection._error is None
         and connection.state is ConnectionState.OPENED

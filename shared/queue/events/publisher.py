@@ -1,8 +1,9 @@
 """Sends events to their Service Bus topics, within a bounded time, at least once (design 2.5).
 
-The SDK gives every sender a connection of its own: its switch for sharing one is off, and Service Bus takes only one
-`$cbs` link a connection, which each of its senders would open. So a process has one connection for each topic that it
-publishes to, shared by all calls. `keep_open` has them opened ahead and kept, so that hardly a call waits for that.
+The SDK gives every sender a connection of its own. Sharing one is switched off in the SDK, and would fail: each sender
+opens a `$cbs` link, and Service Bus takes only one of these on a connection. So a process has one connection for each
+topic that it publishes to, shared by all calls. `keep_open` has them opened ahead and kept, so that hardly a call waits
+for that.
 """
 
 from __future__ import annotations

@@ -52,14 +52,15 @@ class ArtifactEvent:
     expires: datetime
     content_type: str
     version: str = ""
-    """Of the artifact: changes with its content, which the message does not show."""
+    """Version of the artifact. It changes with the content, and is not shown in the message."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
     """What the status row of a task forgets: enough to restore the status of an earlier time from a later one.
 
-    Earlier runs than the last one are resolved, and a resolved run never changes; neither do a run's dates and worker.
+    It needs to say nothing of earlier runs than the last one: they are resolved, and a resolved run never changes. Nor
+    do a run's dates and worker change.
     """
 
     priority: Priority
@@ -68,7 +69,8 @@ class Snapshot:
     state: State
     """The state of the last run, `unscheduled` without runs."""
     taken_until: datetime | None = None
-    """The last run's, if it was running: a reclaim replaces it."""
+    """takenUntil of the last run, if that was running. It is kept here since a reclaim replaces it in the status
+    row."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -167,7 +169,7 @@ def running(task: Task, run_id: int) -> TaskEvent:
 
 
 def is_undone(event: TaskEvent, task: Task) -> bool:
-    """Whether the event is that of a claim which was given back, since it may not have been announced."""
+    """Whether the event announces a claim that was given back, as claims are whose event may not have been sent."""
     if event.exchange is not Exchange.TASK_RUNNING or event.run_id is None or event.run_id > task.last_run_id:
         return False
     return task.runs[event.run_id].state is State.PENDING

@@ -35,10 +35,10 @@ class UnsentEvents:
         self._are_some = False
 
     async def look(self) -> None:
-        """Looks whether there are any: one request, before a run of the expiry job deletes the first task.
+        """Checks whether there are unsent events: one request, before a run of the expiry job deletes the first task.
 
-        It holds for the run: what could put a pointer later has changed the task so lately that it stays anyway
-        (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable.
+        The result holds for the whole run. A call that may still put a pointer has changed its task so recently that
+        the task stays anyway (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable.
         """
         self._are_some = await self._queues.length(EVENTS_QUEUE) > 0
 

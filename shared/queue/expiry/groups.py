@@ -36,17 +36,18 @@ class _Sweep:
     until: datetime
     is_apart: bool
     later: list[datetime] = field(default_factory=list)
-    """When to try again what stays although it is due."""
+    """When to look again at the tasks that stay although they are due."""
     failures: list[Exception] = field(default_factory=list)
     """Member rows of tasks that may not have expired; they stay."""
 
 
 @dataclass
 class _Batch:
-    """What became of the tasks of some member rows; those that are not named are gone."""
+    """What became of the tasks of some member rows. Tasks that are not named here are gone."""
 
     looked: datetime
-    """Before the first of them was looked for: what was written since may be of a new task of its id."""
+    """A time before the first of the tasks was looked for. What was written since may belong to a new task with its
+    id."""
     stay: set[str] = field(default_factory=set)
     failed: dict[str, Exception] = field(default_factory=dict)
     apart: set[str] = field(default_factory=set)
@@ -58,8 +59,8 @@ class _Batch:
 class MemberExpiry:
     """Deletes tasks, and then their rows in their group. Every step may be repeated.
 
-    What cannot be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its group: it
-    holds up nothing else.
+    A task that cannot be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its
+    group. So it holds up no other task.
     """
 
     def __init__(
@@ -187,8 +188,8 @@ class MemberExpiry:
         return task is not None and is_over(task.expires, now if task.is_resolved else now - LATE_TIMERS)
 
     async def _leave_together(self, sweep: _Sweep, members: Sequence[Row], looked: datetime) -> None:
-        """Deletes the rows in their group of tasks that are gone, as far as no call has written them in the last
-        minutes: three requests for all that were resolved. Raises OutOfTime."""
+        """Deletes the rows that tasks which are gone have in their group, unless a call has written them in the last
+        minutes. It takes three requests for all tasks that were resolved. Raises OutOfTime."""
         group = sweep.task_group_id
         settled = [member for member in members if is_settled(member, looked)]
         if len(settled) < len(members):
@@ -247,8 +248,8 @@ class MemberExpiry:
 
 
 DEATHS = 2
-"""Number of times that a process died while it deleted a group, the last time nothing but that group, before the
-group's tasks are tried one by one.
+"""After this many deaths of a process that was deleting a group, the group's tasks are deleted one by one. At the last
+of these deaths the process was deleting nothing else.
 """
 
 
@@ -325,7 +326,7 @@ class GroupExpiry:
         return self._now() if some_stay else None
 
     async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a row of the list of groups if its group is gone, or if the group does not name it since a call that
+        """Deletes a row of the list of groups if its group is gone, or if the group does not name it: then a call that
         died has left it. Returns when it is due again while the group exists.
         """
         task_group_id, *key = expiring.words

@@ -55,7 +55,7 @@ class ArtifactExpiry:
         self._now = runtime.now
 
     async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """An artifact that expires before its task; returns its expiration if it is a later one by now.
+        """Deletes an artifact that expires before its task; returns its expiration if that is later by now.
 
         The row goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in
         between, the blob goes with the task.
@@ -79,11 +79,11 @@ class ArtifactExpiry:
     async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
         """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
 
-        No URL for uploads outlasts its task, and storage takes what has begun in time: for `UNDER_WAY`. No URL was
+        No URL for uploads outlasts its task, but an upload that began in time may go on for `UNDER_WAY`. No URL was
         given out after `written`, the time of the last write to the task's status row.
         """
         first, end = keys.ARTIFACTS
-        has_uploads = any(  # whose content may not have come yet; or an artifact that is gone has had one
+        has_uploads = any(  # content may still come, or an artifact that is gone had a blob
             row.key == keys.STRAYS or (first <= row.key < end and row.values["version"]) for row in rows
         )
         if has_uploads and written + LONGEST_UPLOAD + UNDER_WAY > self._now():
@@ -166,13 +166,13 @@ class TaskExpiry:
         self._now = stores.runtime.now
 
     async def delete(self, task_id: str, task_group_id: str, until: datetime, *, is_final: bool) -> datetime | None:
-        """Deletes a task that has expired: the content of its artifacts, its rows beyond what a transaction holds, and
-        last those that make it a task, in one transaction that holds only if nothing has changed since they were read.
-        So an id that is used again, even while this runs, keeps everything of its new task.
+        """Deletes a task that has expired: the content of its artifacts, then the rows that do not fit into one
+        transaction, and last the rows that make it a task. That last transaction fails if any of these has changed
+        since it was read. So an id that is used again, even while this runs, keeps everything of its new task.
 
-        A task whose resolution has yet to be handled stays for some hours; `is_final` says that its member row shows
-        that it was. Returns None if there is no task of this id in the group any more, else when to look again: at its
-        expiration, if that is ahead. Raises OutOfTime.
+        A task whose resolution has yet to be handled stays for some hours. `is_final`: the member row shows that the
+        resolution was handled. Returns None if there is no task of this id in the group any more, else when to look
+        again: at its expiration, if that is ahead. Raises OutOfTime.
         """
         for _ in range(LOST_RACE.tries):
             looked = self._now()
@@ -224,12 +224,12 @@ class TaskExpiry:
         return await self._tables.get(keys.GROUPS, task_group_id, active) is not None
 
     async def _give_up(self, task_id: str) -> bool:
-        """Whether a task goes although it is not resolved, or its resolution was not handled: without an event, or
-        without its dependents and its group being resolved.
+        """Whether a task is deleted although it is not resolved, or its resolution was not handled. Then no event is
+        sent, or its dependents and its group are not followed up.
 
-        Its messages should have been handled long ago. While handlers may only be late, its deadline message, which
-        has everything done, is put again and the task stays; later the task's index row, which a handler would have
-        removed, goes first.
+        Its messages should have been handled long ago. While handlers may only be late, the task stays and its deadline
+        message is put again, whose handler does all that is missing. Later the task is deleted, and before it its index
+        row, which a handler would have removed.
         """
         task = await self._stores.tasks.status(task_id)
         if task is None:
@@ -279,9 +279,9 @@ class TaskExpiry:
     async def _delete_leftovers(
         self, task_id: str, first: Sequence[Row], looked: datetime, until: datetime
     ) -> datetime | None:
-        """Deletes rows in the partition of a task that was not there: edges of calls that were refused, or died.
+        """Deletes rows in the partition of a task that does not exist: edges of calls that were refused, or died.
 
-        A young row may be of a call that creates the task, or a dependent of it, just now. Returns when to look again.
+        A young row stays: its call may be about to create the task, or a dependent of it. Returns when to look again.
         `first` is the first page of them. Raises OutOfTime.
         """
         if first and await self._delete_pages(task_id, until, is_over=lambda row: is_settled(row, looked)):

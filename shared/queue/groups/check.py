@@ -100,7 +100,7 @@ class GroupCheck:
         return _Look(group=group, has_removed=bool(rows))
 
     def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
-        """Whether an earlier check saw this very row, and after it the task unresolved.
+        """Whether an earlier check read this very row, and found the task unresolved afterwards.
 
         Then no resolution has been settled since: that would have deleted the row, and a restored row has another ETag.
         """

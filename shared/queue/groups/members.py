@@ -102,8 +102,8 @@ class MemberStore:
     async def create_group(
         self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str
     ) -> Mapping[str, str]:
-        """Makes the group with its first member, as `join`; `listed` is the key of its row in the list of groups. A new
-        group has no active rows that could guard the edges, so they are written without guards.
+        """Like `join`, but creates the group with its first member. `listed` is the key of its row in the list of
+        groups. A new group has no active rows that could guard the edges, so they are written without guards.
 
         Raises GroupExists, MemberExists.
         """

@@ -22,8 +22,8 @@ from shared.runtime import Runtime, attempts
 from shared.store.expiring import ExpiryStore
 
 MARGIN = timedelta(hours=1)
-"""How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4); and how much
-earlier a task may expire than a sweep of its group."""
+"""How far ahead a group's expiration is set, so that the next tasks need not move it again (contract 3.4). Also how
+much earlier a task may expire than the sweep of its group that deletes it."""
 
 Leave = Callable[[], Awaitable[None]]
 """Rolls back a member whose task was refused. The group stays, even if this call created it: an earlier try of the

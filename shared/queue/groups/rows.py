@@ -28,12 +28,12 @@ STATE_COLUMNS = (
     *(f"{STATE}{generation:04d}" for generation in range(_SHOWN)),
     *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
 )
-"""What tells whether the task of a member row is resolved."""
+"""Properties that tell whether the task of a member row is resolved."""
 FINAL_COLUMNS = (
     *(f"{FINAL}{generation:04d}" for generation in range(_SHOWN)),
     *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
 )
-"""What shows the status of its last resolution."""
+"""Properties that show the status of its last resolution."""
 EDGES_WITH_MEMBER = MAX_OPERATIONS - 4
 """Edges that fit into the transaction that adds a member, beside the rows of its group and its own."""
 MOST_GUARDED = EDGES_WITH_MEMBER // 2

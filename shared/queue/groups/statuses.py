@@ -24,12 +24,12 @@ FEW = 8
 TASKS_A_PAGE = 4
 """A page of the pool's index is read only if it saves at least this many task reads."""
 SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
-"""A task that was unscheduled when it was seen is not scheduled as of an earlier time than this before.
+"""If a task was seen unscheduled, its `scheduled` will be at most this much earlier than that moment.
 
-The time is decided before the commit, up to `LATEST_COMMIT`, by another clock.
+`scheduled` is decided up to `LATEST_COMMIT` before the commit, by another clock.
 """
 REMEMBERED = timedelta(minutes=1)
-"""How long the next reading of a pool's index starts where the last one did, if that costs little."""
+"""For this long, the next reading of a pool's index begins with the same rows as the last one, if that costs little."""
 
 
 @dataclass(eq=False)
@@ -67,7 +67,7 @@ class GroupStatuses:
         return self._known.begin()
 
     async def of(self, page: MemberPage) -> dict[str, Task]:
-        """Tasks of the page whose status, as of a second ago at the earliest, needs no read.
+        """Tasks of the page whose status is known without a read, as of a second ago or later.
 
         They lack what only calls on the task need. Raises StorageUnavailable.
         """
@@ -114,7 +114,7 @@ class GroupStatuses:
     async def _unscheduled(
         self, page: MemberPage, tasks: dict[str, tuple[Known, Task]], latest: int
     ) -> dict[str, Task]:
-        """Of tasks without an index row, those that have not been resolved since.
+        """Those of the tasks without an index row that have not been resolved since they were seen.
 
         When a run is resolved, its index row is removed after the member row has changed. So the member rows have to be
         read after the index: they are read again if they were read before.

@@ -63,7 +63,7 @@ class GroupStore:
 
     async def rewrite_member(self, task_group_id: str, task_id: str) -> None:
         """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""
-        # Refused without a member row, of which nothing is listed.
+        # Refused if there is no member row: then no listing shows the task.
         await try_transact(self._tables, keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
 
     async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
@@ -112,11 +112,12 @@ class GroupStore:
         the final status in its member row, and makes the group due for a check. Edges of the group may be read only
         afterwards (design 5).
 
-        When the active row is gone that was done before: the state is written once more, in case that row went another
-        way. The task, as read, may have been opened again since: then its status is not final, and the resolution of a
-        later generation will follow. A member row that is missing is made again, as only that leads the expiry job to
-        the task; without a header there is nothing to check. The active row of the first generation, on which new edges
-        rely, goes with every later one: its own handler may come after this one, with another state.
+        If the active row is gone, this was done before. The state is written once more, in case that row was removed
+        for another reason. The task, as read, may have been opened again since: then its status is not final, and the
+        resolution of a later generation will follow. A missing member row is created again, as only that leads the
+        expiry job to the task. Without a header there is nothing to check. The active row of the first generation, on
+        which new edges rely, is deleted with that of any later one: the first resolution may be handled after this one,
+        and with another state.
 
         Returns the header's ETag if this has made the group due.
         """
@@ -148,7 +149,7 @@ class GroupStore:
             return etags[2] if header else None
 
     async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> bool:
-        """False if there is no such row, which is as good: without one, the status row is read."""
+        """Carries the operations out; False if a row is missing. That is as good: readers then go by the status row."""
         return await try_transact(self._tables, keys.GROUPS, task.task_group_id, operations) is not None
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
@@ -226,13 +227,13 @@ def due_of(task: Task, generation: int) -> str:
 
 
 def is_same_due(one: str, other: str) -> bool:
-    """Whether both name the same resolution; older code does not write which task of the id it was."""
+    """Whether both name the same resolution. The life is not compared, since older code does not write it."""
     return one.split("~")[:2] == other.split("~")[:2]
 
 
 def _other_way(member: Operation, generation: int) -> Operation:
-    """How to write to a member row that turned out to be missing, or to be there. A new one has the marks of all
-    generations, as the one that it replaces."""
+    """The same write to a member row that turned out to be missing, or to exist: a Create for a Merge, and the reverse.
+    A new row has the marks of all generations, as the one that it replaces."""
     assert isinstance(member, Merge | Create), "a member row is merged or made"
     if isinstance(member, Create):
         return Merge(member.key, member.values)

@@ -69,7 +69,7 @@ class DirectoryStore:
         self._now = runtime.now
         self._runtime = runtime
         self._fresh: Memo[tuple[DirectoryKind, str], tuple[datetime, datetime]] = Memo(remembered.DIRECTORY)
-        """When this process knew each row to have been written last, and its expiration."""
+        """When each row was last written, as far as this process knows, and its expiration."""
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
         """Notes that a task queue and its provisioner are in use: they are listed for at least `life` from now. Raises
@@ -182,7 +182,8 @@ class DirectoryStore:
     async def _write(
         self, kind: DirectoryKind, name: str, change: Callable[[DirectoryEntry | None], DirectoryEntry | None]
     ) -> DirectoryEntry:
-        """What `change` makes of the entry, again when somebody else has written it; None leaves it as it is."""
+        """Writes what `change` makes of the entry (None: leaves it as it is); repeats that if somebody else has written
+        it."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_DIRECTORY):
             row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
             before = None if row is None else _decode(row)

@@ -150,8 +150,8 @@ COPY_LASTS = timedelta(seconds=1)
 class PoolSnapshots:
     """Reads a pool's index, one reading at a time.
 
-    Callers that come during a reading wait for the next one and share it. So every answer shows a moment after the
-    question; that of a large pool may be a second older.
+    Callers that come during a reading wait for the next one and share it. So every answer was read after the question
+    came. The answer for a large pool may be a copy that is a second older.
     """
 
     def __init__(self, index: PoolIndex, runtime: Runtime) -> None:
@@ -159,7 +159,7 @@ class PoolSnapshots:
         self._now = runtime.now
         self._readings: Memo[str, PoolSnapshot] = Memo(remembered.POOL_READINGS)
         self._copies: dict[str, tuple[datetime, PoolSnapshot]] = {}
-        """Of large pools: when the reading began, and what it found; the one that ended first comes first."""
+        """For large pools: when the reading began, and what it found; in the order in which the readings ended."""
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """What has rows. Raises StorageUnavailable."""
@@ -188,7 +188,7 @@ class PoolSnapshots:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Vouchers:
-    """Index rows of a pool, of runs that were scheduled or claimed at a time or later."""
+    """Index rows of a pool's runs that were scheduled or claimed at `since` or later."""
 
     since: datetime
     begun: Moment
@@ -203,19 +203,19 @@ class Vouchers:
 
 
 class PoolVouchers:
-    """Reads them, 1000 a request."""
+    """Reads vouchers, 1000 index rows a request."""
 
     def __init__(self, storage: Storage, known: KnownStatuses) -> None:
         self._tables = storage.tables
         self._known = known
 
     async def read(self, task_queue_id: str, since: datetime, most: int, *, with_claimed: bool) -> Vouchers:
-        """Reads at most `most` pages. With those of claimed runs, if asked, so that tasks without any index row are
-        known.
+        """Reads at most `most` pages. `with_claimed` also reads the rows of claimed runs, so that tasks without any
+        index row are known.
 
-        Pending rows come before claimed ones: a run that is claimed in between is seen twice. One that becomes pending
-        in between would be missed, but then the row of returns has another ETag afterwards.
-        Raises StorageUnavailable.
+        Pending rows are read before claimed ones, so a run that is claimed in between is seen twice. A run that becomes
+        pending in between would be missed, but that changes the ETag of the row `keys.RETURNED`. Raises
+        StorageUnavailable.
         """
         begun = self._known.begin()
         first_pending, first_claimed = keys.indexed_since(since)

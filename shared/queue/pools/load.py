@@ -1,7 +1,7 @@
 """Load over time: what is counted between two samples, and the History table (contract 2.5, design 10).
 
-A row of a sample has its total in one column and its task queues, by a hash of their names, in sixteen others: the
-history of one task queue is read without the others, and a sample is written at once.
+A sample is one row. One column has the total. Sixteen others have the task queues, spread by a hash of their names: so
+the history of one task queue is read without most of the others.
 """
 
 from __future__ import annotations
@@ -171,10 +171,10 @@ _TIME, _TOTAL = "time", "total"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Tallied:
-    """What processes have counted and written in some time, by the storage's clock."""
+    """Counts that processes have written in a period, by the storage's clock."""
 
     keys: Sequence[str]
-    """Of all rows that were written before its end."""
+    """The keys of all rows that were written before the end of the period."""
     queues: Mapping[str, Figures]
 
 
@@ -228,7 +228,7 @@ class HistoryStore:
         return [_sample(row) for row in rows]
 
     async def totals(self, kind: SampleKind, after: datetime, until: datetime) -> list[tuple[datetime, Figures]]:
-        """All task queues together, as `whole`. Raises StorageUnavailable."""
+        """Like `whole`, but only the totals of all task queues. Raises StorageUnavailable."""
         return [(_time(row), _total_of(row)) for row in await self._rows(kind, after, until, (_TIME, _TOTAL))]
 
     async def of_queue(
@@ -300,7 +300,7 @@ def _text(figures: Figures) -> str:
 
 
 _FIGURES = tuple(each.name for each in fields(Figures))
-"""As they are stored, in this order: the waits come last."""
+"""The figures in the order in which they are stored; the waits come last."""
 
 
 def _written(figures: Figures) -> list[Any]:

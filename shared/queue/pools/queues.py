@@ -72,7 +72,7 @@ class PoolQueues:
         header = await self._used(task_queue_id)
         if header is None or priority not in _bands(header):
             await self._queues.create(pending_queue(task_queue_id, priority))
-            # In this order: a band that is known is never listed again.
+            # List the pool before its band is noted: a pool with a known band is not listed again.
             await self._list_pool(task_queue_id, header, read)
             await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
             self._bands.pop(task_queue_id)
@@ -160,15 +160,17 @@ class PoolQueues:
         return began + LOOK_AGAIN
 
     async def _forget(self, header: Row) -> bool:
-        """Deletes the rows that a pool has one of; False if somebody has used it since its header was read.
+        """Deletes the pool's header and its row `keys.RETURNED`; False if somebody has used the pool since its header
+        was read.
 
-        No call relies on them any more: they have said for a day that the queues are gone.
+        No call relies on these rows any more: the header has said for a day that the queues are deleted.
         """
         returned = await self._tables.get(keys.POOLS, header.partition, keys.RETURNED)
         return await delete_together(self._tables, keys.POOLS, [header] if returned is None else [header, returned])
 
     async def _unlist(self, task_queue_id: str) -> None:
-        """Removes the pool's row from the directory, unless it is listed there: there is nothing for the reconciler.
+        """Removes the pool's row from the directory, unless the pool is listed there: the reconciler has nothing left
+        to check.
 
         Every user of the pool writes the header first, then the row. So the header is read after the row. If it says
         that the pool is not in use, a caller that uses the pool now will change the row before its deletion, or create

@@ -179,9 +179,8 @@ class PoolStore:
         """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns that
         row's ETag. A claim's row may exist only if it is this claim's own, from a try whose answer was lost.
 
-        Without the rows to remove that are not there: a row too many, which a late request may leave, is one that
-        readers see through and the reconciler removes. Raises ClaimRowTaken; TransactionRefused only for the worker's
-        row.
+        Rows to remove that do not exist are skipped. If a late request leaves such a row, readers ignore it and the
+        reconciler removes it. Raises ClaimRowTaken; TransactionRefused only for the worker's row.
         """
         partition = keys.pool(task_queue_id)
         removals = [_key(row) for change in changes for row in change.remove]
@@ -229,7 +228,7 @@ def _values(row: PoolRow) -> dict[str, Value]:
 
 
 def _is_of_claim(found: Row, claimed: PoolRow) -> bool:
-    """Whether the row by the name of a claim is its own."""
+    """Whether the index row that was found under a claim's key belongs to that claim."""
     return not claimed.claim_id or found.values.get("claimId") == claimed.claim_id
 
 

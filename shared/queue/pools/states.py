@@ -87,7 +87,7 @@ class Stalls:
         return await self.of_entry(task_queue_id, snapshot, entry)
 
     async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
-        """Like `of`, for one whose entry in the directory is known, None if it is not listed."""
+        """Like `of`, if the task queue's entry in the directory was read already (None: not listed)."""
         if not _waits_alone(snapshot) or snapshot.oldest is None:
             return None
         now = self._now()
@@ -111,8 +111,8 @@ class Stalls:
         )
 
     async def in_deployment(self) -> list[Stall]:
-        """Those in the deployment that have been so for GRACE, longest first: of the task queues in which the last
-        sample of the history has tasks that wait and none that run, so up to five minutes late."""
+        """The task queues that have been stalled for GRACE, longest first. Only those are examined in which, by the
+        last sample of the history, tasks wait and none runs. So a stall is found up to five minutes late."""
         sample = await self._history.last("minutes")
         if sample is None:
             return []

@@ -203,7 +203,8 @@ class WorkerStore:
         return written
 
     async def put(self, record: WorkerRecord, *beside: Operation) -> WorkerRecord | None:
-        """Writes a worker, and with it `beside`; None if it has changed since it was read."""
+        """Writes a worker's row, and the operations `beside` in the same transaction; None if the row has changed since
+        it was read."""
         operations = [self.write(record), *beside]
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(record.task_queue_id), operations)
         return None if etags is None else self.written(record, etags[0])

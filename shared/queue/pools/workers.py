@@ -47,7 +47,7 @@ class WorkRequest:
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no client waits for the call's answer any more, so that it must not be given a run."""
     unavailable: list[Exception] = field(default_factory=list)
-    """What kept it from some claim, or all, and may pass."""
+    """Transient failures that have kept the call from some claims, or from all."""
 
 
 class Presence:

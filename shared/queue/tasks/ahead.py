@@ -152,7 +152,7 @@ class WriteAhead:
         return written is not None and written.roll_back is None
 
     def leave(self) -> None:
-        """Leaves all that is written so far: the outcome of the commit that needs it is unknown."""
+        """Never rolls back what is written so far: the outcome of the commit that needs it is unknown."""
         self._written.clear()
 
     async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:

@@ -55,7 +55,8 @@ class _Attempt:
     """Whether an earlier call has added the member row. The task may then exist, or its commit may be under way."""
 
     def note(self, task_id: str, task: Task | None) -> None:
-        """Notes a dependency that was read. What satisfied once during the call is satisfied for good."""
+        """Notes a dependency that was read. A dependency that was satisfied once during the call counts as satisfied
+        for good."""
         self.found[task_id] = task
         if task is not None:
             self.groups[task_id] = task.task_group_id
@@ -186,7 +187,8 @@ class CreateTask:
             self._stores.known.note(task)
 
     async def _refused(self, attempt: _Attempt, refusal: InputError) -> Task:
-        """Refuses dependencies, unless the task exists: then that decides (contract 2.4)."""
+        """Refuses the call for its dependencies, unless the task exists already: then the answer depends on that task
+        (contract 2.4)."""
         existing = await self._stores.tasks.load(attempt.definition.task_id)
         if existing is not None:
             return await self._found(attempt, existing)
@@ -221,9 +223,10 @@ class CreateTask:
             await self._read(attempt, required)
 
     async def _look_at_group(self, attempt: _Attempt) -> None:
-        """Writes the edges that are left, and then sees what the group's member rows say of the dependencies.
+        """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows.
 
-        One that is not settled there is open: its handler will settle it, and read the edges afterwards (design 5).
+        A dependency that is not settled there counts as open: the handler of its resolution will settle it, and read
+        the edges afterwards (design 5).
         """
         definition, edges = attempt.definition, attempt.edges
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
@@ -233,7 +236,8 @@ class CreateTask:
         await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
-        """Dependencies that are satisfied already count; a task that waits for nothing gets its first run."""
+        """Commits the task. Dependencies that are satisfied by now count, and a task that waits for no other gets its
+        first run."""
         definition, runtime = attempt.definition, self._stores.runtime
         task = replace(attempt.task, satisfied=satisfied_by(definition, attempt.states))
         if definition.dependencies and task.is_free:

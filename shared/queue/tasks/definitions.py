@@ -169,7 +169,7 @@ class DefinitionCache:
     def put(self, definition: Definition, fingerprint: str, weight: int) -> None:
         """Remembers a definition, and forgets those that were not used for longest if it gets too much.
 
-        A large one has taken its room before.
+        The caller has taken room for a large one before.
         """
         self.forget(definition.task_id)
         self._entries[definition.task_id] = Cached(definition, fingerprint, weight)

@@ -39,7 +39,7 @@ class PendingRows:
         self._writes: set[asyncio.Task[None]] = set()
 
     def expect(self) -> RowToCome:
-        """Lets the others wait for one more dependent, which may get a run."""
+        """Announces one more dependent that may get a run: the rows of the others wait for its row."""
         self._expected += 1
         return RowToCome(self)
 
@@ -95,7 +95,7 @@ class RowToCome:
         self.none()
 
     def none(self) -> None:
-        """Lets the others be written without this row: there will be none, or it takes too long."""
+        """The other rows need not wait for this one any more: there will be none, or it takes too long."""
         if self._is_open:
             self._is_open = False
             self._rows.one_less()

@@ -48,8 +48,8 @@ class Timers:
         self._deadline_delay = deadline_delay
 
     async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime | None = None) -> None:
-        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed, and looks after
-        the index row of one that came to nothing. `started` is None in messages of older versions of the app.
+        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed. If the claim was
+        never committed, its index row is given back. `started` is None in messages of older versions of the app.
 
         Raises StorageUnavailable.
         """
@@ -67,8 +67,8 @@ class Timers:
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
         """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead.
 
-        A message of a call that died, or was refused, may name a task that does not exist in that group: then the
-        group may have been waiting for it. Raises StorageUnavailable.
+        A message of a call that died, or was refused, may name a task that does not exist in that group. Then the group
+        is checked, as it may have been waiting for that task. Raises StorageUnavailable.
         """
         messages = self._stores.messages
         now = self._stores.runtime.now()
@@ -127,10 +127,11 @@ class _Outage:
 
 
 class Redelivery:
-    """Sends what pointers in the `events` queue stand for.
+    """Sends the events that pointers in the `events` queue name.
 
     While a topic cannot be reached all its pointers back off as one: after a pause a single one of them is tried, and
-    its outcome decides for the others. A pointer that meets the pause costs no request but the one that puts it back.
+    its outcome decides for the others. A pointer that is received during the pause costs only the request that puts it
+    back.
     """
 
     def __init__(self, stores: Stores) -> None:

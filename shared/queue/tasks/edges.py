@@ -47,7 +47,7 @@ class Waiting:
 
 
 WAITING_COLUMNS = Columns(Waiting, without={"task_id", "run_id", "key", "etag"})
-"""Those of the row of an upload."""
+"""The columns of the row of an upload."""
 
 
 def decode_waiting(row: Row) -> Waiting:
@@ -104,7 +104,7 @@ class MemberStates:
 
     resolved: Mapping[str, State]
     unknown: Sequence[str]
-    """Of these the status row decides."""
+    """Tasks whose state must be read from their status rows."""
 
 
 class GroupEdges:

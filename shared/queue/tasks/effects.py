@@ -114,7 +114,7 @@ class PoolRow:
     worker_group: str = ""
     worker_id: str = ""
     claim_id: str = ""
-    """Of one claim alone; empty where any that is named by the other properties is meant."""
+    """Names one claim; empty: any claim with the other properties."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -187,8 +187,8 @@ class ChangePoolRows:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReturnRow:
-    """Replace the index row of a failed claim by that of the pending run, if the run is pending. Both in one
-    transaction; nothing if the claim has no row.
+    """Replace the index row of a failed claim by that of the pending run, if the run is pending. Both happen in one
+    transaction; nothing happens if the claim has no row.
     """
 
     task_queue_id: str
@@ -198,7 +198,8 @@ class ReturnRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteMember:
-    """Change the ETag of the task's row in its group: no other row shows a listing that the status has changed."""
+    """Change the ETag of the task's row in its group. By no other row can a listing notice that the status has
+    changed."""
 
     task_group_id: str
     task_id: str
@@ -229,7 +230,7 @@ class NoDecision(ServiceError):
 
 
 def pending_content(task: Task, run_id: int) -> PendingContent:
-    """What the task's pending message says as one for that run."""
+    """The content of the task's pending message if it is for that run."""
     return PendingContent(task_queue_id=task.task_queue_id, task_id=task.task_id, run_id=run_id, hint_id=task.hint_id)
 
 

@@ -253,8 +253,8 @@ class Executor:
         raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
 
     async def commit_once(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
-        """Commits what was decided on a task as read, and counts it. What is ahead of a lost race stays; else what an
-        earlier attempt alone has needed is rolled back.
+        """Commits what was decided on a task as read, and counts it. If the race is lost, what was written ahead stays.
+        Otherwise what only an earlier attempt needed is rolled back.
 
         Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
         """

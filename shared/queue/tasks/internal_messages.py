@@ -182,7 +182,7 @@ class EventBody(Body):
 class ResolvedBody(Body):
     """A resolved message: the run, when the message was first put, and which part of the work is left.
 
-    All of it, unless `start`, `end`, `waiting` or `group_only` says less.
+    Without `start`, `end`, `waiting` and `group_only`, all of the work is left.
     """
 
     queue = RESOLVED_QUEUE
@@ -195,19 +195,19 @@ class ResolvedBody(Body):
     partition or its group's.
     """
     end: str | None = None
-    """Where it ends in that place; in the task's partition where there is no start. Another message has what follows.
-    None for the end of all."""
+    """Where the fan-out ends, in the partition of `start`, or in the task's partition if there is no `start`. Another
+    message has the rest. None: at the last edge."""
     group_end: str | None = None
     """Where the page of edges in the group ends, if the message has no `start`."""
     waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
-    """These edges alone: those of one page whose dependents do not exist yet, with their ETags by dependent. A later
-    look takes these alone, so that it never leads to the next page once more."""
+    """Only these edges of a page are left, as their dependents do not exist yet: ETags by dependent. The next attempt
+    takes these alone, so that it never puts a message for the next page again."""
     in_group: bool = False
     """Whether these edges are in the group's partition; else they are in that of the required task."""
     written: Moment | None = None
     """When the last of these edges was written."""
     group_only: bool = False
-    """The check of the group alone."""
+    """Only the check of the group is left."""
     delay: float = UNCOMMITTED_RESOLUTION.first
     """Seconds to wait if the commit, or the dependents, are still missing when the message is handled."""
 

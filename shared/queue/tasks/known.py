@@ -1,10 +1,11 @@
 """What a process remembers of tasks, so that it need not read them.
 
-Of an unresolved task that it has committed last it knows all, so that the next commit needs no read (design 2.8).
+If this process has made the last commit of an unresolved task, it knows all of the task, so that its next commit needs
+no read (design 2.8).
 
-A status may be shown again for a second after it was seen. That of a task that is neither running nor resolved may be
-shown for longer, as long as rows that a range query brings along are unchanged (design 11): the member row in the
-group, and for a pending run the index row in its pool. Each row's ETag is kept with a sequence number: a row proves
+A status may be shown again for a second after it was seen. The status of a task that is neither running nor resolved
+may be shown for longer: as long as its member row in the group is unchanged, and for a pending run its index row in the
+pool (design 11). Range queries bring these rows along. Each row's ETag is kept with a sequence number: a row proves
 that a status is current only if the row was read first.
 """
 
@@ -24,7 +25,7 @@ FRESH = timedelta(seconds=1)
 VOUCHED_FOR = timedelta(minutes=5)
 """How long it may be shown while the rows that vouch for it are unchanged; then the task is read again.
 
-It bounds what a call can leave behind that died between its commit and the rows that follow it.
+A call may die between its commit and the rows that follow it. This bounds how long an outdated status is then shown.
 """
 
 
@@ -142,7 +143,7 @@ def _version(task: Task) -> tuple[str, int]:
 
 
 def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
-    """For the same ETag the earliest sight counts; a sight from before the known one changes nothing."""
+    """Which sight of a row is kept: the first one of an ETag, and of two ETags the one that was seen later."""
     return before if before.etag == etag or before.order > seen.order else _Seen(etag, seen.order)
 
 

@@ -203,8 +203,8 @@ class Messages:
     async def poison(self, queue: str, text: str) -> None:
         """Puts a message that cannot be handled into its poison queue, cut to what fits.
 
-        One that this service did not write may have become longer: the bytes that are no UTF-8 are replaced by longer
-        ones before the function sees them.
+        A message that this service did not write may have become too long: bytes that are not valid UTF-8 are replaced
+        by longer ones before the function sees them.
         """
         self._meter.add(POISONED, queue)
         content = text.encode()[: MAX_MESSAGE // 4 * 3]
@@ -244,7 +244,8 @@ _PENDING_FIELDS = ("taskId", "runId", "hintId", "signature", "priority")
 
 
 def _priority_of(queue: str) -> Priority:
-    """The band of a pending queue: so that a message which a worker hands in says where it lies."""
+    """The band that a pending queue is for. Messages name it, since a worker that hands one in does not say its
+    queue."""
     return PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1]
 
 

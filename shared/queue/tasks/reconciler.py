@@ -60,9 +60,9 @@ class Reconciler:
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
         """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined.
 
-        The next run goes on from there. If the process dies, it begins with the pools that were being checked; if it
-        dies of them again, the one after that begins behind them. What fails for one pool costs no other its check.
-        Raises StorageUnavailable when the directory cannot be read.
+        The next run continues where this one ended. If the process dies, the next run begins with the pools that were
+        being checked. If it dies of them again, the run after that begins behind them. A failure in one pool does not
+        keep others from being checked. Raises StorageUnavailable when the directory cannot be read.
         """
         until = self._now() + timedelta(seconds=seconds)
         first = await self._first_pool()
@@ -168,7 +168,7 @@ class Reconciler:
         return len(suspects)
 
     async def _repair_logging_failures(self, task_queue_id: str, row: IndexRow) -> None:
-        """A row that cannot be repaired does not keep others from it."""
+        """Repairs a row; a failure is logged, and does not keep other rows from being repaired."""
         try:
             check = self._remove_overdue if self._is_overdue(row) else self._repair
             await check(task_queue_id, row)
@@ -180,8 +180,8 @@ class Reconciler:
     async def _repair(self, task_queue_id: str, row: IndexRow) -> None:
         """Decides by the status row whether the run gets a new message or its index row is removed.
 
-        If the task belongs to another pool, the row is an orphan of a call that was refused, or died. Moved on with
-        that task, the row would let callers who are authorised for this pool alone see the task, and end its run.
+        If the task belongs to another pool, the row is an orphan of a call that was refused, or died. If it were kept
+        for that task, callers who are authorised for this pool alone could see the task, and end its run.
         """
         looked = self._now()
         loaded = await self._stores.tasks.load(row.task_id)
@@ -196,14 +196,14 @@ class Reconciler:
             if row.priority == task.priority:
                 await self._renew(task_queue_id, row)
             else:
-                # A change of priority died, or met another one: the message was looked for in the wrong band.
+                # A change of priority died, or raced with another one: the message was looked for in the wrong band.
                 await self._stores.pools.set_priority(task_queue_id, row.key, task.priority, row.etag)
             return
         await self._stores.pools.remove(task_queue_id, row.key, row.etag)
 
     async def _remove_overdue(self, task_queue_id: str, row: IndexRow) -> None:
-        """A row this long after the deadline is left over, unless its task is not resolved: then that one has lost its
-        deadline message."""
+        """Removes a row that is left over so long after the deadline. If its task is unresolved, the task has lost its
+        deadline message, which is put again."""
         task = await self._stores.tasks.status(row.task_id)
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
             await self._stores.pools.remove(task_queue_id, row.key, row.etag)

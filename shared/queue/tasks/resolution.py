@@ -74,10 +74,10 @@ class Resolution:
     async def resolved_due(self, message: ResolvedBody) -> None:
         """Handles one message.
 
-        The edges of other groups and the uploads are read in one request with the status row, or after it, and the
-        edges of the group after its rows show the resolution: never earlier. A call that adds an edge looks at the
-        same rows afterwards, so one of the two sees the other (design 5).
-        Raises StorageUnavailable, ServiceUnavailable: then it is to be handled again.
+        The edges of other groups and the uploads are read together with the status row, or after it. The edges of the
+        group are read after the rows of the group show the resolution. A call that adds an edge reads the same rows
+        afterwards, so either that call or this handler sees the other (design 5). Raises StorageUnavailable,
+        ServiceUnavailable: then it is to be handled again.
         """
         looked = self._stores.runtime.now()
         is_whole = message.start is None and message.waiting is None and not message.group_only
@@ -98,7 +98,8 @@ class Resolution:
             await self._page(_Page(read, run, message), at_once)
 
     async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
-        """A page of edges and uploads, with the message of the next page ahead of it; the first one settles the task.
+        """Handles a page of edges and uploads. The message of the next page is put first. The first page also settles
+        the task.
 
         A page that fails is put again, as a message that ends where the next page starts. If the whole message were
         retried, each retry would put a message for the next page again, and so on for each page after it.
@@ -125,7 +126,8 @@ class Resolution:
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
 
     def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[bool | None]]:
-        """What a page asks for. Parts that may be split between messages return whether others have work left.
+        """The parts of a page's work, which run in parallel. A part that may be split between messages returns whether
+        other messages have work left.
 
         The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
         removed last, and only when no other message has work left.
@@ -286,7 +288,8 @@ class Resolution:
 
         Returns whether another message has some of that left.
         """
-        # The member row first: until it has the final status, an index row shows a listing that the task has moved.
+        # The member row is written first: until it has the final status, listings notice by the index row that the task
+        # has changed.
         task = page.read.task
         header = await self._stores.groups.settle(task, page.run)
         left = await together(

@@ -1,7 +1,7 @@
 """The Tasks table: definitions, status rows and their guards (design 3).
 
-Definitions never change, so a process may keep them (design 2.8), for as long as their task can be there. A status that
-is kept serves only to commit the next one on condition that the row is still the same.
+Definitions never change, so a process may keep them for as long as their task can exist (design 2.8). A status that is
+kept serves only to commit the next one on condition that the row is still the same.
 """
 
 from __future__ import annotations
@@ -92,8 +92,9 @@ class TaskExists(ServiceError):
 class TaskStore:
     """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards.
 
-    Every commit leaves an id in the row. When a commit is refused, its first try may have been applied and its answer
-    lost, so that the refusal is of the SDK's second try; and others may have committed since. The ids tell.
+    Every commit leaves an id in the row. A refused commit may have happened all the same: its first try was applied,
+    the answer was lost, and the second try was refused. Others may have committed since. The ids tell what has
+    happened.
     """
 
     def __init__(

@@ -151,7 +151,7 @@ class PriorityChange:
     old: Priority
     at: datetime
     sequence: int
-    """The task's, right before it."""
+    """The task's sequence number right before the change."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -272,14 +272,14 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class UndeliveredClaim:
-    """A claim that is known to have been given to no worker, by what shows it in the status row."""
+    """A claim that no worker has received, and how to recognise it in the status row."""
 
     task_id: str
     run_id: int
     worker: Worker
     taken_until: datetime
     sequence: int
-    """Of its commit, which may not have happened, or may still come."""
+    """The sequence number of its commit, which may not have happened, or may still come."""
     started: datetime | None
     """Names its index row; None where an older version of the app has made it."""
 

@@ -109,9 +109,9 @@ def interrupt(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hi
 def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
     """The run is resolved and the next one pending, in one commit. The lease becomes the new run's message.
 
-    The index rows move after the commit, before the lease is shown: a call that claims the run finds its row.
-    The claim message goes last: until then it is the timer that repairs the rows (its handler audits), so the row of
-    the new run need not be written ahead in a request of its own.
+    The index rows move after the commit, before the lease is shown: a call that claims the run finds its row. The claim
+    message is removed last: until then its handler can repair the index rows. So the row of the new run need not be
+    written ahead in a request of its own.
     """
     after = with_retry(task, run_id, reason, now)
     ahead: tuple[Ahead, ...] = ()
@@ -191,8 +191,8 @@ def cancel(task: Task, now: datetime) -> Decision:
 def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0.
 
-    A process that has seen the task unscheduled may have missed its index row, which goes here: so a task that had to
-    wait shows the change in its member row, whatever state it is in.
+    The index row is removed here, and a process that has seen the task unscheduled may have missed that row. So a task
+    that had to wait shows the change in its member row, whatever state it is in.
     """
     run_id = max(task.last_run_id, 0)
     rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
@@ -251,8 +251,8 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
 def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str) -> Decision:
     """changeTaskPriority: a pending run's message moves to the new band; a running one's stays (contract 2.4).
 
-    Not for a task that was ever resolved, nor without a change: that is refused, and the change announced again, since
-    this may be the repeat of a call that died before it did.
+    It is refused for a task that was ever resolved, and if the task has the priority already. In the latter case the
+    change is announced again: this may be the repeat of a call that died before it announced the change.
     """
     refuse_after_deadline(task, now)
     if task.is_resolved or task.generation > 0:
