@@ -117,7 +117,7 @@ def test_the_first_rows_are_there_wherever_the_way_up_was_interrupted(open_page:
     page.goto(f"/tasks/groups/{platforms.group}?sort=name")
     expect(page.get_by_role("link", name="zz-000", exact=True)).to_be_attached()
     for stop in range(11, 20):
-        page.keyboard.press("End")
+        page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
         expect(page.get_by_role("link", name="zz-399", exact=True)).to_be_in_viewport()
         page.evaluate(
             "rows => scrollBy(0, document.querySelector('table[aria-rowcount]').getBoundingClientRect().top + rows)",
@@ -170,7 +170,7 @@ def test_many_tasks_of_a_cell_are_counted_by_state(open_page: OpenPage, platform
     by_name = {one["task"]["metadata"]["name"]: one for one in answer["tasks"]}
     tasks = [
         {**by_name[name], "status": {**by_name[name]["status"], "taskId": f"{name[6:9]}{number:019}"}}
-        for name, count in (("build-linux", 5000), ("build-mac", 30))
+        for name, count in (("build-linux", 1000), ("build-mac", 30))
         for number in range(count)
     ]
     page = open_page(None)
@@ -178,8 +178,8 @@ def test_many_tasks_of_a_cell_are_counted_by_state(open_page: OpenPage, platform
     page.goto(f"/tasks/groups/{platforms.group}?view=matrix")
     expect(page.get_by_role("link", name="6 tasks failed")).to_be_visible()
     expect(page.locator(".mark")).to_have_count(24 + 2)
-    page.get_by_role("link", name="5,000 tasks completed").click()
-    expect(page.get_by_text("5,000 of 5,030 tasks")).to_be_visible()
+    page.get_by_role("link", name="1,000 tasks completed").click()
+    expect(page.get_by_text("1,000 of 1,030 tasks")).to_be_visible()
 
 
 def test_on_a_phone_tasks_come_before_controls(platforms: Scene, open_page: OpenPage) -> None:

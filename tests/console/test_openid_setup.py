@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shlex
@@ -18,6 +19,7 @@ from local.state import ROOT
 from local.templates import scenarios
 from tests.admin.command_line import run_command
 from tests.clients.deployment import Deployment
+from tests.console.browser import SESSION_KEY
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, WORKER_GROUP, Scene, lines
 from tests.console.test_openid import sign_in
@@ -103,10 +105,24 @@ def work(deployed: Deployment) -> Mapping[str, str]:
     }
 
 
-def _signed_in(user: str, deployed: Deployment, open_page: OpenPage) -> Page:
-    page = open_page(f"{deployed.root_url}/login?then=/profile", None)
-    sign_in(page, user, "entra")
+Sessions = dict[str, dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def sessions() -> Sessions:
+    """The credentials of those who have signed in, by user."""
+    return {}
+
+
+def _signed_in(user: str, deployed: Deployment, open_page: OpenPage, sessions: Sessions) -> Page:
+    """The profile of somebody who signs in, or has done so in a test before."""
+    if user in sessions:
+        page = open_page(f"{deployed.root_url}/profile", sessions[user])
+    else:
+        page = open_page(f"{deployed.root_url}/login?then=/profile", None)
+        sign_in(page, user, "entra")
     expect(page.get_by_role("banner").get_by_role("link", name=f"login/entra/object-{user}")).to_be_visible()
+    sessions[user] = json.loads(page.evaluate("(key) => localStorage.getItem(key)", SESSION_KEY))
     return page
 
 
@@ -124,9 +140,14 @@ def _refusals(page: Page, work: Mapping[str, str], deployed: Deployment) -> list
 
 @pytest.mark.parametrize(("user", "roles"), [("queue-admins", ["admins", "everybody"]), ("somebody", ["everybody"])])
 def test_who_signs_in_has_a_profile_and_pages(
-    user: str, roles: list[str], deployed: Deployment, work: Mapping[str, str], open_page: OpenPage
+    user: str,
+    roles: list[str],
+    deployed: Deployment,
+    work: Mapping[str, str],
+    open_page: OpenPage,
+    sessions: Sessions,
 ) -> None:
-    page = _signed_in(user, deployed, open_page)
+    page = _signed_in(user, deployed, open_page, sessions)
     main = page.get_by_role("main")
     for role in ("admins", "everybody"):
         expect(main.get_by_text(f"assume:login:{role}", exact=True)).to_have_count(1 if role in roles else 0)
@@ -136,10 +157,10 @@ def test_who_signs_in_has_a_profile_and_pages(
 
 
 def test_an_administrator_acts_and_others_do_not(
-    deployed: Deployment, work: Mapping[str, str], open_page: OpenPage
+    deployed: Deployment, work: Mapping[str, str], open_page: OpenPage, sessions: Sessions
 ) -> None:
     def rerun(user: str) -> Page:
-        page = _signed_in(user, deployed, open_page)
+        page = _signed_in(user, deployed, open_page, sessions)
         page.goto(f"{deployed.root_url}/tasks/{work['failed']}")
         page.get_by_role("button", name="Rerun", exact=True).click()
         page.get_by_role("dialog").get_by_role("button", name="Rerun the task").click()

@@ -76,6 +76,11 @@ def faults_of(page: Page) -> list[str]:
     return _faults(page, {})
 
 
+def color_faults_of(page: Page) -> list[str]:
+    """What of that may differ in another theme, of whose pages the rest was looked at."""
+    return _faults(page, ONLY_COLORS)
+
+
 def keep(page: Page, name: str) -> None:
     PICTURES.mkdir(parents=True, exist_ok=True)
     page.screenshot(path=PICTURES / f"{name}.png")
