@@ -1,8 +1,8 @@
 """The HTTP function: from requests to endpoint calls and back; the raw path, the order of checks, the error envelope.
 
-Deployed Functions decode `%2F` before they match routes, and allow catch-alls only last, so routes of the platform
-could not tell the contract's paths apart (design 8): one function has a catch-all route, and the endpoints' rows say
-the rest.
+Deployed Functions decode `%2F` before they match routes, and allow a catch-all only at the end of a route. So routes of
+the platform could not tell the contract's paths apart (design 8). One function has a catch-all route instead, and the
+router finds the endpoint.
 """
 
 from __future__ import annotations

@@ -57,8 +57,8 @@ async def services() -> Services:
 async def connected(settings: Settings) -> AsyncGenerator[Services, None]:
     """Services on the storage account and the Service Bus namespace that the settings name; just one item.
 
-    A generator, since the platform does not tell an app that its process ends: an event loop that ends in order, as
-    the worker's does, closes generators that are still open, and this one then its connections.
+    It is a generator because the platform does not tell an app that its process ends. When the worker's event loop ends
+    in order, it closes generators that are still open, and this one then closes the connections.
     """
     runtime = Runtime(meter=TELEMETRY.meter, tracer=TELEMETRY.tracer)
     async with AsyncExitStack() as connections:

@@ -86,8 +86,8 @@ async def _handle(
 
 
 async def _set_apart(services: Services, body: Body, text: str) -> str:
-    """Counts attempts that ended because their instance died, which no function lived to do. Delays the message by a
-    random time, so that it is handled apart from other suspects.
+    """Counts the attempts that ended because their instance died: these functions could not count themselves. Delays
+    the message by a random time, so that it is handled apart from other suspects.
     """
     log.error(
         "a message of %s was not done by %d functions",
@@ -154,7 +154,7 @@ CONNECTION = "AzureWebJobsStorage"
 """The app's queues lie in the storage account of the Functions host."""
 
 WAITS_FOR_OTHER_VERSION = 6
-"""Attempts, over some five minutes, before an event is left to the version of the app that knows all its fields."""
+"""Attempts, over some five minutes, in which an event is left to the version of the app that knows all its fields."""
 
 
 @blueprint.function_name("claim-expired")

@@ -1,8 +1,8 @@
 """The app settings that a local stack gives its hosts.
 
-Later ones win: secrets made for this stack, `Values` of local.settings.json, the environment, what the caller
-decides (the demo's short timeouts), and last the stack's own addresses: those are what they are, whatever an
-environment that belongs to another stack says.
+Later sources win: secrets made for this stack, `Values` of local.settings.json, the environment, what the caller
+decides (such as the demo's short timeouts), and last the stack's own addresses. So an environment that belongs to
+another stack cannot change the addresses.
 """
 
 import base64

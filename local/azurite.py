@@ -1,8 +1,8 @@
 """Azurite, the storage emulator from npm: a process each for blobs, queues and tables, or one for all.
 
-Three processes where data is kept or speed is measured, since Azurite is single-threaded, and a busy table would slow
-the queues down. One costs a third of the CPU and memory before its first request. All are started with telemetry off,
-and with `azurite-preload.cjs`, which says what it cures.
+There are three processes where data is kept or speed is measured: Azurite is single-threaded, so a busy table would
+slow the queues down. A single process takes a third of the CPU and memory before its first request. All are started
+with telemetry off, and with `azurite-preload.cjs`; its comments say what it works around.
 """
 
 import contextlib

@@ -1,7 +1,8 @@
 """What `./dev` does first: set up .venv and node_modules, then hand over to `local.cli` inside .venv.
 
-Runs on a bare Python 3.11, so it uses the standard library only. A stamp beside what was installed holds a hash of
-what asked for it; while they agree, nothing is done. A file lock keeps two runs from setting up at once.
+Runs on a bare Python 3.11, so it uses the standard library only. A stamp file beside what was installed holds a hash of
+the inputs, such as the lock file. While the hash is the same, nothing is installed. A file lock keeps two runs from
+setting up at once.
 """
 
 import fcntl
@@ -27,11 +28,12 @@ NODE_MAJOR = 18
 
 
 STAMP = ".stamp"
-"""The file beside what was installed that says what asked for it."""
+"""The file beside what was installed, with a hash of its inputs."""
 COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
 """With this variable each process would compile what it imports: the hundreds that tests start, and each host."""
 LOCKED = ("--require-hashes", "--no-deps", "--only-binary=:all:")
-"""How pip installs a lock file: those files alone, and built ones, so that no code of a package runs meanwhile."""
+"""How pip installs a lock file: only the listed files, and only built ones (wheels), so that no code of a package runs
+during the installation."""
 
 
 class SetupError(Exception):
@@ -48,7 +50,7 @@ class Step:
     proof: str
     install: Callable[[Path], None]
     after: tuple[str, ...] = ()
-    """Stamps of the steps that it comes after. Others are taken beside it."""
+    """Stamps of the steps that this step waits for. Other steps run in parallel with it."""
 
     def digest(self, root: Path) -> str:
         """A hash of everything that the installation depends on."""
@@ -86,7 +88,8 @@ def set_up(root: Path, steps: Sequence[Step]) -> None:
 
 
 def _run_all(root: Path, todo: Sequence[Step]) -> None:
-    """Each as soon as those that it comes after have ended. Raises the error of the first that failed, at the end."""
+    """Runs each step as soon as the steps that it waits for have ended. At the end, raises the error of the first step
+    that failed."""
     with ThreadPoolExecutor(len(todo) or 1) as threads:
         running: dict[str, Future[None]] = {}
         for number, step in enumerate(todo, 1):
@@ -121,9 +124,9 @@ def install_python_packages(root: Path) -> None:
 
 
 def _install_locked(venv: Path, root: Path) -> None:
-    """By uv, which takes a tenth of pip's time; by pip where uv is not to ask, or cannot.
+    """Installs with uv, which takes a tenth of pip's time; with pip where uv may not be used, or fails.
 
-    Python compiles a module when it is first imported; two thirds of these never are.
+    Nothing is compiled ahead: Python compiles a module at its first import, and two thirds of these are never imported.
     """
     pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
     told = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
@@ -140,7 +143,8 @@ def _install_locked(venv: Path, root: Path) -> None:
 
 
 def locked(root: Path, *names: str) -> str:
-    """Those of the locked packages, with their hashes, as a file for pip; what they need has to be named as well."""
+    """These packages' entries in the lock file, with their hashes, as a requirements file for pip. Their dependencies
+    have to be named as well."""
     blocks = re.findall(
         r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", (root / "constraints.txt").read_text(), re.MULTILINE
     )
@@ -154,8 +158,8 @@ def asks_another_index(configuration: str) -> bool:
 
 
 def is_profile_guided() -> bool:
-    """Whether this Python was compiled with profiles of how it is used. Debian does so by a target of its own, and
-    leaves no compiler's flag for it; a build that has the flag and not the option has not used it."""
+    """Whether this Python was compiled with profiles of how it is used. Debian's Python is, by a target of its own: it
+    has neither the option nor the compiler's flag. A build with the flag but without the option is not."""
     asked = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     return asked or not sysconfig.get_config_var("PGO_PROF_USE_FLAG")
 
@@ -163,7 +167,8 @@ def is_profile_guided() -> bool:
 def python_for_venv() -> Path:
     """This Python; if it was built without profiles, another of its version on the PATH that was built with them.
 
-    Tests take a fifth less CPU with it. pyenv builds without, and its Pythons hide the system's own.
+    Tests take a fifth less CPU with such a Python. pyenv builds Pythons without profiles, and these hide the system's
+    own.
     """
     this = Path(sys.executable)
     if is_profile_guided():
@@ -188,7 +193,7 @@ def _is_faster(python: Path) -> bool:
 
 
 def python_build() -> str:
-    """Version of this Python, and what makes it slower than others of the same."""
+    """The version of this Python, and whether it was built without profiles, which makes it slower."""
     return platform.python_version() + ("" if is_profile_guided() else ", built without profile-guided optimisation")
 
 
@@ -273,7 +278,7 @@ def _is_usable(python: Path) -> bool:
 
 
 def _unreachable(lines: Sequence[str]) -> list[str]:
-    """What to say instead of the output when there was no connection: the rest of it only follows from that."""
+    """What to print instead of the output when there was no connection, as all else in the output follows from that."""
     for pattern, variables in _NO_CONNECTION:
         reasons = [line.strip() for line in lines if re.search(pattern, line)]
         if reasons:
@@ -302,13 +307,13 @@ _NO_CONNECTION = (
     (r"connection broken by|Could not fetch URL|^ERROR: (HTTPSConnectionPool|Could not install .*OSError)", _PIP),
     (r"^npm (error|ERR!) code (ECONN|ENOTFOUND|ENETUNREACH|ETIMEDOUT|EAI_AGAIN|FETCH_ERROR|ERR_SOCKET)", _NPM),
 )
-"""How pip and npm say that they got no answer, and what chooses where they ask."""
+"""What pip and npm print when they got no answer, and the variables that choose where they ask."""
 
 _NO_PACKAGE = (
     (r"^ERROR: No matching distribution found|ResolutionImpossible", _PIP),
     (r"^npm (error|ERR!) code E404", _NPM),
 )
-"""How they say that they found no package."""
+"""What they print when they found no package."""
 
 
 def _node_hint() -> str:

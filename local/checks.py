@@ -24,25 +24,25 @@ STACK_VARIABLES = (
 )
 
 PROCESSES = 4
-"""Of the tests. Twice the cores of a small machine: one computes, and two of the others may wait for timers at once."""
+"""Processes of the tests: twice the cores of a small machine, as many tests wait for timers."""
 
 QUICK_PROCESSES = 2
-"""Of a quick run: few of its tests wait, and each process imports all."""
+"""Processes of a quick run, in which few tests wait. Each further process would import all modules again."""
 
 ALL_TESTS = "ALL_TESTS"
-"""Tells tests/selection.py that what is random may differ from other runs."""
+"""Variable that tells tests/selection.py that random choices may differ from run to run."""
 
 BESIDE = {"Types", "Console"}
-"""Checks that keep one processor busy for long: they run beside the others, whose end they wait for."""
+"""Checks that keep one processor busy for long. They run in parallel with the others, and are reported after them."""
 
 GRACE_SECONDS = 60.0
-"""In which a check that is interrupted ends."""
+"""Time that an interrupted check has to end."""
 
 _LOOK_SECONDS = 0.5
-"""How often it is looked whether one of them has failed."""
+"""Interval of the checks whether one of them has failed."""
 
 REPAIRS = {"Lint": ".venv/bin/ruff check --fix .", "Format": ".venv/bin/ruff format ."}
-"""By check: the command that does what it asks for, as far as a program can."""
+"""By check: the command that repairs what it finds, as far as a program can."""
 
 
 def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -122,7 +122,7 @@ class _Beside:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended with something to say, so that the others need not go on."""
+        """Whether it has ended with a failure, so that the others need not go on."""
         return self.process.poll() not in (None, 0)
 
     def ended(self) -> int:
@@ -159,7 +159,8 @@ def _start(
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:
-    """As Ctrl-C would, for last lines and what tests have started; one that does not heed it is terminated."""
+    """Interrupts a process as Ctrl-C would, so that it prints its last lines and ends what its tests have started. If
+    it does not end in time, it is terminated."""
     process.send_signal(signal.SIGINT)
     try:
         process.wait(GRACE_SECONDS)
@@ -169,7 +170,7 @@ def _interrupt(process: subprocess.Popen[str]) -> None:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], beside: Sequence[_Beside] = ()) -> int | None:
-    """The exit code, or None if one of those beside has failed meanwhile, which ends it.
+    """Runs a command; its exit code, or None if a check beside it has failed meanwhile: then the command is ended.
 
     A Ctrl-C reaches the command as well, which ends in its own time and prints its own last lines.
     """

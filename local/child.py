@@ -33,7 +33,7 @@ class Process(Protocol):
 
     @property
     def stdin(self) -> IO[bytes] | None:
-        """The end of its standard input that is written to."""
+        """The writable end of the pipe to its standard input."""
         ...
 
     def poll(self) -> int | None:
@@ -45,7 +45,7 @@ class Process(Protocol):
         ...
 
     def send_signal(self, sig: int) -> None:
-        """Send it, if the process runs."""
+        """Send the signal if the process runs."""
         ...
 
 
@@ -67,7 +67,7 @@ class Child:
     """A running child process whose output goes to a log file."""
 
     spawn: ClassVar[Callable[[Sequence[str], Path, Mapping[str, str], Path | None], Process]] = staticmethod(spawn)
-    """How a process begins. Tests fork theirs from one that has imported what they need."""
+    """How a process is started. Tests replace it: they fork a process that has imported what they need."""
 
     def __init__(self, name: str, process: Process, log: Path, log_start: int) -> None:
         self.name = name

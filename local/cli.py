@@ -313,7 +313,8 @@ def _is_program(path: Path) -> bool:
 
 
 def _run_tool(name: str, module: str, arguments: list[str], port: int | None) -> None:
-    """Becomes the tool: with the deployment that the environment names, unless a port says which local stack."""
+    """Replaces this process by the tool. The tool works on the deployment that the environment names, or on the local
+    stack of `port`."""
     from local import control
     from local.state import StackState
 
@@ -325,7 +326,8 @@ def _run_tool(name: str, module: str, arguments: list[str], port: int | None) ->
     if port is not None and not asks_for_help:
         others = {variable: value for variable, value in environment.items() if variable not in ELSEWHERE}
         environment = {**others, **control.running(port).environment}
-    # Who has named a deployment means that one alone: never the local account with the other one's root URL.
+    # If the environment names a deployment, only that one is used: never the local account with the deployment's root
+    # URL.
     elif not any(environment.get(variable) for variable in ("TASKCLUSTER_ROOT_URL", "STORAGE_ACCOUNT_NAME")):
         running = StackState.load(DEFAULT_PORT)
         environment = {**(running.environment if running else {}), **environment}

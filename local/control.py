@@ -100,7 +100,7 @@ def _log_files(port: int) -> list[Path]:
 
 
 def _ended_by_itself(port: int) -> str:
-    """Where to look if a detached stack on this port has ended though no command ended it, else nothing."""
+    """A hint at the log if a detached stack on this port has ended by itself, not by a command; else nothing."""
     log = state.stack_log(port)
     if not log.exists() or log.read_text(errors="replace").rstrip().endswith(ENDED):
         return ""

@@ -53,14 +53,14 @@ SHORT_TIMES = {
     "IDLE_POLL_INTERVAL_SECONDS": "0.5",
 }
 TAKE_SECONDS = 20
-"""What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
+"""Seconds after which a message that a killed host had taken is visible again; on Azure it takes 10 minutes."""
 WORKERS = PoolOptions(task_queue_id=TASK_QUEUE_ID, worker_group="demo", maximum=3, polling_interval=2, idle_timeout=4)
-"""As on Azure (docs/workers-azure.md), but in a hurry."""
+"""As on Azure (docs/workers-azure.md), but with shorter intervals."""
 TIME_LIMIT_SECONDS = 180
 EVENTS_LIMIT_SECONDS = 20
 LOOK_SECONDS = 0.4
 MAX_RETRIES = 8
-"""Of the client; they span about 25 s, longer than a host needs to come back."""
+"""Retries of the client: they span about 25 s, longer than a host needs to restart."""
 
 
 class Demo:
@@ -105,7 +105,7 @@ class Demo:
                 task.cancel()
             await asyncio.gather(main, *background, return_exceptions=True)
             self._pool.end()
-            shutil.rmtree(self._work_dir, ignore_errors=True)  # with what the killed worker has left in it
+            shutil.rmtree(self._work_dir, ignore_errors=True)  # the killed worker has left files in it
 
     async def _main(self) -> list[str]:
         credentials = {

@@ -121,9 +121,9 @@ def is_resolved(status: Status) -> bool:
 def problem(example: Example, status: Status) -> str | None:
     """What is wrong with how a task ended, or None.
 
-    Runs that ended because their claim expired may precede the last one: one at least where the worker was killed,
-    and any number elsewhere, since a host that is killed in the middle may cost a worker its claim. One that is rerun
-    has failed before.
+    Runs whose claim expired may precede the last one. There is at least one if the worker was killed, and there may be
+    any number otherwise, since a worker may lose its claim if a host is killed. A task that is rerun has a failed run
+    before.
     """
     *earlier, last = [run.get("reasonResolved", run["state"]) for run in status["runs"]] or ["no run"]
     if status["state"] != example.state or last != example.ends:
@@ -156,7 +156,7 @@ def expected_events(statuses: Sequence[Status]) -> Counter[str]:
 
 
 def unannounced_claims(statuses: Sequence[Status]) -> Counter[str]:
-    """How many events may be missing where a host was killed: those of claims that it had not answered yet.
+    """How many events may be missing if a host was killed: those of claims that it had not answered yet.
 
     No worker received such a claim, so its event is not owed (design 7): the claim expires, and the run is retried.
     """

@@ -1,6 +1,6 @@
 """`./dev drill`: restores a backup of a deployment into a second stack on this machine, and says whether it works.
 
-Nothing is written to the deployment. What takes how long is measured: on Azure the copying takes about as long.
+Nothing is written to the deployment. The duration of each step is measured: on Azure the copying takes about as long.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class DrillError(Exception):
 
 
 _FOLLOW_UP_SECONDS = 60.0
-"""For which handlers of the restored stack may be at what the export has caught half way."""
+"""How long handlers of the restored stack may take to finish work that was half done at the time of the export."""
 
 
 @dataclass
@@ -137,7 +137,7 @@ def _restore(stack: Stack, folder: Path, drill: Drill) -> None:
 
 
 def _check(environment: Mapping[str, str]) -> None:
-    """All rows agree, once the handlers have followed up what was resolved at the moment of the export.
+    """Checks that all rows agree, once the handlers have followed up what was resolved at the moment of the export.
 
     Raises DrillError with what is still wrong after a while.
     """

@@ -30,7 +30,7 @@ _IMAGE = re.compile(
 )
 
 _NAMED = re.compile(r"(?<=codespaces\.new/)[\w.-]+/[\w.-]+|(?<=azd init --template )[\w.-]+/[\w.-]+")
-"""Where documents name the repository as OWNER/NAME, since what they show is to be copied."""
+"""Places where documents name the repository as OWNER/NAME, in commands that readers copy."""
 
 
 class NoDigestError(Exception):
@@ -111,7 +111,7 @@ def notes(root: Path = ROOT, *, worker_image: str = "") -> str:
 def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None) -> list[str]:
     """Write the digest behind each image that has none; returns what was pinned. Needs docker with buildx.
 
-    Raises NoDigestError where that is missing or the registry does not answer: files before that are written.
+    Raises NoDigestError if docker is missing or the registry does not answer; earlier files are written by then.
     """
     pinned: list[str] = []
     for file in IMAGE_FILES:

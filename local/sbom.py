@@ -67,5 +67,5 @@ def _purl(found: Distribution) -> str:
 
 
 def _name(found: Distribution) -> str:
-    """As PyPI normalises it."""
+    """The name of a distribution, normalised as PyPI does."""
     return re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()

@@ -1,8 +1,8 @@
 """How many workers a scaler starts: the arithmetic of KEDA's ScaledJob, which Azure Container Apps jobs use.
 
-A scaler looks every polling interval. With the strategy `default` it starts what its value wants less what is still
-running, so the value must be of all unresolved runs (taskQueueLoad, contract 9). With that of the pending ones alone,
-as many busy workers as there are pending runs would keep it from starting any.
+A scaler looks every polling interval. With the strategy `default` it starts as many workers as its value asks for, less
+those that still run. So the value must count all unresolved runs (taskQueueLoad, contract 9). If it counted pending
+runs alone, no worker would be started for them while as many workers are busy.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Scale:
     activation: float = 0.0
     """A value has to be above this to count."""
     strategy: Strategy = "default"
-    """`accurate` takes a value that leaves out what workers have claimed (`pendingTasks`)."""
+    """`accurate` needs a value without the runs that workers have claimed (`pendingTasks`)."""
 
 
 def starts(values: Sequence[float | None], *, running: int, starting: int = 0, scale: Scale) -> int:

@@ -51,13 +51,13 @@ class StackOptions:
     azure_paths: bool = True
     """Hosts treat paths as deployed Functions do; else as Core Tools do (design 8)."""
     with_host: bool = True
-    """Without: storage and broker alone, for a Functions host that somebody else starts."""
+    """False: only storage and broker are started, for a Functions host that somebody else starts."""
     subscriptions: tuple[str, ...] = ()
     """Match-all subscriptions declared on every topic."""
     in_memory: bool = False
     """Keep no data on disk."""
     storage_apart: bool = False
-    """A process for each service of storage also where no data is kept."""
+    """Start a process for each service of storage even if no data is kept."""
     fresh: bool = False
     """Remove the data of an earlier stack on this port first."""
     take_seconds: int | None = None
@@ -92,7 +92,7 @@ class Stack:
         self._cleanup = cleanup
         self._hosts: dict[int, Child] = {}
         self._apps: dict[int, App] = {}
-        """What hosts serve that does not serve the stack's own app, by port."""
+        """By port: the app of a host that does not serve the stack's own app."""
         self._lock = threading.RLock()
         self.restarts = 0
         """How often a host has ended and was started again."""

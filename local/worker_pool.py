@@ -19,9 +19,9 @@ from local.child import Child
 from local.scaling import Scale, starts
 
 IDLE_SECONDS = 1.0
-"""The longest pause of a worker between two looks for a task, in signed mode. On one machine these cost nothing."""
+"""The longest pause of an idle worker between two polls, in signed mode. On one machine polls cost nothing."""
 GRACE_SECONDS = 30.0
-"""For workers that are to end: they stop their tasks first, and say so."""
+"""Time that workers have to end: they stop their tasks first, and report that."""
 DEFAULTS: Mapping[str, Any] = json.loads((state.ROOT / "infra" / "workers" / "defaults.json").read_text())
 
 
@@ -42,7 +42,7 @@ class PoolOptions:
 
     @property
     def scale(self) -> Scale:
-        """As the scaler takes it."""
+        """The configuration of the scaler."""
         return Scale(target=self.capacity, minimum=DEFAULTS["minExecutions"], maximum=self.maximum)
 
 
@@ -56,7 +56,7 @@ class Look:
     """Workers that were running before."""
     started: int
     failed: tuple[str, ...]
-    """The last lines of the logs of workers that have ended since the last look, and not by themselves."""
+    """The last lines of the logs of workers that have failed since the last look."""
 
 
 @dataclass
@@ -65,9 +65,9 @@ class WorkerPool:
 
     options: PoolOptions
     folder: Path
-    """Where each worker gets a folder, for its tasks and caches. That goes with the worker."""
+    """Where each worker gets a folder for its tasks and caches. It is removed when the worker has ended."""
     logs: Path
-    """Where their logs are. Of one that has ended in order no log is left, unless this is another folder."""
+    """Where their logs are. If this is the same folder, the log of a worker that has ended in order is removed too."""
     environment: Mapping[str, str] = field(repr=False)
     """Root URL and credentials of the workers."""
     start: Callable[..., Child] = Child.start
@@ -76,7 +76,7 @@ class WorkerPool:
     started: int = 0
     """Workers started so far."""
     most: int = 0
-    """Workers that ran at a time."""
+    """Most workers that ran at the same time."""
 
     def look(self, unresolved: int | None) -> Look:
         """Start workers for the runs that are pending or claimed, less those that are running."""

@@ -85,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
         parser.error(f"set {', '.join(missing)}, or start the local stack: ./dev up --detach")
     options = PoolOptions(
         task_queue_id=given.task_queue_id,
-        # Workers of an earlier run may still be known: ids are unique in a group.
+        # A new group for each run: ids must be unique in a group, and workers of an earlier run may still be known.
         worker_group=f"local-{secrets.token_hex(4)}",
         maximum=given.max,
         capacity=given.capacity,
@@ -109,7 +109,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _asked_to_end() -> threading.Event:
-    """Set by the first signal that asks for it. Nothing is interrupted: a worker is started whole, or not at all."""
+    """An event that the first signal to end sets. The signal interrupts nothing, so a worker is never started by
+    half."""
     asked = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: asked.set())

@@ -31,7 +31,7 @@ from worker.shortage import is_shortage
 CHUNK = 1 << 20
 KEPT_FREE = 64 << 20
 KEPT_NAMES = 1000
-"""Bytes and files of the disk that unpacking leaves to others: a small archive may hold more than any disk."""
+"""Bytes and files that unpacking leaves free on the disk for others: a small archive may hold more than any disk."""
 
 
 class BadContent(Exception):
@@ -111,7 +111,7 @@ def _source(source: Path | int) -> BinaryIO:
 
 
 def _untar(content: IO[bytes], target: _Target) -> None:
-    """As Python's `data` filter: without owners, devices, and rights for others to write."""
+    """Unpacks like Python's `data` filter: without owners, devices, and write permission for others."""
     with tarfile.open(fileobj=content, mode="r|") as tar:
         while (member := tar.next()) is not None:
             vars(tar)["members"] = []  # or else they all stay in memory
@@ -131,7 +131,7 @@ def _untar(content: IO[bytes], target: _Target) -> None:
 
 
 def _unzip(file: BinaryIO, target: _Target) -> None:
-    """As unzip does: with permissions, and links that stay inside."""
+    """Unpacks like unzip: with permissions, and links that stay inside."""
     with zipfile.ZipFile(file) as archive:
         for member in archive.infolist():
             mode = member.external_attr >> 16

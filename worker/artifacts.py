@@ -68,7 +68,8 @@ class Artifacts:
         size = os.fstat(file.fileno()).st_size
         headers = {**headers, "Content-Type": request["contentType"], "Content-Length": str(size)}
         for attempt in range(TRIES):
-            # Asked for again each time: the URL is short-lived, and the call may be repeated as it is.
+            # createArtifact is called again for each try: its URL is short-lived, and the call may be repeated
+            # unchanged.
             try:
                 url = (await self._create(name, request))["putUrl"]
                 async with self._session.put(
@@ -107,7 +108,8 @@ class Artifacts:
         await insist(lambda: self._create(name, request))
 
     def _expires(self, wanted: str | None) -> str:
-        """As wanted, but not after the task. Both are ISO 8601 in UTC, which sort by time up to the fraction."""
+        """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up
+        to the fraction."""
         latest = str(self._claim.definition["expires"])
         return latest if wanted is None else min(wanted, latest)
 

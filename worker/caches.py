@@ -34,10 +34,10 @@ class Cache:
     """A cache that a task has, for the time of a `with`."""
 
     home: Path
-    """Where it is kept; nobody else has it."""
+    """Where it is kept. No other task has it."""
     is_new: bool
     work_dir: Path
-    """Which no task can change; places are below."""
+    """The work directory. No task can change it itself, and `place` is below it."""
     user: User | None
     place: Path | None = field(default=None, init=False)
 
@@ -78,7 +78,7 @@ class Cache:
 
     @contextmanager
     def _around(self, place: Path, *, make: bool = False) -> Iterator[int]:
-        """The directory that a place is in: what the task has made of the way there is not followed."""
+        """The directory that a place is in. Links that the task has put on the way there are not followed."""
         with descriptors.opened(self.work_dir) as base:
             below = PurePosixPath(place.parent.relative_to(self.work_dir))
             with descriptors.walked(base, below, make=make) as folder:
@@ -102,7 +102,7 @@ class Caches:
     def one(self, name: str, user: User | None = None) -> Iterator[Cache]:
         """A cache of this name, and of this user, that no other task has. Raises OSError."""
         self._folder.mkdir(parents=True, exist_ok=True)
-        self._folder.chmod(0o700)  # the way to a cache is its scope alone
+        self._folder.chmod(0o700)  # tasks reach a cache only by a mount, which needs its scope
         named = self._folder / hashlib.sha256(name.encode()).hexdigest()[:32]
         with ExitStack() as held:
             number = 0

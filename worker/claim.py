@@ -53,11 +53,11 @@ class Claim:
 
     @property
     def credentials(self) -> Mapping[str, str]:
-        """The latest credentials of the claim: those of the task, and for its artifacts and reports."""
+        """The latest credentials of the claim. The task uses them, and the worker for artifacts and reports."""
         return self._credentials
 
     def hawk_ext(self) -> str | dict[str, str]:
-        """What a call that is signed with the credentials says besides: their certificate."""
+        """The `ext` of calls that are signed with these credentials: it holds their certificate."""
         ext: str | dict[str, str] = self._queue.makeHawkExt()
         return ext
 
@@ -80,7 +80,7 @@ class Claim:
             log.info("%s: renewed until %s", self, self._taken_until)
 
     async def _watch_until(self, due: datetime) -> str | None:
-        """Waits; why the run is not this worker's any more, if that shows before."""
+        """Waits until `due`. Returns earlier, with the reason, if the run is found not to be this worker's any more."""
         while self._watching is not None and due - _now() > self._watch:
             await _sleep_until(_now() + self._watch)
             try:

@@ -37,6 +37,7 @@ class ClaimWork:
         return claims
 
     def pause(self) -> float:
-        """None after a long wait, or as the queue advises, with jitter so that workers do not come all at once."""
+        """Seconds: 0 after a long wait, or as many as the queue advises. With jitter, so that workers do not call all
+        at once."""
         waited = time.monotonic() - self._called
         return max(SHORT - waited, self._advice.take()) * random.uniform(0.5, 1)  # noqa: S311 - jitter

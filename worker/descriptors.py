@@ -1,7 +1,7 @@
 """Works on paths that a task can change: by descriptors of directories, so that no link on the way is followed.
 
 The worker may be root, and a task may put a link in the place of a directory at any moment. What is done by a
-descriptor is done to the directory that was looked at, wherever it is by then.
+descriptor is done to the directory that was opened, even if it has been moved since.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ def remove(folder: int, name: str) -> None:
 
 
 def _empty(top: int) -> None:
-    """Directories that are found in one are moved to the top, so that depth costs neither descriptors nor recursion."""
+    """Removes all that is in a directory. Directories inside are first moved to the top, so that depth costs neither
+    descriptors nor recursion."""
     numbers = itertools.count()
     waiting = [name for name in os.listdir(top) if not _unlinked(top, name)]
     while waiting:
@@ -118,7 +119,7 @@ def _lifted(folder: int, name: str, top: int, numbers: Iterator[int]) -> str:
 
 
 def _unlinked(folder: int, name: str) -> bool:
-    """Removes what is no directory; whether there is nothing of the name any more."""
+    """Removes a name unless it is a directory; returns whether the name is gone."""
     try:
         os.unlink(name, dir_fd=folder)
     except FileNotFoundError:

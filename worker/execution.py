@@ -57,7 +57,7 @@ class Execution:
     """One run's task, from its payload to its artifacts."""
 
     def __init__(self, claim: Claim, site: Site, home: Path, store: LogStore, user: User | None) -> None:
-        """`home`: a folder for this run alone. `user`: that the commands run as; None: the worker's own."""
+        """`home`: a folder for this run alone. `user`: the user that the commands run as; None: the worker's own."""
         self._claim = claim
         self._site = site
         self._home = home
@@ -204,7 +204,7 @@ class Execution:
         return True
 
     async def _miss(self, artifact: Artifact, name: str, problem: Unusable) -> bool:
-        """An artifact is not there; whether the task may do without it."""
+        """Handles a missing artifact; returns whether it is optional."""
         self._store.say(f"Artifact {name} is missing: {problem}")
         if artifact.optional:
             return True

@@ -57,7 +57,7 @@ def main() -> None:
 
 
 def _become(user: Mapping[str, Any] | None) -> None:
-    """Gives up the rights of the process for good; from then on it ends with its worker."""
+    """Gives up the rights of the process for good, and has the system kill it when its worker ends."""
     os.umask(0o022)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     with contextlib.suppress(ValueError, OSError):  # not known everywhere
@@ -66,7 +66,7 @@ def _become(user: Mapping[str, Any] | None) -> None:
         os.setgroups(user["extra_groups"])
         os.setregid(user["group"], user["group"])
         os.setreuid(user["user"], user["user"])
-    if sys.platform == "linux":  # after that, which would undo it
+    if sys.platform == "linux":  # after the change of user, which would undo it
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -94,7 +94,7 @@ def _done(folder: Path, request: Message, file: int | None) -> list[str] | None:
         return files_below(folder, request["path"])
     path = PurePosixPath(request["path"])
     with opened(folder) as top, walked(top, path.parent, make=True) as parent:
-        # The directory is this process's own from here on: a path that begins there is led nowhere else.
+        # Make it the working directory: a path that is relative to it cannot be led elsewhere by a link.
         os.fchdir(parent)
         if request["do"] == "unpack":
             assert file is not None, "there is something to unpack"

@@ -25,8 +25,8 @@ TRIES = 20
 class Folders:
     """The folders of runs. Several workers may share the work directory.
 
-    Beside each folder is a file that its worker has locked. The guard of the run's processes has the lock as well
-    (process.py); the system gives it up when both have ended. A user's lock is of the same kind.
+    Beside each folder is a lock file, which its worker has locked. The guard of the run's processes holds the lock as
+    well (process.py), so the system releases it when both have ended. There are such locks for users, too.
     """
 
     def __init__(self, work_dir: Path) -> None:
@@ -58,7 +58,8 @@ class Folders:
     async def one(self, name: str, user: User | None = None) -> AsyncIterator[Path]:
         """A fresh folder, for a run whose tasks are run as this user. Raises OSError.
 
-        A user of whom something is left of an earlier run is waited for, a second: another worker's, or one that died.
+        If the user's lock is still held for an earlier run, of another worker or of one that died, this waits a second
+        for it.
         """
         folder = self._tasks / name
         lock = self._tasks / f"{name}{_LOCK}"
@@ -123,7 +124,7 @@ def remove(path: Path) -> None:
 def locked(lock: Path) -> Iterator[int]:
     """Holds the lock; its descriptor. Raises BlockingIOError when another process does, FileNotFoundError when it has
     been removed."""
-    # Whoever can open it can lock it, and so keep others from a user or a folder.
+    # Only its owner may open it: whoever can open it can lock it, and so keep others from a user or a folder.
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
         os.fchmod(descriptor, 0o600)

@@ -3,12 +3,12 @@
 The worker runs this file, and writes orders to its standard input, one JSON object a line:
 
 * `{"run": ["program", …], "env": {…}, "folder": "…"}`: runs a command and answers how it ended, `{"exitCode": n}`
-  (negative: the signal) or `{"errno": n}` if it did not start, as a line on standard output. `"user"`: as another user,
-  of whom every process is then taken for one of the task, and who gains no rights by any program.
+  (negative: the signal) or `{"errno": n}` if it did not start, as a line on standard output. `"user"`: runs it as
+  another user. Then every process of this user counts as the task's, and no program gives it more rights.
 * `{"signal": n}`: sends a signal to every process of the task, and starts no command any more.
 
-When standard input ends, because the run is over or the worker has died, every process of the task is killed, and
-this one ends when none is left: not before, since what it holds locked goes to the next task then. On Linux orphans
+When standard input ends, because the run is over or the worker has died, every process of the task is killed. This
+process ends when none of them is left, and not before: its end releases its locks to the next task. On Linux orphans
 become children of this process (it is a "child subreaper"), so that daemons, which leave their process group and
 session, are found as well. Elsewhere only the process group is.
 
@@ -44,7 +44,8 @@ def main() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         with contextlib.suppress(OSError):
             Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT)
-    # A signal to the group is not for this process. A handler, since children would inherit that it is ignored.
+    # Signals to the process group must not end this process. The handler does nothing; children would inherit an
+    # ignored signal.
     signal.signal(signal.SIGTERM, lambda *_: None)
     commands: queue.SimpleQueue[Order] = queue.SimpleQueue()
     starting, sent = threading.Lock(), list[int]()
@@ -57,7 +58,7 @@ def _run(order: Order, starting: threading.Lock, sent: "list[int]") -> dict[str,
     """`sent`: signals so far. `starting` is a lock: no signal can come between the check for signals and the start."""
     as_user = order.get("user", {})
     if as_user and sys.platform == "linux":
-        # No sudo, no cron and at jobs, no file systems of the task's own: it would leave with them what is not ended.
+        # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
         ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     with starting:
         if sent:
@@ -122,14 +123,15 @@ def _is_any_left(user: "int | None") -> bool:
             pass
     except ChildProcessError:
         return found > 0
-    # One that always is another process may have been missed. It descends from this one all the same.
+    # A process that forks and ends all the time may have been missed. But there still is a child of this process.
     return True
 
 
 def _kill_all_of(user: int) -> None:
-    """In one go, so that none starts another one meanwhile, however many there are.
+    """Kills all processes of the user by one call, so that none can start another one meanwhile.
 
-    A task that has taken all processes, or that stops each one of its user's, prevents it: then they are killed singly.
+    This fails if the task has used up all processes, or stops each new process of its user. Then they are killed one by
+    one.
     """
     try:
         pid = os.fork()

@@ -24,7 +24,7 @@ async def beat(path: Path, seconds: float = BEAT_SECONDS) -> None:
 
 
 def _touch(path: Path) -> None:
-    """Not what a link of its name leads to."""
+    """Touches the file; if it is a link, its target is not touched."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o644)
     try:
         os.utime(descriptor)

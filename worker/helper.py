@@ -104,8 +104,8 @@ class Helper:
         return answer["done"], file
 
     async def _end(self) -> Exception:
-        """Why there is no answer."""
-        if await self._process.wait() == -signal.SIGKILL:  # by the system, which does so where memory runs out
+        """The error that explains why there is no answer."""
+        if await self._process.wait() == -signal.SIGKILL:  # killed by the system: memory has run out
             return OSError(errno.ENOMEM, os.strerror(errno.ENOMEM))
         return RuntimeError(f"working on files has failed: exit code {self._process.returncode}")
 

@@ -16,7 +16,8 @@ _QUERY = re.compile(r"(://[^\s?'\"<>]*\?|\?(?=[^\s'\"<>]*=))[^\s'\"<>]+")
 def hide() -> None:
     """Keeps other processes of the same user, such as tasks, from this one's memory and environment (Linux).
 
-    They hold the worker's credentials. A process with the capability CAP_SYS_PTRACE can still read them.
+    Memory and environment hold the worker's credentials. A process with the capability CAP_SYS_PTRACE can still read
+    them.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)

@@ -74,7 +74,7 @@ class LiveLog:
                 log.warning("%s: the log is not shown yet: %s", self._claim, shown(problem))
 
     async def finish(self) -> bool:
-        """Uploads the rest. Whether that worked; raises nothing, since no task fails for its log."""
+        """Uploads the rest; returns whether that worked. It raises nothing, since no task fails because of its log."""
         for attempt in range(TRIES):
             if attempt:
                 await asyncio.sleep(2**attempt / 4)
@@ -91,7 +91,7 @@ class LiveLog:
         return False
 
     async def _append(self) -> None:
-        """Uploads what has come since the last time, of the part that is kept for certain."""
+        """Uploads what was added since the last time to the part of the log that is certainly kept."""
         end = min(self._store.size, self._store.head)
         shown = self._blocks[-1].end if self._blocks else 0
         if end == shown and self._blocks:
@@ -104,7 +104,7 @@ class LiveLog:
         self._blocks = blocks
 
     async def _merged(self, blocks: list[_Block]) -> list[_Block]:
-        """The same with fewer blocks, if there are many of a level at the end."""
+        """The list of blocks; the last ones are merged into one if there are enough of the same level."""
         last = blocks[-MERGED:]
         level = last[-1].level
         if level == LEVELS or len(last) < MERGED or any(block.level != level for block in last):
@@ -155,10 +155,11 @@ class LiveLog:
             skip_auto_headers=("Content-Type",),
             timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
         ) as answer:
-            if answer.status == HTTPStatus.FORBIDDEN:  # ended before its time, as a key that is replaced lets it
+            if answer.status == HTTPStatus.FORBIDDEN:  # the URL ended early: a key may have been replaced
                 self._use_until = datetime.min.replace(tzinfo=UTC)
             if answer.status == HTTPStatus.BAD_REQUEST:
-                # A list that was taken though its answer was lost has dropped blocks that it did not name.
+                # An earlier list may have been committed although its answer was lost. That has dropped the blocks not
+                # in it.
                 self._blocks = []
             if not answer.ok:
                 raise NotStored(f"the storage answered {answer.status}")

@@ -77,7 +77,8 @@ class LogStore:
 
 
 def said(text: str) -> bytes:
-    """Lines of the worker's own: as everybody may read them who may read the log, no URL has its signature."""
+    """Lines of the worker's own. Signatures are removed from URLs, since everybody who may read the log may read these
+    lines."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return "".join(f"[taskcluster {now}] {line}\n" for line in without_secrets(text).splitlines()).encode(
         errors="replace"

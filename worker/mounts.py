@@ -34,7 +34,7 @@ class MountFailed(Exception):
 
 
 def check(payload: Payload, definition: Any) -> None:
-    """What the payload needs of the rest of the definition, as for generic-worker. Raises MalformedPayload.
+    """Checks the payload against the rest of the definition, as generic-worker does. Raises MalformedPayload.
 
     A cache needs its scope; a task whose artifact is mounted must be a dependency.
     """
@@ -117,7 +117,8 @@ class Mounts:
         await helper.make_way(mount.directory)
         cache = caches.enter_context(self._caches.one(mount.cache_name, self._user))
         self._say(f"Cache {mount.cache_name} at {mount.directory}: {'new' if cache.is_new else 'as it was left'}")
-        await to_the_end(asyncio.to_thread(cache.move_in, folder / mount.directory))  # or it could not be taken back
+        # The move is finished even if this is cancelled: half way, the cache could not be moved back.
+        await to_the_end(asyncio.to_thread(cache.move_in, folder / mount.directory))
         self._held.append(cache)
         if cache.is_new and mount.content is not None and mount.format is not None:
             try:
@@ -125,7 +126,7 @@ class Mounts:
                     await self._contents.fetch(mount.content, content)
                     await helper.unpack(content, mount.format, mount.directory)
             except BaseException:
-                cache.purge()  # half of the content is none
+                cache.purge()  # never keep a cache with half of its content
                 raise
 
 
@@ -159,5 +160,5 @@ _REASONS = {
     errno.ENOTDIR: _TAKEN,
     errno.EISDIR: _TAKEN,
     errno.ENOTEMPTY: _TAKEN,
-    errno.ELOOP: "a link leads elsewhere",  # a cache may hold some that an earlier task has made
+    errno.ELOOP: "a link leads elsewhere",  # for example in a cache, by an earlier task
 }

@@ -10,7 +10,8 @@ T = TypeVar("T")
 
 
 async def to_the_end(work: Awaitable[T]) -> T:
-    """The result of work that goes on though its caller is cancelled, however often: which then counts afterwards."""
+    """The result of work that is finished even if its caller is cancelled, however often. The cancellation is raised
+    afterwards."""
     working, is_cancelled = asyncio.ensure_future(work), False
     while not working.done():
         try:
@@ -23,7 +24,7 @@ async def to_the_end(work: Awaitable[T]) -> T:
 
 
 async def all_or_none(work: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
-    """The results of all; when one fails, or the caller is cancelled, the others have ended before that is raised."""
+    """The results of all. If one fails, or the caller is cancelled, that is raised only when all others have ended."""
     working = [asyncio.create_task(each) for each in work]
     try:
         return await asyncio.gather(*working)

@@ -114,7 +114,7 @@ class Processes:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """However often this is cancelled: what the processes have goes to the next task.
+        """Ends all processes, however often this is cancelled: the next task gets their user and their folders.
 
         Raises OSError when the last output could not be kept.
         """
@@ -136,14 +136,15 @@ class Processes:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._guard.stdout.readline(), self._grace)
         self._guard.stdin.close()
-        if self._user is None:  # a task of the same user may have stopped the guard
+        if self._user is None:  # a task of the same user may have suspended the guard
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._guard.wait(), END_SECONDS)
             if self._guard.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     os.killpg(self._guard.pid, signal.SIGKILL)
         await self._guard.wait()
-        # The output ends when nothing is left that could print; what has escaped is not waited for.
+        # The output ends when no process is left that could write to it. Processes that have escaped are not waited
+        # for.
         await asyncio.wait([self._reading], timeout=END_SECONDS)
         self._reading.cancel()
         await asyncio.gather(self._reading, return_exceptions=True)

@@ -150,7 +150,7 @@ async def _pass_on(request: web.BaseRequest, answer: aiohttp.ClientResponse, url
 _ESTABLISHED = "01"
 """State of a connection in /proc/net/tcp."""
 _LOOPBACKS = {"/proc/net/tcp": "0100007F", "/proc/net/tcp6": "0000000000000000FFFF00000100007F"}
-"""Who calls 127.0.0.1 by a socket for IPv6, as Java does, is in the second table."""
+"""A client that calls 127.0.0.1 by an IPv6 socket, as Java does, is in the second table."""
 
 
 def _owner(request: web.BaseRequest) -> int | None:
@@ -158,10 +158,11 @@ def _owner(request: web.BaseRequest) -> int | None:
     peer, here = (request.transport and request.transport.get_extra_info(end) for end in ("peername", "sockname"))
     if not peer or not here:
         return None
-    # By both ends: the port may be in use for another address, or have been until a moment ago (then as root's).
+    # Compare both ends: the port may be in use for another address, or have been until a moment ago (then listed as
+    # root's).
     for table, loopback in _LOOPBACKS.items():
         connection = [f"{loopback}:{peer[1]:04X}", f"{loopback}:{here[1]:04X}", _ESTABLISHED]
-        with suppress(FileNotFoundError):  # of IPv6, where there is none
+        with suppress(FileNotFoundError):  # a system without IPv6 lacks the second table
             for line in Path(table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[1:4] == connection:

@@ -70,7 +70,7 @@ class Advice:
         self._seconds = 0.0
 
     def take(self) -> float:
-        """Seconds, 0 if nothing was asked for since this was last called."""
+        """The pause in seconds; 0 if the service asked for none since the last call of this."""
         seconds, self._seconds = self._seconds, 0.0
         return seconds
 

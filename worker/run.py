@@ -120,7 +120,7 @@ class Run:
         return LiveLog(name, self._store, self._claim, self._site.session)
 
     async def _finish_log(self, payload: Payload | None = None) -> None:
-        """Uploads the rest of the log; gives the whole its second name where both features are on."""
+        """Uploads the rest of the log; if both features are on, gives the whole log its second name."""
         if self._streaming is not None:
             await _cancel(self._streaming)
         stored = [await each.finish() for each in self._logs]
@@ -158,7 +158,7 @@ class Run:
             log.info("%s: %s", claim, reason)
 
     async def _let_go(self, reason: str) -> None:
-        """The run is not this worker's any more. Its log still is: nobody else writes it."""
+        """Ends a run that is not this worker's any more. Its log is still uploaded: nobody else writes that."""
         log.info("%s: lost, since %s", self._claim, reason)
         self._store.say(f"The run ends here, since {reason}.")
         await self._finish_log_within(LOST_LOG_SECONDS)

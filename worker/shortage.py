@@ -1,4 +1,5 @@
-"""What a machine may lack, as the system's errors tell it: no failure of the task or the worker (contract 4.3)."""
+"""Recognises errors of the system that mean a lack of resources: these are no failures of the task or the worker
+(contract 4.3)."""
 
 from __future__ import annotations
 

@@ -82,6 +82,6 @@ class SignedUrls:
         asked = datetime.now(UTC)
         answer = await self._queue.pollTaskUrls(*self._options.task_queue_id.split("/"))
         self._urls = [queue["signedPollUrl"] for queue in answer["queues"]]
-        self._advice.take()  # it is about the next renewal, which is minutes away
+        self._advice.take()  # drop it: that advice is about the next renewal, which is minutes away
         life = datetime.fromisoformat(answer["expires"]) - asked
         self._fresh_until = asked + max(life * FRESH, timedelta(seconds=1))

@@ -1,7 +1,8 @@
 """The access token of the worker's client, by a variable or by a file that is gone afterwards.
 
-A variable is readable for every process of the same user, in whatever has started the worker. Where tasks run as the
-worker's own user, only a file that no longer exists, or a descriptor that has been read, is out of their reach.
+Every process of the same user can read the variable, in the environment of the process that has started the worker. So
+if tasks run as the worker's own user, the token is out of their reach only in a file that no longer exists, or in a
+descriptor that has been read.
 """
 
 from __future__ import annotations
@@ -44,9 +45,10 @@ def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str
 
 
 def shown_by(token: str) -> int | None:
-    """A process that has started this one, directly or not, and whose environment shows the token; None: there is none.
+    """The id of a process whose environment shows the token and that has started this one, directly or not; None if
+    there is none.
 
-    It is looked for where processes are files (Linux), as a task would.
+    It looks in /proc (Linux), as a task would.
     """
     pid = os.getppid()
     with contextlib.suppress(OSError, ValueError):

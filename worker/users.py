@@ -27,7 +27,8 @@ class User:
 
     @classmethod
     def of(cls, name: str) -> User:
-        """The user of this name, or number: that need not be known to the system, its group then has the same number.
+        """The user of this name or number. A number need not be known to the system; its group then has the same
+        number.
 
         Raises KeyError; ValueError for root.
         """
@@ -68,9 +69,10 @@ def listed(text: str) -> tuple[User, ...]:
 
 
 def check_rights(status: Path = Path("/proc/self/status")) -> None:
-    """Raises PermissionError where root has not the rights that other users' tasks take, as in some containers.
+    """Raises PermissionError if root lacks the rights that are needed to run tasks as other users, as in some
+    containers.
 
-    `status`: what the system (Linux) says of this process.
+    `status`: the file in which Linux lists the rights of this process.
     """
     if not status.exists():
         return
@@ -92,7 +94,7 @@ class Users:
     def one(self) -> Iterator[User | None]:
         """A user for the time of a task; None when tasks run as the worker's own. There must be one for each task.
 
-        The one who was free last comes next, since that one's caches were used last.
+        The user that became free last is taken first, since its caches were used last.
         """
         if not self._is_used:
             yield None

@@ -19,7 +19,7 @@ LONGEST_CONNECTION = 30.0
 AT_ONCE = {"link", "reference", "error"}
 """Types of artifacts that are announced when they are created (contract 7.5)."""
 Occasion = tuple[str, str, int | None]
-"""A topic, the task, task group or artifact (`<task>/<name>`), and the run where the event names one."""
+"""The topic; the task, task group or artifact (`<task>/<name>`); and the run, if the event names one."""
 
 
 class Announced:
@@ -57,7 +57,8 @@ class Announced:
         await asyncio.gather(*(self._receive(topic) for topic in TOPICS))
 
     async def _receive(self, topic: str) -> None:
-        """A connection that a fault has cut may fail, or be silent for good. What was not settled comes again."""
+        """Receives on one topic. A connection that a fault has cut may fail, or stay silent, so it is opened anew.
+        Messages that were not settled are delivered again."""
         while True:
             with suppress(ServiceBusError, TimeoutError):
                 async with (

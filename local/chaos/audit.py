@@ -50,7 +50,7 @@ async def _rows(tables: TableServiceClient, planned: Collection[Planned]) -> lis
 
 
 def _may_stay(table: str, partition: str, key: str, tasks: Mapping[str, Planned]) -> bool:
-    """Whether a row may be there besides those that each task has."""
+    """Whether a row may exist in addition to those that every task has."""
     kind, _, rest = key.partition("~")
     if table == keys.TASKS:
         if kind == "dependent":

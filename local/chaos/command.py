@@ -16,7 +16,7 @@ from local.state import ROOT
 
 HOSTS = 2
 TAKE_SECONDS = 8
-"""What a killed host had taken from a queue comes back after this, not after the platform's 10 minutes."""
+"""Seconds after which a message that a killed host had taken is visible again; on Azure it takes 10 minutes."""
 SETTINGS = {
     "CLAIM_TIMEOUT_SECONDS": "10",
     "DEADLINE_DELAY_SECONDS": "1",
@@ -24,7 +24,7 @@ SETTINGS = {
     "IDLE_POLL_INTERVAL_SECONDS": "0.5",
     "POLL_VISIBILITY_SECONDS": "20",
 }
-"""All that is timed comes sooner than in a deployment, so that a run can wait for it."""
+"""Timeouts are shorter than in a deployment, so that a run can wait for them."""
 
 
 def main(port: int, *, tasks: int, workers: int, seed: int | None) -> int:

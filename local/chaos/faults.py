@@ -90,7 +90,7 @@ class Disturbance(Protocol):
 
 
 class Faults(threading.Thread):
-    """Strikes until it is stopped. `counts` says how often each kind of fault was applied."""
+    """Applies faults until it is stopped. `counts` says how often each kind of fault was applied."""
 
     def __init__(self, stack: Stack, fleet: Fleet, chance: random.Random) -> None:
         super().__init__(name="faults")

@@ -42,7 +42,8 @@ class ChaosOptions:
     workers: int
     seed: int
     life_seconds: float | None = None
-    """From the creation of a task to its deadline; an orphaned timer message lives as long. None: by their number."""
+    """From the creation of a task to its deadline; an orphaned timer message lives as long. None: it depends on the
+    number of tasks."""
     settle_seconds: float = SETTLE_SECONDS
     """How long after the last deadline something may still be wrong."""
     orphans: bool = True

@@ -116,7 +116,8 @@ class Environment:
 
 
 def _principal(variables: Mapping[str, str], subscription: str) -> tuple[str, str]:
-    """Id and type of who deploys. azd knows the id, but not on every version what that is, and tells hooks neither."""
+    """Id and type of the principal that deploys. Not every version of azd knows the type, and azd passes neither to
+    hooks."""
     kind = variables.get("AZURE_PRINCIPAL_TYPE", "")
     if not kind:
         account = az("account", "show", "--subscription", subscription, "--query", "user.type")
@@ -128,7 +129,7 @@ def _principal(variables: Mapping[str, str], subscription: str) -> tuple[str, st
 
 
 def build(variables: Mapping[str, str]) -> str:
-    """What the version endpoint tells of the build: QUEUE_BUILD, or the commit of the checkout."""
+    """The build that the version endpoint shows: QUEUE_BUILD, or the commit of the checkout."""
     if variables.get("QUEUE_BUILD"):
         return variables["QUEUE_BUILD"]
     command = ["git", "-C", str(ROOT), "describe", "--tags", "--always", "--dirty", "--abbrev=12"]
@@ -137,7 +138,7 @@ def build(variables: Mapping[str, str]) -> str:
 
 
 def apply(environment: Environment) -> None:
-    """Before azd provisions: its environment says what the description says, and what would change is shown.
+    """Runs before azd provisions: sets azd's environment to what the description says, and shows what would change.
 
     Raises Refused for a dangerous change that QUEUE_CONFIRM does not name.
     """
@@ -167,7 +168,7 @@ def apply(environment: Environment) -> None:
 
 
 def pull(name: str, subscription: str, folder: Path) -> None:
-    """Writes the description of what was deployed last, from what Azure has recorded of it."""
+    """Writes the description from the parameters that Azure has recorded of the last deployment."""
     query = f"[?properties.parameters.environmentName.value=='{name}' && properties.provisioningState=='Succeeded']"
     found = az("deployment", "sub", "list", "--subscription", subscription, "--query", query)
     if not found:
@@ -182,7 +183,7 @@ def pull(name: str, subscription: str, folder: Path) -> None:
 
 
 def change(file: Path, parameter: str, value: str) -> None:
-    """Gives a parameter another value: a text, or JSON where it is of another type; empty for the default."""
+    """Gives a parameter another value. It is read as JSON unless the parameter is a string; empty sets the default."""
     parameters = description.read(file)
     if not value:
         parameters.pop(parameter, None)
@@ -204,7 +205,7 @@ def change(file: Path, parameter: str, value: str) -> None:
 
 
 def grant(name: str, subscription: str, folder: Path) -> None:
-    """Gives the deployment its roles on the storage account that its description takes. Again and again, if need be."""
+    """Gives the deployment its roles on the storage account that its description takes. May be repeated."""
     parameters = description.read(description.path(name, folder))
     account = parameters.get("storageAccountId")
     if not account:

@@ -26,7 +26,8 @@ NOT_DESCRIBED = {
     "messageSigningKeys",
     "accessTokenKeys",
 }
-"""The name of the file, who deploys and what, and secrets, which hooks hand over once."""
+"""Parameters that no description gives: the name of the file, who deploys which build, and secrets, which hooks hand
+over once."""
 
 Parameters = dict[str, Any]
 
@@ -100,7 +101,7 @@ def of_variables(environment: Mapping[str, str]) -> Parameters:
 
 
 def to_variables(parameters: Parameters) -> dict[str, str]:
-    """All variables of azd's environment for a description; empty where the template's default counts."""
+    """All variables of azd's environment for a description; empty if the template's default is to be used."""
     given: dict[str, str] = {}
     known = types()
     for name, variable in described().items():
@@ -114,7 +115,8 @@ def to_variables(parameters: Parameters) -> dict[str, str]:
 
 
 _LIST_DEFAULTS = {"artifactCorsOrigins": '["*"]'}
-"""Lists whose default in main.bicep is not empty: azd takes an empty variable for one that is no JSON."""
+"""Lists whose default in main.bicep is not empty. For these a variable must not be empty, since azd refuses that as
+invalid JSON."""
 
 
 def of_deployment(recorded: Mapping[str, Any]) -> Parameters:

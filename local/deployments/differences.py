@@ -28,7 +28,7 @@ SINGLE = {
     "microsoft.web/sites",
     "microsoft.operationalinsights/workspaces",
 }
-"""Types of which a deployment has one, with data or a name that others know."""
+"""Types of which a deployment has a single resource, with data or with a name that others use."""
 _REDUNDANCY = ("LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS")
 _TIERS = ("Basic", "Standard", "Premium")
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -84,7 +84,7 @@ def seconds(duration: Any) -> int | None:
 
 
 def _deletes(before: Any, after: Any) -> bool:
-    """Whether rules delete something that they did not, or sooner."""
+    """Whether the new rules delete something that the old ones kept, or delete it sooner."""
     days = [_days(rules) for rules in (before, after)]
     return days[1] < days[0]
 
@@ -99,7 +99,7 @@ def _days(rules: Any) -> float:
 
 
 def _deaf(before: Any, after: Any) -> bool:
-    """Whether a criterion needs more until it is met."""
+    """Whether an alert's criteria are harder to meet than before."""
     for old, new in zip(before or [], after or [], strict=False):
         change = float(new.get("threshold", 0)) - float(old.get("threshold", 0))
         if (change < 0) if str(old.get("operator", "")).startswith("Less") else (change > 0):
@@ -109,7 +109,7 @@ def _deaf(before: Any, after: Any) -> bool:
 
 @dataclass(frozen=True)
 class Guard:
-    """A property that has a dangerous side. Types are in lower case, as ids may have them in any."""
+    """A property that can be changed in a dangerous way. Types are in lower case, as ids may have them in any."""
 
     kind: str
     type: str
@@ -182,7 +182,7 @@ def type_of(resource_id: str) -> str:
 
 
 def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
-    """What of Azure's answer is dangerous."""
+    """The dangerous changes in Azure's answer."""
     there = {type_of(each["resourceId"]) for each in changes if each["changeType"] != "Create"}
     for each in changes:
         kind, name = type_of(each["resourceId"]), each["resourceId"].rpartition("/")[2]
@@ -201,7 +201,7 @@ def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
 
 
 def _plain(value: Any) -> Any:
-    """Lists of objects by what names them, so that what Azure adds to them does not count."""
+    """Reduces a list of objects to their names, so that properties which Azure adds do not count as changes."""
     if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
         for key in ("emailAddress", "actionGroupId", "value"):
             if all(key in each for each in value):

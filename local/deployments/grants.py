@@ -1,7 +1,7 @@
 """The roles that a deployment needs on a storage account that it takes (`storageAccountId`): commands of az.
 
-The templates write nothing into the group of such an account: while a region is lost, what its groups hold cannot be
-changed by deployments, and roles can. Standard library only.
+The templates write nothing into the resource group of such an account: while a region is lost, deployments cannot
+change what is in its resource groups. Roles can be assigned even then. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def _document(name: str) -> Any:
 def needed(
     account: str, app: str, deployment: str, operator: tuple[str, str] | None
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Role id, scope, principal and its type of each assignment. The operator is an id and a type."""
+    """Each role assignment: role id, scope, principal and its type. `operator` is an id and a type."""
     ids, entities = _document("roles.json"), _document("entities.json")
     containers = f"{account}/blobServices/default/containers"
     for role in APP:

@@ -21,7 +21,7 @@ _SUPPORTED = "HTTP, queue and timer triggers and the HTTP response"
 
 @dataclass(frozen=True, kw_only=True)
 class HttpTrigger:
-    """`methods` is None for all of them; `route` is without the prefix."""
+    """An HTTP trigger. `methods`: None for all methods. `route` is without the prefix."""
 
     route: str
     methods: frozenset[str] | None
@@ -29,7 +29,8 @@ class HttpTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueTrigger:
-    """`connection` names the setting that holds the connection; `binary`: the function gets bytes, not text."""
+    """A queue trigger. `connection` names the setting that holds the connection. `binary`: the function gets bytes, not
+    text."""
 
     queue: str
     connection: str

@@ -164,7 +164,7 @@ class Host:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, but signals are the host's business, and one can wait for its start."""
+    """uvicorn, except that the host handles signals, and that one can wait until it has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)

@@ -160,7 +160,8 @@ class QueueListener:
             with _unless_gone():
                 await self._queue.delete_message(message.id, message.pop_receipt)
         elif self._poison is None:
-            # Shown again at once, it would come back in a tight loop, for ever: its lease delays it.
+            # The message stays hidden until its lease ends. If it were shown at once, it would be handled in a tight
+            # loop, for ever.
             return
         elif (message.dequeue_count or 0) >= self._options.max_dequeue_count:
             await self._move_to_poison(message)

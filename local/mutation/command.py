@@ -23,7 +23,8 @@ EXPLAINED = ROOT / "tests/mutation/survivors.toml"
 ENOUGH = 0.95
 """The part of the mutants that must be killed."""
 LARGE_ENOUGH = 100
-"""Mutants of which that part is asked: of fewer, one that no test can kill would decide."""
+"""The part is required of samples of at least this size: in a smaller one, a single mutant that no test can kill would
+decide."""
 INTERRUPTED = 130
 
 
@@ -159,7 +160,8 @@ def _named(root: Path, settings: Settings, explanations: Explanations) -> list[M
 
 
 def report(judgement: Judgement, explanations: Explanations) -> None:
-    """Print the survivors, those without an explanation last and as an entry for the file, and the figures."""
+    """Print the survivors and the figures. Survivors without an explanation come last, each as an entry to complete in
+    the file."""
     for mutant in judgement.explained:
         print(f"\n{mutant.function} (explained: {explanations.reason(mutant)})\n{mutant.change}")
     for mutant, fate in judgement.unexplained:

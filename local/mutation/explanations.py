@@ -32,7 +32,8 @@ class Explanations:
         return self.survivors.get(mutant.key)
 
     def stale(self, mutants: Iterable[Mutant]) -> list[str]:
-        """Entries that are of none of these, all mutants of the functions named here: the code has changed."""
+        """Entries of mutants that do not exist any more, since the code has changed. `mutants` are all mutants of the
+        functions named here."""
         keys = {mutant.key for mutant in mutants}
         return [f"{function}\n{change}" for function, change in self.survivors if (function, change) not in keys]
 

@@ -21,7 +21,7 @@ from mutmut.mutation.pragma_handling import IgnoredCode
 
 @dataclass(frozen=True)
 class Spot:
-    """Where a mutant could be made: the `number`-th of its file, with its expression before and after."""
+    """A place where a mutant could be made: the `number`-th in its file, with the expression before and after."""
 
     path: Path
     number: int
@@ -49,11 +49,11 @@ class Mutant:
     source: str
     """The whole file with the change in it."""
     lines: frozenset[int]
-    """Those of the statement that is changed, in the file as it is; of the whole function for a default argument."""
+    """Lines of the statement that is changed, in the unchanged file; for a default argument, of the whole function."""
 
     @property
     def key(self) -> tuple[str, str]:
-        """What stays the same when other functions, or other lines of this one, change."""
+        """A key that stays the same when other functions, or other lines of this one, change."""
         return self.function, self.change
 
 
@@ -149,7 +149,7 @@ def _functions(module: str, tree: cst.Module) -> Iterator[tuple[cst.FunctionDef,
 def lines_of_statement(tree: ast.Module, first: int, last: int) -> frozenset[int]:
     """The lines of the innermost statement around some lines, without the statements in it.
 
-    Of a function, all: its arguments are in use wherever its body is.
+    Of a function definition, all lines: its arguments are used anywhere in its body.
     """
     around = [
         node for node in ast.walk(tree) if isinstance(node, ast.stmt) and node.lineno <= first and last <= _end(node)

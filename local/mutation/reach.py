@@ -40,7 +40,7 @@ class Recorder:
             self._coverage.switch_context("")
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Of all phases together."""
+        """Adds up the durations of a test's phases."""
         self._durations[report.nodeid] = self._durations.get(report.nodeid, 0.0) + report.duration
 
     def pytest_sessionfinish(self) -> None:

@@ -1,7 +1,7 @@
 """Which tests reach which lines, found by one run of the tests, which also shows that they pass without a mutant.
 
-It is kept, since it takes minutes: of a test module until that changes, of all until the sources do, or what the tests
-share.
+The result is kept, since the run takes minutes. A test module is run again when it changes, and all are when the
+sources change, or what the tests share.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ class Reach:
         return sorted(found, key=lambda test: (self.durations.get(test, 0.0), test))
 
     def without(self, modules: Iterable[str]) -> "Reach":
-        """What is not of these test modules."""
+        """This without what belongs to these test modules."""
         left_out = tuple(f"{module}::" for module in modules)
 
         def kept(tests: Iterable[str]) -> set[str]:
@@ -55,7 +55,7 @@ class Reach:
         )
 
     def add(self, other: "Reach") -> None:
-        """Put in what another run has found."""
+        """Adds what another run has found."""
         self.durations |= other.durations
         for path, of in other.lines.items():
             lines = self.lines.setdefault(path, {})

@@ -10,8 +10,9 @@ from pathlib import Path
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """`mutate`: patterns of files. `leave`: lines that stay as they are. `tests`: files and folders of tests that run
-    the code in their own process. `options`: pytest's. `hosts`: by files, tests that run them in other processes."""
+    """`mutate`: patterns of files. `leave`: lines that are not mutated. `tests`: files and folders of tests that run
+    the code in their own process. `options`: options of pytest. `hosts`: by files, tests that run these files in other
+    processes."""
 
     mutate: Sequence[str]
     leave: Sequence[str]
@@ -32,7 +33,7 @@ class Settings:
         )
 
     def with_tests(self, tests: Sequence[str]) -> "Settings":
-        """The same with other tests, if some are given."""
+        """These settings with other tests, if some are given."""
         return replace(self, tests=tests, hosts={}) if tests else self
 
     def sources(self, root: Path, functions: Sequence[str] = ()) -> list[Path]:

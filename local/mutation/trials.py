@@ -21,13 +21,13 @@ from local.mutation.settings import Settings
 
 KEPT = "killed.json"
 SLOWER = 10
-"""So many times longer than without it the tests may take with a mutant, for there are others beside them."""
+"""Tests of a mutant may take this many times longer than without it, since other trials run in parallel."""
 AT_LEAST = 60.0
-"""Seconds for a test, and for all, however quick they are."""
+"""Seconds that one test, and all tests of a mutant, may take in any case."""
 OF_HOSTS = 600.0
-"""Seconds for the tests of a file that runs in other processes."""
+"""Seconds that the tests may take for a file that runs in other processes."""
 _NO_SUCH_TEST = "ERROR: not found:"
-"""What pytest says of a test that it was asked for and that its module has not."""
+"""What pytest prints for a requested test that does not exist."""
 
 
 class Fate(Enum):

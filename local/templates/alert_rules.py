@@ -27,15 +27,15 @@ LOG_TABLES = {
     "AppTraces",
     "_LogOperation",
 }
-"""Those that the app's telemetry fills, and what the workspace says of itself."""
+"""Tables that the app's telemetry fills, and one in which the workspace reports on itself."""
 METRICS = {
     ("Microsoft.ServiceBus/namespaces", "ActiveMessages"): "GreaterThan",
     ("Microsoft.ServiceBus/namespaces", "DeadletteredMessages"): "GreaterThan",
     ("Microsoft.Storage/storageAccounts", "Availability"): "LessThan",
 }
-"""Metrics that rules are about, by the type of their resource, with the side on which trouble is."""
+"""Metrics that rules use, with the type of their resource, and the operator with which a rule must compare them."""
 METRIC_AGGREGATIONS = {"Average", "Minimum", "Maximum"}
-"""Those that these metrics have."""
+"""Aggregations that these metrics support."""
 
 
 def problems(root: Deployed) -> Iterator[Finding]:

@@ -24,7 +24,7 @@ PLATFORM = {
     "AzureFunctionsJobHost__extensions__queues__batchSize": "host.json, by profile",
     "AzureFunctionsJobHost__extensions__queues__newBatchThreshold": "host.json, by profile",
 }
-"""What the infrastructure sets for others than the app's code, and what for."""
+"""Settings that the infrastructure sets for other readers than the app's code, and their purpose."""
 KEPT = {
     "root-access-token": SECRETS["QUEUE_NEW_ROOT_ACCESS_TOKEN"],
     "root-access-token-previous": "earlier-token-of-the-tests-only-44",
@@ -32,7 +32,7 @@ KEPT = {
     "access-token-keys": SECRETS["QUEUE_NEW_ACCESS_TOKEN_KEYS"],
     "storage-account-key": "a2V5IG9mIHRoZSB0ZXN0cyBvbmx5",
 }
-"""Secrets such as the vault has."""
+"""Example secrets, by their names in the vault."""
 REFERENCE = re.compile(r"@Microsoft\.KeyVault\(SecretUri=https://kv-\w+\.vault\.azure\.net/secrets/([a-z-]+)/\)")
 
 

@@ -24,7 +24,7 @@ GLOBAL = {"Microsoft.Network/privateDnsZones", "Microsoft.Network/privateDnsZone
 
 
 def problems(root: Deployed) -> Iterator[Finding]:
-    """What others would not find, or find otherwise."""
+    """What azd, DNS or clients would not find, or would find otherwise than expected."""
     deployed = {each.id.lower(): each for each in root.all_resources()}
     for each in deployed.values():
         yield from (Finding(each.place, text) for text in _of(each, deployed))

@@ -36,7 +36,7 @@ class Template(Evaluator):
         self._under_way: list[str] = []
 
     def run(self) -> Deployed:
-        """Evaluate everything. Findings are collected, and what they are about is left out."""
+        """Evaluate everything. Findings are collected, and the declarations that they are about are left out."""
         for problem in parameters.problems(self.file, self.given, self.deployed.name):
             self.deployed.findings.append(problem)
         for declaration in self.file.declarations.values():
@@ -108,7 +108,7 @@ class Template(Evaluator):
         ]
 
     def _body(self, body: Expression, condition: bool) -> dict[str, Value]:
-        """All of a body; of what is not deployed only what says where it would be."""
+        """The values of a body. Of a resource that is not deployed, only those that say where it would be."""
         if condition:
             return dict(self.value(body, {}))
         assert isinstance(body, Object)
@@ -199,7 +199,7 @@ class Template(Evaluator):
         return [self._round(declaration, f"{declaration.name}[{index}]", body) for index, body in enumerate(bodies)]
 
     def _round(self, declaration: Declaration, symbol: str, body: dict[str, Value]) -> ModuleReference:
-        """One deployment of a module. `symbol` is unique, also where it is deployed in a loop."""
+        """One deployment of a module. `symbol` is unique, even if the module is deployed in a loop."""
         place = self.place(declaration)
         for word in body.keys() - {"name", "scope", "params", "dependsOn"}:
             raise Finding(place, f"a module has no {word}")

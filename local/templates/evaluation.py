@@ -238,7 +238,7 @@ class Evaluator(ABC):
 
 
 def _literal(resource: Resource, path: tuple[str, ...]) -> Value:
-    """A scalar that the resource's own body has."""
+    """The text at a path of the resource's own body, if there is one."""
     value: Value = resource.body
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

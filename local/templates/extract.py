@@ -44,7 +44,8 @@ def extract(clone: Path, wanted: Iterable[str], commit: str) -> dict[str, Any]:
 
 
 def _take(types: list[dict[str, Any]], number: str, pool: dict[str, Any]) -> None:
-    """Copy a type and what it refers to. Recursive types are why it looks first."""
+    """Copy a type and the types that it refers to. A type that was copied already is skipped: types may be
+    recursive."""
     if number in pool:
         return
     pool[number] = _without_descriptions(types[int(number)])

@@ -15,7 +15,7 @@ ONCE = {"utcNow", "newGuid"}
 
 
 def union(*parts: Value) -> Value:
-    """Lists without repetition, or objects in which the later ones win, at all depths."""
+    """Joins lists without repetition, or merges objects at all depths, where later ones win."""
     if isinstance(parts[0], list):
         joined: list[Value] = []
         for part in parts:
@@ -120,7 +120,8 @@ KNOWN = {*FUNCTIONS, *WITH_LAMBDAS, *WITH_FILES, *ONCE, "resourceGroup"}
 
 
 def call(function: str, arguments: list[Value]) -> Value:
-    """The value of a function. Late arguments give a late text, unknown ones something unknown."""
+    """The value of a function. If an argument is `Later`, so is the value; if one is `Unknown`, the value is
+    unknown."""
     unknown = next((each for each in arguments if isinstance(each, Unknown)), None)
     if unknown is not None:
         return Unknown(f"{function}({unknown.what})")

@@ -25,14 +25,14 @@ DURATIONS = {
     "evaluationFrequency": ("PT1M", "P1D"),
     "windowSize": ("PT1M", "P2D"),
 }
-"""Properties that are durations, wherever they are, with the shortest and the longest."""
+"""Names of properties that are durations, with the shortest and the longest that Azure takes."""
 MESSAGING_UNITS = {1, 2, 4, 8, 16}
 MESSAGE_BYTES = {"Standard": 256 * 1024, "Premium": 1024 * 1024}
-"""Of a message; Premium takes more only in topics that are made for it."""
+"""Largest message. Premium takes larger ones only in topics that are configured for it."""
 QUEUE_BATCH = 32
 _SAMPLERS = ("always_on", "always_off", "traceidratio")
 SAMPLERS = {*_SAMPLERS, *(f"parentbased_{name}" for name in _SAMPLERS)}
-"""Of OpenTelemetry's specification of environment variables."""
+"""Samplers in OpenTelemetry's specification of environment variables."""
 VAULT_DAYS = range(7, 91)
 LOG_DAYS = range(30, 731)
 ZONES = {"Standard_ZRS", "Standard_GZRS", "Standard_RAGZRS"}

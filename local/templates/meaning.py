@@ -1,4 +1,5 @@
-"""What the parts of a deployment mean for each other: nothing twice, nothing missing, everything in time."""
+"""Checks between the resources of a deployment: nothing is declared twice, nothing is missing, and everything is
+deployed before it is used."""
 
 from __future__ import annotations
 
@@ -73,7 +74,7 @@ def _existing(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Findin
 
 
 def _mentioned(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Finding]:
-    """Ids in a body are of what is deployed, and before."""
+    """Checks that the ids in a body are those of resources that are deployed, and earlier."""
     earlier = before(resource)
     for text in _texts(resource.body):
         for identity in _ID.findall(text):
@@ -96,7 +97,8 @@ def _network_of(identity: str, by_id: dict[str, Resource]) -> Resource | None:
 
 
 def _roles(site: Resource, deployed: list[Resource]) -> Iterator[Finding]:
-    """The app starts, and fetches its package, with its roles. Those of workers come later: they need its root URL."""
+    """Checks that the app's roles are deployed before it: it needs them to start, and to fetch its package. The roles
+    of workers come later, since workers need the app's root URL."""
     earlier = before(site)
     for role in deployed:
         if role.type != "Microsoft.Authorization/roleAssignments" or site.id.lower() in before(role):

@@ -21,7 +21,7 @@ _BOUNDS: dict[str, Callable[[Value, Value], bool]] = {
     "minValue": operator.lt,
     "maxValue": operator.gt,
 }
-"""What breaks each bound."""
+"""The comparison that shows that a bound is broken."""
 
 
 def settled(value: Value) -> Value:

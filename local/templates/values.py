@@ -113,7 +113,7 @@ class Deployed:
         return [finding for each in self.everything() for finding in each.findings]
 
     def closure(self, symbol: str) -> set[str]:
-        """The symbols of this template that are done before one of them."""
+        """The symbols of this template that are deployed before the given one."""
         found: set[str] = set()
         waiting = [symbol]
         while waiting:
@@ -163,6 +163,7 @@ _DOMAINS = {
 
 
 def answer(resource_type: str, name: str, path: str) -> str | None:
-    """What Azure would say of a resource's property, where that follows from its name; made up where any will do."""
+    """The value that Azure would give a property, if it follows from the resource's name; an invented one if any value
+    will do."""
     pattern = _DOMAINS.get(resource_type.lower(), {}).get(path)
     return pattern and pattern.format(name=name, guid=guid(name, path))

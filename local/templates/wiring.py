@@ -1,6 +1,6 @@
-"""What the app's settings name is what is deployed beside it: account, namespace, topics, identity, telemetry.
+"""Checks that the app's settings name what is deployed beside it: account, namespace, topics, identity, telemetry.
 
-Such a value can be well-formed, so that the app starts with it, and still name something else.
+A value can be well-formed, so that the app starts with it, and still name something else.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Settings = dict[str, Value]
 
 
 def problems(root: Deployed) -> Iterator[Finding]:
-    """What an app has been given of something else's, or of nothing."""
+    """Settings of an app that name what belongs to something else, or what does not exist."""
     deployed = list(root.all_resources())
     for site in _of_type(deployed, "Microsoft.Web/sites"):
         yield from (Finding(site.place, text) for text in _identities(site, deployed))
@@ -72,7 +72,8 @@ def _settings(settings: Resource, site: Resource, deployed: list[Resource]) -> I
 
 
 def _wanted(given: Settings, site: Resource) -> Settings:
-    """Settings that are always the same, or follow from the account and from the identity that reads the secrets."""
+    """The expected values of settings that are always the same, or follow from the account and from the identity that
+    reads the secrets."""
     client = _of_identity(str(site.body["properties"].get("keyVaultReferenceIdentity")), "clientId")
     account = str(given.get("STORAGE_ACCOUNT_NAME"))
     return {
