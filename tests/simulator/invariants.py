@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import Any
 
 from shared.base.priority import PRIORITIES
-from shared.queue.events.rules import Exchange, GroupEvent, TaskEvent
+from shared.queue.events.rules import Exchange, GroupEvent, TaskEvent, resolved
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body
 from shared.queue.tasks.messages import pending_queue
@@ -249,6 +249,20 @@ def _groups_are_announced(world: World) -> None:
             assert row.partition in sealed, f"{row.partition} is sealed in silence"
         if row.key == keys.job("priority"):
             assert row.partition in changed, f"the priority of {row.partition} has changed in silence"
+
+
+def check_resolutions_announced(world: World) -> None:
+    """The last resolution of every task has been announced, also of a call that died and that nobody has repeated: the
+    handler does so that carries the resolution to everybody who waits for it (design 2.5)."""
+    events = [message.event for message in world.topics.messages]
+    sent = {(each.exchange, each.task_id, each.run_id, each.life) for each in events if isinstance(each, TaskEvent)}
+    missing = [
+        (task.task_id, task.last_run_id)
+        for task in world.tasks().values()
+        if task.is_resolved
+        and (resolved(task, task.last_run_id).exchange, task.task_id, task.last_run_id, task.life) not in sent
+    ]
+    assert not missing, f"resolutions that were not announced: {missing}"
 
 
 def check_claims_announced(world: World) -> None:

@@ -67,6 +67,7 @@ def finish(world: World, *, is_acknowledged: bool, settles: bool = True) -> None
     world.run(world.drain(60))
     invariants.check(world)
     invariants.check_claims_announced(world)
+    invariants.check_resolutions_announced(world)
     if is_acknowledged:
         invariants.check_announced(world)
     world.run(world.drain(SETTLING))

@@ -1,35 +1,21 @@
-"""A call dies after it has resolved a run, and its client dies with it: nobody repeats the call.
+"""A call has resolved a run and could not announce it, and nobody repeats the call.
 
 The resolution is announced all the same, by the handler that carries it to everybody who waits for it (design 2.5).
+That a call died instead, at any of its requests, is in test_crashes.py.
 """
 
 from __future__ import annotations
 
 import pytest
 
-from shared.queue.events.rendering import render
-from shared.queue.events.rules import TaskEvent, resolved
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE, RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
-from tests.simulator.running import attempt, requests
-from tests.simulator.scenarios import SCENARIOS, Scenario
+from tests.simulator import invariants
 from tests.simulator.situations import A, running
 from tests.simulator.world import World
-from tests.twin.gate import Fail, Kill, Phase
-
-RESOLVING = [each for each in SCENARIOS if each.name.startswith(("report", "cancel"))]
-
-
-@pytest.mark.parametrize("phase", [Phase.BEFORE, Phase.AFTER], ids=["before", "after"])
-@pytest.mark.parametrize("scenario", RESOLVING, ids=lambda each: each.name)
-def test_every_resolution_is_announced_though_nobody_repeats_the_call(scenario: Scenario, phase: Phase) -> None:
-    for number in range(1, len(requests(scenario)) + 1):
-        world = attempt(scenario, Kill(number=number, phase=phase, process="victim")).world
-        world.run(world.drain(60))
-        missing = unannounced(world)
-        assert not missing, f"request {number}: {missing}"
+from tests.twin.gate import Fail
 
 
 def test_a_resolution_that_could_not_be_announced_is_announced_by_the_handler_in_the_same_process() -> None:
@@ -47,20 +33,4 @@ def test_a_resolution_that_could_not_be_announced_is_announced_by_the_handler_in
         await world.resolved_due_here(body)
 
     world.run(story())
-    assert unannounced(world) == []
-
-
-def unannounced(world: World) -> list[tuple[str, int]]:
-    """Resolved tasks whose last run's resolution no message tells of."""
-    sent = world.topics.ids()
-    return [
-        (task.task_id, task.last_run_id)
-        for task in world.tasks().values()
-        if task.is_resolved and message_id(world, resolved(task, task.last_run_id)) not in sent
-    ]
-
-
-def message_id(world: World, event: TaskEvent) -> str:
-    """The id by which repeats of an event are recognised."""
-    task = world.tasks()[event.task_id]
-    return render(event, world.definition(event.task_id), task, 256_000).message_id
+    invariants.check_resolutions_announced(world)
