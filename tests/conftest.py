@@ -26,8 +26,12 @@ pytest_plugins = ("tests.compatibility.plugin", "tests.selection", "tests.forked
 
 
 def pytest_collection_finish() -> None:
-    """Later collections of garbage leave out what is there by now: thousands of tests, and all modules."""
+    """Later collections of garbage leave out what is there by now: thousands of tests, and all modules.
+
+    They come seldom: by then, most of what tests have made is garbage, and is looked through once.
+    """
     gc.freeze()
+    gc.set_threshold(10_000)
     gc.enable()
 
 
