@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 
 from shared.base.errors import ApiError
 from shared.store.counting import Kind
@@ -11,7 +13,7 @@ from tests.simulator import invariants
 from tests.simulator.scenarios import Scenario
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Gate, Kill, Killed, Phase
+from tests.twin.gate import Call, Gate, Kill, Killed, Phase, process_name
 
 SETTLING = 3600.0
 """Seconds in which orphans grow old enough to be recognised."""
@@ -23,6 +25,8 @@ READS = {Kind.TABLE_READ, Kind.QUEUE_PEEK, Kind.QUEUE_LENGTH, Kind.BLOB_READ}
 """Requests that leave everything as it is."""
 VICTIM = "victim"
 """The process whose requests are harmed."""
+Left = tuple[str, bool, int]
+"""See `Attempt.left`."""
 
 
 @dataclass
@@ -37,9 +41,9 @@ class Attempt:
     """The answer speaks for all that the call has done: claimWork's speaks for the claims that it names alone."""
 
     @property
-    def state(self) -> str:
-        """What others can see of it: storage, what was published, and the time."""
-        return f"{self.world.memory.state()} {self.world.topics.messages} {self.world.clock.elapsed}"
+    def left(self) -> Left:
+        """What comes of it depends on this alone: what others can see, and what the client knows."""
+        return _state(self.world), self.outcome is None, len(self.world.claims)
 
     def repeat(self) -> None:
         """The client sends the call again, to another process: it succeeds where repeats are promised to."""
@@ -96,37 +100,124 @@ def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False, open_wo
     return Attempt(scenario, world, outcome, is_acknowledged=outcome is None and scenario.is_idempotent)
 
 
-def killed_at_every_request(scenario: Scenario, finish: Callable[[Attempt], None]) -> None:
-    """The victim dies before each of its requests, and before it reads the answer to it; then `finish` handles what is
-    due, once with a repeat of the call before it and once without.
+@dataclass
+class Death:
+    """The victim dies at its request of that number (from 1), before it is sent or before its answer is read."""
 
-    A dead process is what it has left. So of the kill points that leave the same one is gone on from; a death before
-    the first request is none, and one after a read is one before it.
-    """
-    seen = set[str]()
-    for number, at in enumerate(requests(scenario), 1):
-        for phase in Phase:
-            if number == 1 if phase is Phase.BEFORE else at.kind in READS:
-                continue
-            try:
-                killed = _killed(scenario, number, phase)
-                if killed.state in seen:
+    number: int
+    phase: Phase
+    at: Call
+
+    def of(self, scenario: Scenario) -> Attempt:
+        """The call that dies so; what it has left may be an answer."""
+        killed = attempt(scenario, Kill(number=self.number, phase=self.phase, process=VICTIM))
+        assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
+        return killed
+
+    @contextmanager
+    def named(self) -> Iterator[None]:
+        """A failure within names the death."""
+        try:
+            yield
+        except BaseException as failure:
+            failure.add_note(f"killed {self.phase.value} request {self.number}: {self.at}")
+            raise
+
+
+@dataclass
+class Harmed:
+    """A scenario whose call is harmed in one way after the other. Of what leaves the same, one is gone on from."""
+
+    scenario: Scenario
+    finish: Callable[[Attempt], None]
+    """Handles what is due."""
+    calls: list[Call] = field(init=False)
+    """What the call asks for when nothing is in its way."""
+    seen: set[Left] = field(default_factory=set)
+    """What was gone on from: after a repeat by the client, if the call was not answered."""
+    _deaths: list[Death] = field(init=False)
+    _dead: dict[Left, Death] = field(default_factory=dict)
+    """What was gone on from without a repeat."""
+
+    def __post_init__(self) -> None:
+        deaths = Deaths()
+        attempt(self.scenario, deaths, open_world=deaths.open_world)
+        assert deaths.calls, "the scenario makes requests"
+        self.calls, self._deaths = deaths.calls, deaths.found
+
+    def die(self) -> None:
+        """The victim dies before each of its requests, and before it reads the answer to it, and nobody repeats the
+        call."""
+        for death in self._deaths:
+            with death.named():
+                killed = death.of(self.scenario)
+                left = killed.left
+                if left in self.seen or left in self._dead:
                     continue
-                seen.add(killed.state)
-                finish(killed)
-                repeated = _killed(scenario, number, phase)
-                if repeated.outcome is not None:
-                    repeated.repeat()
-                finish(repeated)
-            except BaseException as failure:
-                failure.add_note(f"killed {phase.value} request {number}: {at}")
-                raise
+                if killed.outcome is None:
+                    self.seen.add(left)
+                else:
+                    self._dead[left] = death
+                self.finish(killed)
+
+    def repeat(self) -> None:
+        """The client repeats each call that has died, unless one that left the same was repeated."""
+        for left, death in self._dead.items():
+            if left in self.seen:
+                continue
+            self.seen.add(left)
+            with death.named():
+                killed = death.of(self.scenario)
+                killed.repeat()
+                self.finish(killed)
 
 
-def _killed(scenario: Scenario, number: int, phase: Phase) -> Attempt:
-    killed = attempt(scenario, Kill(number=number, phase=phase, process=VICTIM))
-    assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
-    return killed
+class Deaths:
+    """A gate that notes what the victim asks for, and the deaths at that which may leave different things.
+
+    A dead process is what it has left, and what was under way: requests that were sent, and what does not wait for the
+    part that has died. A death before the first request is none, and one after a read is one before it.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Call] = []
+        self.found: list[Death] = []
+        self._sent: dict[int, Call] = {}
+        """By number: the requests without an answer yet."""
+        self._seen: set[object] = set()
+        self._world: World | None = None
+
+    def open_world(self, *gates: Gate) -> World:
+        """The world that is looked at."""
+        self._world = world = in_memory(*gates)
+        return world
+
+    def __call__(self, call: Call, phase: Phase) -> None:
+        if process_name() != VICTIM:
+            return
+        if phase is Phase.BEFORE:
+            number = len(self.calls) + 1
+            if number > 1:
+                self._note(number, phase, call)
+            self.calls.append(call)
+            self._sent[number] = call
+        else:
+            number = next(number for number, each in self._sent.items() if each is call)
+            del self._sent[number]
+            if call.kind not in READS:
+                self._note(number, phase, call)
+
+    def _note(self, number: int, phase: Phase, call: Call) -> None:
+        assert self._world is not None
+        left = _state(self._world), tuple(self._sent), asyncio.current_task()
+        if left not in self._seen:
+            self._seen.add(left)
+            self.found.append(Death(number, phase, call))
+
+
+def _state(world: World) -> str:
+    """What others can see of it: storage, what was published, and the time."""
+    return f"{world.memory.state()} {world.topics.messages} {world.clock.elapsed}"
 
 
 def requests(scenario: Scenario, open_world: OpenWorld = in_memory) -> list[Call]:

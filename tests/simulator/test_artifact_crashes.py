@@ -7,7 +7,7 @@ import pytest
 from tests.simulator import invariants
 from tests.simulator.artifact_invariants import finish
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
-from tests.simulator.running import attempt, killed_at_every_request
+from tests.simulator.running import Harmed, attempt
 from tests.simulator.scenarios import Scenario
 
 
@@ -25,4 +25,6 @@ def test_without_a_crash(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", ARTIFACT_SCENARIOS, ids=lambda scenario: scenario.name)
 def test_killed_at_every_request(scenario: Scenario) -> None:
     """All kill points of the scenario, one after the other."""
-    killed_at_every_request(scenario, finish)
+    harmed = Harmed(scenario, finish)
+    harmed.die()
+    harmed.repeat()

@@ -1,4 +1,5 @@
-"""Every call and every handler is killed at each of its requests, before it is sent and before its answer is read.
+"""Every call and every handler is killed at each of its requests, before it is sent and before its answer is read, or
+the request fails, or storage does not respond from there on.
 
 Then everything that is due is handled, after a repeat by the client or without one, and the invariants must hold
 (design 7). What was acknowledged must have been announced.
@@ -9,7 +10,8 @@ from __future__ import annotations
 import pytest
 
 from tests.simulator import invariants
-from tests.simulator.running import Attempt, attempt, killed_at_every_request
+from tests.simulator.failing import fail
+from tests.simulator.running import Attempt, Harmed, attempt
 from tests.simulator.scenarios import SCENARIOS, Scenario
 
 
@@ -25,6 +27,9 @@ def test_without_a_crash(scenario: Scenario) -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
-def test_killed_at_every_request(scenario: Scenario) -> None:
-    """All kill points of the scenario, one after the other."""
-    killed_at_every_request(scenario, Attempt.finish)
+def test_killed_or_failing_at_every_request(scenario: Scenario) -> None:
+    """One after the other; what a failure leaves is often what a death leaves."""
+    harmed = Harmed(scenario, Attempt.finish)
+    harmed.die()
+    fail(harmed)
+    harmed.repeat()

@@ -18,10 +18,10 @@ from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.selection import examples
+from tests.simulator.failing import FailAt
 from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A
-from tests.simulator.test_faults import FailAt
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation, sample
 from tests.twin.gate import Fail, Phase, as_process

@@ -14,9 +14,9 @@ from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store.counting import counting
 from tests.simulator import invariants
+from tests.simulator.failing import FailAt
 from tests.simulator.running import attempt, requests
 from tests.simulator.scenarios import SCENARIOS
-from tests.simulator.test_faults import FailAt
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 from tests.twin.gate import Kill, Phase
 
