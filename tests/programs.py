@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import uuid
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
@@ -156,6 +157,8 @@ def _tether(arguments: Sequence[str], environment: Mapping[str, str], log: Path,
     begin(ROOT, environment, [reader.fileno(), output, output])
     reader.close()
     os.close(output)
+    if environment.get("PYTHONWARNINGS") == "error":
+        warnings.simplefilter("error")
     sys.path.insert(0, str(ROOT))
     sys.argv = [tethered.__file__, *arguments]
     try:

@@ -54,11 +54,12 @@ def running_host(
         "SAMPLE_QUEUE": name,
         "SAMPLE_SCHEDULE": "0 */60 * * * *",
         "SEEN_FILE": str(seen_file),
+        "PYTHONWARNINGS": "error",
         **settings,
     }
     child = Child.start(
         "host",
-        [sys.executable, "-W", "error", "-m", "local.host", "--app-dir", str(app), "--port", "0", *arguments],
+        [sys.executable, "-m", "local.tethered", "local.host", "--app-dir", str(app), "--port", "0", *arguments],
         log=folder / f"{uuid.uuid4().hex}.log",
         env=environment,
         cwd=ROOT,

@@ -1,12 +1,16 @@
-"""The command line of the host: how it starts, what it says when it cannot, how it ends."""
+"""The command line of the host: how it starts, what it says when it cannot, how it ends.
+
+How it starts, ends and names a taken port is seen as people run it, and all warnings are errors there. What else stops
+a start is seen in forked processes (tests/programs.py).
+"""
 
 import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -34,18 +38,25 @@ def write_app(folder: Path, code: str = "", extra: str = "", host_json: str = '{
 
 def command(folder: Path, *arguments: str) -> list[str]:
     """The host's command line, on any free port unless one is given."""
+    return [sys.executable, "-W", "error", "-m", "local.host", *_words(folder, arguments)]
+
+
+def forked(folder: Path, *arguments: str) -> list[str]:
+    """A command line of the same host for which no new interpreter is started."""
+    return [sys.executable, "-m", "local.tethered", "local.host", *_words(folder, arguments)]
+
+
+def _words(folder: Path, arguments: Sequence[str]) -> list[str]:
     port = [] if "--port" in arguments else ["--port", "0"]
-    return [sys.executable, "-W", "error", "-m", "local.host", "--app-dir", str(folder), *port, *arguments]
+    return ["--app-dir", str(folder), *port, *arguments]
 
 
-def fails(folder: Path, *arguments: str) -> tuple[int, str]:
+def fails(typed: Sequence[str], log: Path) -> tuple[int | None, str]:
     """Start a host that cannot start; its exit code and what it says."""
-    environment = {name: value for name, value in os.environ.items() if name != "VALUE"}
-    done = subprocess.run(
-        command(folder, *arguments), cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert done.stdout == ""
-    return done.returncode, done.stderr
+    child = Child.start("host", typed, log=log, cwd=ROOT)
+    code = child.wait(60)
+    child.stop()
+    return code, child.output()
 
 
 def get(url: str) -> str:
@@ -72,7 +83,7 @@ def test_the_environment_wins_over_the_settings_that_were_named(tmp_path: Path) 
     write_app(tmp_path)
     settings = tmp_path / "other.json"
     settings.write_text('{"Values": {"VALUE": "from the file"}}')
-    arguments = command(tmp_path, "--settings", str(settings))
+    arguments = forked(tmp_path, "--settings", str(settings))
     child = Child.start("host", arguments, log=tmp_path / "log", env={"VALUE": "from outside"}, cwd=ROOT)
     port = child.wait_for(READY, READY_SECONDS)[1]
     assert get(f"http://127.0.0.1:{port}/api/value").startswith("from outside")
@@ -82,7 +93,7 @@ def test_the_environment_wins_over_the_settings_that_were_named(tmp_path: Path) 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        code, message = fails(write_app(tmp_path), "--port", port)
+        code, message = fails(command(write_app(tmp_path), "--port", port), tmp_path / "log")
     assert code == 2
     assert message == f"local host: port {port} on 127.0.0.1 is taken; choose another one with --port\n"
 
@@ -114,7 +125,7 @@ def twin(req: func.HttpRequest) -> str: ...
     ],
 )
 def test_an_app_that_cannot_be_served_is_explained_in_one_line(tmp_path: Path, extra: str, why: str) -> None:
-    code, message = fails(write_app(tmp_path, extra=extra))
+    code, message = fails(forked(write_app(tmp_path, extra=extra)), tmp_path / "log")
     assert code == 2
     assert why in message
     assert message.startswith("local host: ")
@@ -122,7 +133,7 @@ def test_an_app_that_cannot_be_served_is_explained_in_one_line(tmp_path: Path, e
 
 
 def test_an_unexpected_error_of_the_app_keeps_its_traceback(tmp_path: Path) -> None:
-    code, message = fails(write_app(tmp_path, extra="raise KeyError('oops')"))
+    code, message = fails(forked(write_app(tmp_path, extra="raise KeyError('oops')")), tmp_path / "log")
     assert code == 1
     assert "Traceback" in message
     assert "KeyError: 'oops'" in message
@@ -130,15 +141,18 @@ def test_an_unexpected_error_of_the_app_keeps_its_traceback(tmp_path: Path) -> N
 
 @pytest.mark.large
 def test_files_that_are_missing_or_wrong_are_named(tmp_path: Path) -> None:
-    assert fails(tmp_path) == (2, f"local host: {tmp_path}/host.json: No such file or directory\n")
+    def said(*arguments: str) -> tuple[int | None, str]:
+        return fails(forked(tmp_path, *arguments), tmp_path / "log")
+
+    assert said() == (2, f"local host: {tmp_path}/host.json: No such file or directory\n")
     (tmp_path / "host.json").write_text('{"version": "2.0"}')
-    assert fails(tmp_path) == (2, f"local host: there is no function_app.py in {tmp_path}\n")
+    assert said() == (2, f"local host: there is no function_app.py in {tmp_path}\n")
     write_app(tmp_path, host_json=json.dumps({"version": "2.0", "extensions": {"http": {"hsts": {}}}}))
-    assert fails(tmp_path) == (2, "local host: host.json: the local host does not support extensions.http.hsts\n")
+    assert said() == (2, "local host: host.json: the local host does not support extensions.http.hsts\n")
     write_app(tmp_path)
-    code, message = fails(tmp_path, "--settings", str(tmp_path / "absent.json"))
+    code, message = said("--settings", str(tmp_path / "absent.json"))
     assert (code, message) == (2, f"local host: {tmp_path}/absent.json: No such file or directory\n")
     (tmp_path / "local.settings.json").write_text('{"Values": {"A": 1}}')
-    code, message = fails(tmp_path)
+    code, message = said()
     assert code == 2
     assert "the value of A must be a string" in message
