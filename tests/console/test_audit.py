@@ -13,7 +13,7 @@ from tests.clients.deployment import format_time
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
-from tests.console.test_pages import PHONE, WIDE, color_faults_of, faults_of, keep
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
 TOMORROW = format_time(timedelta(days=1))
 
@@ -83,7 +83,7 @@ def test_a_worker_a_client_and_a_role_say_who_did_what(scene: Scene, open_page: 
         assert faults_of(page) == []
         keep(page, f"audit-{size['width']}")
         page.emulate_media(color_scheme="dark")
-        assert color_faults_of(page) == []
+        assert faults_of(page) == []
     page.goto(f"/auth/roles/{quote(name, safe='')}")
     [made] = _history(page)
     assert "created" in made

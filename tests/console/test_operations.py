@@ -15,7 +15,7 @@ from shared.queue.tasks.messages import poison_queue
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import Scene
-from tests.console.test_pages import PHONE, WIDE, color_faults_of, faults_of, keep
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
 LONG_AGO = "2020-01-01T00:00:00.000Z"
 
@@ -54,7 +54,7 @@ def test_an_operator_looks_and_acts(settled: Scene, given_up: list[str], open_pa
         assert faults_of(page) == []
         keep(page, f"operations-{size['width']}")
         page.emulate_media(color_scheme="dark")
-        assert color_faults_of(page) == []
+        assert faults_of(page) == []
     beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert beyond <= 0, "the page scrolls sideways"
 

@@ -56,6 +56,8 @@ PAGES: Mapping[str, tuple[str, str]] = {
 }
 """Addresses by the names of their pictures, and what is on the page when it has loaded."""
 
+_LOOK = "async (options) => (await axe.run(document, options)).violations"
+"""What is well is not sent: it is most of what axe says."""
 ONLY_COLORS = {"runOnly": ["color-contrast"]}
 
 
@@ -63,10 +65,10 @@ def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
     """What axe finds. Put in by `evaluate`, which leaves the content security policy on."""
     if page.evaluate("typeof window.axe") == "undefined":
         page.evaluate(AXE.read_text())
-    found = page.evaluate("(options) => axe.run(document, options)", dict(options))
+    found = page.evaluate(_LOOK, {**options, "resultTypes": ["violations"]})
     return [
         f"{fault['id']}: {node['html']} {node['failureSummary']}"
-        for fault in found["violations"]
+        for fault in found
         for node in fault["nodes"]
     ]
 
@@ -74,11 +76,6 @@ def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
 def faults_of(page: Page) -> list[str]:
     """What axe finds on the page as it is."""
     return _faults(page, {})
-
-
-def color_faults_of(page: Page) -> list[str]:
-    """What of that may differ in another theme, of whose pages the rest was looked at."""
-    return _faults(page, ONLY_COLORS)
 
 
 def keep(page: Page, name: str) -> None:

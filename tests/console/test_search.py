@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
-from tests.console.test_pages import PHONE, WIDE, color_faults_of, faults_of, keep
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
 
 def _box(page: Page) -> Locator:
@@ -49,7 +49,7 @@ def test_groups_queues_workers_and_index_paths_are_suggested(
         assert faults_of(page) == []
         keep(page, f"search-{size['width']}")
         page.emulate_media(color_scheme="dark")
-        assert color_faults_of(page) == []
+        assert faults_of(page) == []
     _box(page).press("ArrowDown")
     expect(_suggested(page).first).to_have_attribute("aria-selected", "true")
     _box(page).press("Enter")

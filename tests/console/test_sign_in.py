@@ -18,7 +18,7 @@ from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, temporary
 from tests.console.browser import SESSION_KEY, Watch
 from tests.console.conftest import OpenPage
-from tests.console.test_pages import PHONE, WIDE, color_faults_of, faults_of, keep
+from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
 
 def _is(page: Page, client_id: str) -> None:
@@ -335,9 +335,8 @@ def test_the_first_visit_is_usable_by_everybody(theme: str, open_page: OpenPage)
     page = open_page("/", credentials=None, viewport=WIDE, color_scheme=theme)
     expect(page.get_by_role("button", name="Sign in with local")).to_be_visible()
     keep(page, f"welcome-{theme}")
-    faults = faults_of if theme == "light" else color_faults_of
-    assert faults(page) == []
+    assert faults_of(page) == []
     page.set_viewport_size(PHONE)
     keep(page, f"welcome-{theme}-phone")
-    assert faults(page) == []
+    assert faults_of(page) == []
     assert page.evaluate("document.documentElement.scrollWidth <= document.documentElement.clientWidth")
