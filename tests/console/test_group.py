@@ -4,6 +4,7 @@ import re
 
 from playwright.sync_api import Page, Route, expect
 
+from tests.console.browser import answered
 from tests.console.conftest import OpenPage
 from tests.console.scene import Scene
 
@@ -127,8 +128,8 @@ def test_a_cancellation_that_goes_on_in_the_background_says_how_far_it_is(scene:
     for name in ("build", "test"):
         scene.create(name)
     scene.client().sealTaskGroup(scene.group)
-    page = open_page(f"/tasks/groups/{scene.group}")
-    page.route("**/cancel", lambda route: route.fulfill(json={}))  # it has answered, and cancels from now on
+    cancelling = answered("/cancel", {})  # it has answered, and cancels from now on
+    page = open_page(f"/tasks/groups/{scene.group}", script=cancelling)
     page.get_by_role("group", name="Actions on the group").get_by_role("button", name="Cancel").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel 2 tasks").click()
     progress = page.get_by_role("status").filter(has_text="Cancelling goes on in the background")
@@ -146,8 +147,7 @@ def test_a_cancellation_that_goes_on_in_the_background_says_how_far_it_is(scene:
     scene.client().rerunTask(scene.ids["test"])
     _has(page, cancelled=1, pending=1)
     expect(page.get_by_role("progressbar")).to_have_count(0)
-    page.unroute("**/cancel")
-    page.route("**/cancel", lambda route: route.fulfill(status=403, json={"message": "not you"}))
+    page.evaluate(answered("/cancel", {"message": "not you"}, status=403))
     page.get_by_role("button", name="Cancel", exact=True).click()
     page.get_by_role("dialog", name="Cancel 1 task").get_by_role("button", name="Cancel 1 task").click()
     expect(page.get_by_text("not you")).to_be_visible()

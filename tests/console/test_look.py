@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, ViewportSize, expect
 
 from tests.clients.deployment import Deployment
-from tests.console.browser import Watch
+from tests.console.browser import Watch, answered
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene, lines
 
@@ -81,7 +81,6 @@ def test_a_task_without_a_run_says_what_it_waits_for(platforms: Scene, open_page
 
 
 def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scene) -> None:
-    page = open_page(None)
     answer = platforms.client().listTaskGroup(platforms.group)
     failed = next(one for one in answer["tasks"] if one["status"]["state"] == "failed")
     copies = []
@@ -92,8 +91,10 @@ def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scen
                 "status": {**failed["status"], "taskId": f"{number:022}"},
             }
         )
-    page.route("**/list", lambda route: route.fulfill(json={**answer, "tasks": [failed, *copies]}))
-    page.goto(f"/tasks/groups/{platforms.group}?open={failed['status']['taskId']}&sort=name")
+    page = open_page(
+        f"/tasks/groups/{platforms.group}?open={failed['status']['taskId']}&sort=name",
+        script=answered("/list", {**answer, "tasks": [failed, *copies]}),
+    )
     expect(_look(page, "build-mac").locator(".line.cause")).to_be_visible()
     assert page.get_by_role("row").count() < 150
     page.keyboard.press("End")
@@ -103,7 +104,6 @@ def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scen
 
 
 def test_the_first_rows_are_there_wherever_the_way_up_was_interrupted(open_page: OpenPage, platforms: Scene) -> None:
-    page = open_page(None)
     answer = platforms.client().listTaskGroup(platforms.group)
     copied = next(one for one in answer["tasks"] if one["status"]["state"] == "completed")  # named once
     copies = [
@@ -113,8 +113,8 @@ def test_the_first_rows_are_there_wherever_the_way_up_was_interrupted(open_page:
         }
         for number in range(400)
     ]
-    page.route("**/list", lambda route: route.fulfill(json={**answer, "tasks": copies}))
-    page.goto(f"/tasks/groups/{platforms.group}?sort=name")
+    listed = answered("/list", {**answer, "tasks": copies})
+    page = open_page(f"/tasks/groups/{platforms.group}?sort=name", script=listed)
     expect(page.get_by_role("link", name="zz-000", exact=True)).to_be_attached()
     for stop in range(11, 20):
         page.evaluate("() => scrollTo(0, document.documentElement.scrollHeight)")
@@ -173,9 +173,8 @@ def test_many_tasks_of_a_cell_are_counted_by_state(open_page: OpenPage, platform
         for name, count in (("build-linux", 1000), ("build-mac", 30))
         for number in range(count)
     ]
-    page = open_page(None)
-    page.route("**/list", lambda route: route.fulfill(json={**answer, "tasks": tasks}))
-    page.goto(f"/tasks/groups/{platforms.group}?view=matrix")
+    listed = answered("/list", {**answer, "tasks": tasks})
+    page = open_page(f"/tasks/groups/{platforms.group}?view=matrix", script=listed)
     expect(page.get_by_role("link", name="6 tasks failed")).to_be_visible()
     expect(page.locator(".mark")).to_have_count(24 + 2)
     page.get_by_role("link", name="1,000 tasks completed").click()

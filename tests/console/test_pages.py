@@ -14,6 +14,7 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from local.state import ROOT
+from tests.console.browser import answered
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, WORKER_GROUP, Scene
 
@@ -66,11 +67,7 @@ def _faults(page: Page, options: Mapping[str, Any]) -> list[str]:
     if page.evaluate("typeof window.axe") == "undefined":
         page.evaluate(AXE.read_text())
     found = page.evaluate(_LOOK, {**options, "resultTypes": ["violations"]})
-    return [
-        f"{fault['id']}: {node['html']} {node['failureSummary']}"
-        for fault in found
-        for node in fault["nodes"]
-    ]
+    return [f"{fault['id']}: {node['html']} {node['failureSummary']}" for fault in found for node in fault["nodes"]]
 
 
 def faults_of(page: Page) -> list[str]:
@@ -156,10 +153,9 @@ def test_the_history_is_drawn_of_all_task_queues_and_of_one(settled: Scene, open
 
 
 def test_a_history_without_samples_says_when_there_will_be_some(open_page: OpenPage) -> None:
-    page = open_page(None, viewport=WIDE)
     # As on the first five minutes of a deployment: this one has samples already.
-    page.route("**/api/queue/v1/history?*", lambda route: route.fulfill(json={"intervalSeconds": 300, "samples": []}))
-    page.goto("/history")
+    none = answered("/api/queue/v1/history", {"intervalSeconds": 300, "samples": []})
+    page = open_page("/history", viewport=WIDE, script=none)
     expect(page.get_by_text("There are fewer than two samples of this time yet")).to_be_visible()
 
 

@@ -16,7 +16,7 @@ from playwright.sync_api import Page, expect
 from local import ui
 from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, temporary
-from tests.console.browser import SESSION_KEY, Watch
+from tests.console.browser import SESSION_KEY, Watch, answered
 from tests.console.conftest import OpenPage
 from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
@@ -310,7 +310,7 @@ def test_a_first_visit_is_told_what_this_is_and_how_to_sign_in(
 
 def test_a_page_that_is_public_in_part_says_in_words_what_is_not(open_page: OpenPage) -> None:
     page = open_page("/login", credentials=None)
-    page.route("**/api/queue/v1/health", lambda route: route.fulfill(json={"healthy": True, "findings": []}))
+    page.evaluate(answered("/api/queue/v1/health", {"healthy": True, "findings": []}))
     page.get_by_role("link", name="Home").click()
     said = page.get_by_role("alert")
     expect(said).to_contain_text(re.compile(r"missing the following scopes:\s+queue:list-task-groups\s*This needs"))
@@ -322,7 +322,7 @@ def test_each_page_is_tried_and_what_exists_is_not_hidden(open_page: OpenPage) -
     page = open_page("/", credentials=None)
     welcome = page.get_by_text("this page is not public")
     expect(welcome).to_be_visible()
-    page.route("**/api/queue/v1/task-queue-states*", lambda route: route.fulfill(json={"taskQueues": []}))
+    page.evaluate(answered("/api/queue/v1/task-queue-states", {"taskQueues": []}))
     page.get_by_role("link", name="Task queues").click()
     expect(page.get_by_role("heading", name="Task queues")).to_be_visible()
     expect(welcome).to_have_count(0)
