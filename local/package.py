@@ -100,7 +100,8 @@ def _python() -> Path:
 
 
 def _install(python: Path, root: Path, folder: Path) -> None:
-    """Dependencies as binary packages for Azure's platform, and everything compiled: it can't be written there."""
+    """Installs the dependencies as binary packages for Azure's platform, and compiles everything: the package is
+    read-only there."""
     target = folder / SITE_PACKAGES
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--target", str(target)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]

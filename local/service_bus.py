@@ -115,9 +115,9 @@ class ServiceBus:
     ) -> None:
         """Answer sends with an error, until `accept`.
 
-        Every `every`-th send is hit, `count` of them at most, on `topic` or all topics; with `message_id` only those
-        that have this message among theirs. With `stored` the messages are taken all the same, as when only the
-        answer goes wrong. Replaces a fault that was set before.
+        The fault hits every `every`-th send to `topic` (None: to any topic), at most `count` sends, and with
+        `message_id` only sends that include this message. With `stored` the messages are stored all the same, as when
+        only the answer goes wrong. Replaces a fault that was set before.
         """
         self._set_fault("reject", every, count, topic, stored, condition=condition, messageId=message_id)
 

@@ -65,9 +65,9 @@ class StackOptions:
     app_dir: Path = state.ROOT
     """Folder of function_app.py and host.json."""
     host_python: Path = Path(sys.executable)
-    """The interpreter of the hosts."""
+    """The Python interpreter of the hosts."""
     host_dir: Path = state.ROOT
-    """The folder that they find `local` in."""
+    """The folder from which hosts import `local`."""
     app_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that win over the environment and over local.settings.json."""
     root_url: str | None = None

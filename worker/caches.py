@@ -70,7 +70,7 @@ class Cache:
                 if self._is_own(folder, place.name):
                     descriptors.remove(home, _CONTENT)
                     os.rename(place.name, _CONTENT, src_dir_fd=folder, dst_dir_fd=home)
-                    if not self._is_own(home, _CONTENT):  # it was exchanged in between
+                    if not self._is_own(home, _CONTENT):  # the task has exchanged it in between
                         descriptors.remove(home, _CONTENT)
                     os.utime(home)
         except OSError as problem:

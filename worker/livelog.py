@@ -31,7 +31,7 @@ CONTENT_TYPE = "text/plain; charset=utf-8"
 BLOCK = 4 << 20
 """Most bytes of a block that is uploaded at once."""
 MERGED = 16
-"""Blocks of one level that are replaced by one of the next."""
+"""Number of blocks of one level that are merged into a block of the next level."""
 LEVELS = 4
 FRESH = 0.75
 """Share of its life for which a URL is used."""

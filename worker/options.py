@@ -52,7 +52,7 @@ class Options:
     """Tasks at a time."""
     poll_mode: str = "signed"
     idle_seconds: float = 10.0
-    """The longest pause between two looks at the queues of an idle worker, in signed mode."""
+    """Seconds: the longest pause of an idle worker between two polls of the queues, in signed mode."""
     work_dir: Path = field(default_factory=default_work_dir)
     """Folders of runs, and caches."""
     idle_timeout: float | None = None
@@ -60,19 +60,19 @@ class Options:
     max_tasks: int | None = None
     """Runs after which the worker ends; None: without limit."""
     max_run_time: float | None = None
-    """Seconds that a task may ask for at most, and gets where it asks for none; None: until its deadline."""
+    """Most seconds that a task may ask for, and what it gets if it asks for none; None: until its deadline."""
     grace_seconds: float = 5.0
-    """Between SIGTERM and SIGKILL, where a task is ended early."""
+    """Seconds between SIGTERM and SIGKILL when a task is ended early."""
     watch_seconds: float = 60.0
-    """Between two looks whether a task was cancelled."""
+    """Seconds between two checks whether a task was cancelled."""
     log_seconds: float = 2.0
-    """Between two uploads of a log that grows."""
+    """Seconds between two uploads of a growing log."""
     log_limit: int = 100 * MIB
-    """Bytes of a log; of a longer one the middle is left out."""
+    """Most bytes of a log; the middle of a longer one is left out."""
     keep_free: int = 1024 * MIB
-    """Bytes of the disk; while fewer are free, caches are removed before a task begins."""
+    """Bytes to keep free on the disk: while fewer are free, caches are removed before a task begins."""
     task_users: tuple[User, ...] = ()
-    """That tasks run as, one at a time; none: as the worker's own."""
+    """Users that tasks run as, each for one task at a time. None given: tasks run as the worker's own user."""
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:

@@ -101,7 +101,8 @@ def parse_host_json(text: str, settings: Mapping[str, str] | None = None) -> Hos
 
 
 def _override(section: Any, words: Sequence[str], value: str) -> None:
-    """Put one value in, by names without regard to case; a text that is a number or a boolean becomes one."""
+    """Set one value at a path of names, whose case does not matter. A text that is a number or a boolean becomes
+    one."""
     name = next((each for each in section if each.lower() == words[0].lower()), words[0])
     if len(words) > 1:
         inner = section.setdefault(name, {})

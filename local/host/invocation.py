@@ -91,7 +91,7 @@ class Invoker:
 
 
 def _being_cancelled() -> bool:
-    """Whether the host cancels this invocation, as opposed to a CancelledError that the function let out."""
+    """Whether the host cancels this invocation; if not, a CancelledError was raised by the function itself."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,7 +1,8 @@
-"""Workers as Container Apps jobs: what the types leave open, and KEDA or the platform only say when one should start.
+"""Workers as Container Apps jobs: mistakes that the types allow, and that KEDA or the platform would report only when a
+worker should start.
 
-The rule is the one of docs/workers-azure.md; that the platform takes it is not documented in one place, so it is held
-to the letter.
+The scale rule must be exactly the one in docs/workers-azure.md, since Microsoft does not document in one place what the
+platform takes.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from local.templates.values import Later, Reference, Unknown, Value
 AHEAD: dict[str, tuple[str, ...]] = {
     "properties.functionAppConfig.siteUpdateStrategy.type": ("Recreate", "RollingUpdate"),
 }
-"""Properties that Azure documents and takes, and its types do not have yet, with their values (docs: Site update
+"""Properties that Azure documents and accepts, but that its types lack so far, with their values (docs: Site update
 strategies in Flex Consumption; API version 2024-11-01). The compiler warns of them."""
 REQUIRED, READ_ONLY, WRITE_ONLY, CONSTANT = 1, 2, 4, 8
 

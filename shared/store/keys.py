@@ -244,7 +244,7 @@ def hour(moment: datetime) -> str:
 
 
 def expiring(kind: str, *words: str) -> str:
-    """Row of something to delete in its bucket."""
+    """Key, within its bucket, of the row of something to delete."""
     return "~".join((kind, *words))
 
 

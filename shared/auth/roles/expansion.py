@@ -78,7 +78,8 @@ class _Rule:
         return cls(tuple(plain), tuple(parameterised), sum(map(len, scopes)))
 
     def grants(self, suffix: str, work: ExpansionWork) -> Iterator[str]:
-        """What the role grants where its star matched this. A suffix that ends in a star cuts off what follows it."""
+        """The scopes that the role grants if its star has matched `suffix`. A suffix that ends in a star cuts off what
+        follows it."""
         count = len(self.parameterised)
         work.spend(1 + len(self.plain) + count, self.text + count * len(suffix))
         yield from self.plain

@@ -296,7 +296,8 @@ def _words(claim: object) -> list[str]:
 
 
 def _escaped(user: str) -> str:
-    """As a part of a client id: every other character, the slash among them, as `!` and the hex digits of its bytes."""
+    """Escapes a user's id for use in a client id: characters that are not plain, such as the slash, become `!` and the
+    hex digits of each byte."""
     return "".join(
         each if _PLAIN.fullmatch(each) else "".join(f"!{byte:02x}" for byte in each.encode("utf-8", "surrogatepass"))
         for each in user

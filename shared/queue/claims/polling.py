@@ -69,8 +69,7 @@ PAUSES = 5.0
 """Shortest time in seconds between two calls of a generic-worker. One whose call has lasted longer calls again at
 once."""
 STILL_THERE = 5.0
-"""Seconds for which a call still counts as new after none of its messages led to a claim, so that it may take
-others."""
+"""Seconds after its arrival for which a call may take messages again, if none of its first messages led to a claim."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -37,7 +37,7 @@ YOUNG_AGAIN = 30.0
 
 
 class _NotMeant(NoDecision):
-    """The call did not ask for this: the task is of another group, of a later generation, or was changed since."""
+    """The call is not about this task: it is of another group or a later generation, or was changed since the call."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

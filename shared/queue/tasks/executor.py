@@ -103,7 +103,7 @@ class Stores:
     tasks: TaskStore
     groups: GroupStore
     edges: GroupEdges
-    """Between tasks of one group; those between groups are in `tasks`."""
+    """Edges between tasks of one group. Edges between groups are in `tasks`."""
     pools: PoolStore
     messages: Messages
     announcer: Announcer
