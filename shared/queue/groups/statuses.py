@@ -20,7 +20,7 @@ from shared.runtime import Runtime
 from shared.store.interface import MAX_PAGE
 
 FEW = 8
-"""If a page has at most this many tasks of one pool, they are read one by one instead of reading the pool's index."""
+"""If a page has fewer tasks of one pool than this, they are read one by one instead of reading the pool's index."""
 TASKS_A_PAGE = 4
 """A page of the pool's index is read only if it saves at least this many task reads."""
 SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
