@@ -69,7 +69,7 @@ class _Waiting:
 class Room:
     """The waiting room, bounded in calls and in bytes. When it is full, the largest share loses a call.
 
-    There are as many shares as clients whose calls wait, so that the bound on calls is one on shares, too.
+    There is a share for each client whose calls wait, so the bound on calls also bounds the number of shares.
     """
 
     def __init__(self, most_calls: int, most_bytes: int) -> None:

@@ -21,7 +21,7 @@ PAGE = "/local/sign-in"
 
 
 def hand_over(folder: Path, credentials: Mapping[str, str], now: datetime) -> str:
-    """Keep credentials for who brings the code that is returned; forget those that nobody has come for."""
+    """Keep credentials for whoever brings the returned code, and remove those whose code was not redeemed in time."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.stat().st_mtime < (now - LIFE).timestamp():

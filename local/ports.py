@@ -12,7 +12,7 @@ DEFAULT_PORT = 7071
 
 MAX_HOSTS = 10
 SPAN = 20
-"""A stack uses no port at or beyond its own plus this."""
+"""A stack on port N uses no port below N, and none from N + SPAN on."""
 
 
 class PortTakenError(Exception):

@@ -24,7 +24,8 @@ WATCH_SECONDS = 0.1
 
 
 def options(port: int, *, hosts: int = 1, **more: Any) -> StackOptions:
-    """The wanted stack (`more` are fields of StackOptions); ends the program with a message if it cannot be."""
+    """Options of the wanted stack (`more` are fields of StackOptions). Ends the program with a message if the ports are
+    impossible."""
     try:
         ports = Ports.derive(port, hosts)
     except ValueError as error:

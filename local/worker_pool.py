@@ -48,7 +48,7 @@ class PoolOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Look:
-    """One look at the load: what was seen, and what came of it."""
+    """One reading of the load: what was read, and which workers were started or have failed."""
 
     unresolved: int | None
     """None: the load could not be read."""

@@ -93,7 +93,7 @@ class Caches:
     """All caches of a work directory, which several workers may share."""
 
     def __init__(self, work_dir: Path, keep_free: int) -> None:
-        """`keep_free`: bytes of the disk; while fewer are free, caches are removed, the longest unused ones first."""
+        """`keep_free`: while fewer bytes of the disk are free, caches are removed, the longest unused ones first."""
         self._work_dir = work_dir
         self._folder = work_dir / CACHES
         self._keep_free = keep_free

@@ -32,8 +32,8 @@ class Claim:
     ) -> None:
         """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials.
 
-        `watching` looks at the run's state every `watch_seconds`: the credentials of a claim may not suffice for that.
-        None, or one that lacks the scope queue:status:<taskId>: only renewals show that the run has ended.
+        `watching` is a client that reads the run's state every `watch_seconds`; a claim's credentials may not suffice
+        for that. If it is None, or lacks the scope queue:status:<taskId>, only renewals show that the run has ended.
         """
         self.definition: Json = claimed["task"]
         self.task_id: str = claimed["status"]["taskId"]

@@ -36,7 +36,7 @@ PR_SET_PDEATHSIG = 1
 MEMORY = 1 << 30
 """Bytes: an archive may ask for any amount to be unpacked."""
 
-"".encode("cp437")  # of names in zip files: loaded now, since the user may have no right to read it
+"".encode("cp437")  # loads the codec of names in zip files now: the task's user may not be allowed to read it
 
 
 def main() -> None:

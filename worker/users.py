@@ -45,7 +45,7 @@ class User:
         return user
 
     def of_process(self) -> dict[str, Any]:
-        """What makes a subprocess belong to this user, by the names of its arguments."""
+        """Arguments for `subprocess` that make a process run as this user."""
         groups = [group.gr_gid for group in grp.getgrall() if self.name in group.gr_mem]
         return {"user": self.uid, "group": self.gid, "extra_groups": groups}
 

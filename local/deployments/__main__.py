@@ -95,7 +95,7 @@ class Environment:
                 raise Refused(f"azd env set {name} fails")
 
     def changes(self, parameters: Parameters) -> list[dict[str, Any]]:
-        """What Azure says that would change. Raises Refused."""
+        """The changes that Azure predicts for a deployment. Raises Refused."""
         everything = {
             **parameters,
             "environmentName": self.name,

@@ -16,7 +16,7 @@ FOLDER = Path(".local/mutation")
 LINKED = (".venv", "node_modules")
 LEFT = (".git", ".local", ".venv-*", ".hypothesis", ".mypy_cache", ".ruff_cache", ".pytest_cache", ".dmypy.json")
 NEWER = 100_000
-"""Seconds by which a mutated file is newer, so that Python does not take what it has compiled of the file as it is."""
+"""Seconds by which a mutated file is made newer, so that Python does not use what it has compiled of the original."""
 
 
 class Copy:

@@ -57,7 +57,7 @@ _started = time.monotonic()
 
 
 async def ping(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """Alive, and for how long this process has been: no storage is asked."""
+    """The process is alive, and how long it has been running. No request to storage is made."""
     return {"alive": True, "uptime": time.monotonic() - _started}
 
 

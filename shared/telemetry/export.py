@@ -67,7 +67,8 @@ class Export:
         meter.listen(_Measurements(self.metrics.get_meter(_SCOPE)))
 
     def take_lines(self) -> None:
-        """From now on lines go by the exporter only, where the host would send each a second time, as mere text."""
+        """From now on only the exporter sends log lines, if the host would send each of them a second time, as plain
+        text."""
         if self.replaces_host:
             logging.getLogger(NAMESPACE).propagate = False
 

@@ -53,7 +53,7 @@ class ClientRequest:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> ClientRequest:
-        """From a body that fits its schema. Raises InputError."""
+        """The request in a body that conforms to its schema. Raises InputError."""
         scopes = body.get("scopes")
         refuse_double_stars(scopes or [])
         try:

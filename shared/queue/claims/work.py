@@ -230,7 +230,8 @@ class Work:
             await self._stores.messages.show(message.handle)
 
     async def found_for_claim(self, task_id: str) -> Loaded:
-        """A task that claimTask names. Old workers delete their message on a 404, so it is looked for a while.
+        """The task that a call of claimTask is about. Old workers delete their message on a 404, so it is looked for a
+        while.
 
         Raises ResourceNotFound.
         """

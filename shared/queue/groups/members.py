@@ -126,7 +126,8 @@ class MemberStore:
         return self._written(definition, own, etags)
 
     def _own_rows(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> list[Operation]:
-        """The rows of a new task: member, active, and edges. In both transactions they come second."""
+        """The rows of a new task: member, active, and edges. In the transactions of `join` and `create_group` they
+        follow the first operation."""
         return [
             Create(keys.member(definition.task_id), _member_values(packed)),
             Create(keys.active(definition.task_id, 0), active_values(self._now())),

@@ -97,7 +97,7 @@ class WorkerCounts:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Quarantine:
-    """An entry of the history: who set which end, when and why."""
+    """An entry of the history of quarantines: who set which end, when and why."""
 
     client_id: str
     updated: datetime

@@ -113,7 +113,7 @@ class Messages:
             try:
                 messages.append(self.read_pending(task_queue_id, message))
             except MalformedMessage:
-                with suppress(StorageUnavailable):  # it comes up again; the others have been received
+                with suppress(StorageUnavailable):  # it will be received again; do not lose the others
                     await self.remove(_handle(queue, message.receipt))
         return messages
 
