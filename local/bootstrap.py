@@ -153,7 +153,7 @@ def locked(root: Path, *names: str) -> str:
 
 
 def asks_another_index(configuration: str) -> bool:
-    """Whether pip is told to ask another index than PyPI, or by a proxy; uv does not read pip's configuration."""
+    """Whether pip is configured to use another index than PyPI, or a proxy. uv does not read pip's configuration."""
     return re.search(r"^\S+\.(index-url|extra-index-url|no-index|proxy)=", configuration, re.MULTILINE) is not None
 
 

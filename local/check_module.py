@@ -1,6 +1,6 @@
 """Run a Python module that Ctrl-C ends without a traceback: `python -m local.check_module MODULE [ARGUMENT]...`.
 
-Tools that handle it themselves, as pytest does once it has started, still do.
+Tools that handle Ctrl-C themselves, as pytest does once it has started, still do so.
 """
 
 import runpy

@@ -46,7 +46,7 @@ def _copy_license(package: Path, target: Path) -> None:
     found = sorted(path for path in package.iterdir() if path.name.lower().startswith(("license", "copying")))
     if found:
         shutil.copyfile(found[0], target)
-    else:  # json-e publishes none but names it
+    else:  # json-e has no licence file; package.json names the licence
         shutil.copyfile(package / "package.json", target)
 
 

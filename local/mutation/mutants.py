@@ -30,7 +30,7 @@ class Spot:
     after: str
 
     def rank(self, seed: int) -> tuple[str, int]:
-        """A place in an order by chance, which stays the same while other code changes."""
+        """Position in a random order, which stays the same when other code changes."""
         key = repr((seed, self.function, self.before, self.after))
         return hashlib.sha256(key.encode()).hexdigest(), self.number
 

@@ -1,7 +1,7 @@
 """Azure Queues behind `interface.Queues`: requests to put, take, move and remove messages.
 
-The form is that of the Queue service's REST reference: bodies are XML, receipts are headers where nothing else is
-said.
+Requests and answers are as in the Queue service's REST reference: bodies are XML, and receipts are in headers unless
+stated otherwise.
 """
 
 from __future__ import annotations

@@ -300,7 +300,7 @@ ARTIFACTS = ("artifact~", "artifact\x7f")
 
 
 EXCHANGED = "idToken"
-"""The kind of expiry row that says that an ID token was exchanged, and is all that there is of it."""
+"""The kind of expiry row that records that an ID token was exchanged. Nothing else is stored of the token."""
 INDEX_SWEEP = "index"
 """The kind of expiry row that is about a namespace of the index."""
 INDEX_TASKS = ("task~", "task\x7f")

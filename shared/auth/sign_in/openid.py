@@ -50,7 +50,7 @@ EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""
 _FETCH_SECONDS = 5.0
 _LATEST = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
-"""The latest expiration of a token that is told apart, in seconds since the epoch: the last day that dates can express.
+"""Later expirations of tokens are treated as this one, in seconds since the epoch: the last day that dates can express.
 """
 _CLAIMS = ("groups", "roles")
 _SUBJECT = re.compile(r"[\x21-\x29\x2b-\x7e]{1,500}")
