@@ -196,8 +196,7 @@ BETWEEN: Mapping[str, Step] = {
     )
 }
 SHOWING_WHERE = {
-    step.__name__
-    for step in (cancel_and_settle, cancel_settle_and_list, finish_and_settle, look_claim_and_write_again)
+    step.__name__ for step in (cancel_and_settle, cancel_settle_and_list, finish_and_settle, look_claim_and_write_again)
 }
 """Those that take time, or use the lister's process: it can tell whether its answer had come by then."""
 
