@@ -83,7 +83,7 @@ class InMemory:
     """How many bytes of definitions are alive at a time."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        alive: weakref.WeakSet[Definition] = weakref.WeakSet()
+        alive: weakref.WeakKeyDictionary[Definition, int] = weakref.WeakKeyDictionary()
         self.most = 0
         watch = self
 
@@ -94,10 +94,9 @@ class InMemory:
 
             def __init__(self, task_id: str, body: Json) -> None:
                 super().__init__(task_id, body)
-                alive.add(self)
-                watch.most = max(watch.most, sum(memory_of(write(each.body)) for each in alive))
+                alive[self] = memory_of(write(body))
+                watch.most = max(watch.most, sum(alive.values()))
 
-        self.alive = alive
         monkeypatch.setattr("shared.queue.tasks.definitions.Definition", Watched)
 
 
