@@ -49,7 +49,7 @@ def soon(world: World, hours: float) -> str:
 
 async def bystander(world: World) -> None:
     """C, which outlives everything, resolved, with content of its own."""
-    await world.create(C, taskGroupId=GROUP, expires=soon(world, 24 * 10), deadline=soon(world, 3))
+    await world.create(C, taskGroupId=GROUP, expires=soon(world, 24 * 3), deadline=soon(world, 3))
     (claim,) = await world.claim()
     assert claim.task.task_id == C
     await world.services.lifecycle.report(C, 0, Resolved.COMPLETED)
@@ -88,7 +88,7 @@ def a_dead_call(task_group_id: str, *, is_alive: bool = False) -> Step:
     async def prepare(world: World) -> None:
         await bystander(world)
         if is_alive:
-            await world.create(A, taskGroupId=GROUP, expires=soon(world, 24 * 10), payload=NEW)
+            await world.create(A, taskGroupId=GROUP, expires=soon(world, 24 * 3), payload=NEW)
         dead = world.definition(
             A, taskGroupId=task_group_id, expires=soon(world, 1), deadline=soon(world, 1), schedulerId="-"
         )
@@ -107,7 +107,7 @@ def a_dead_call(task_group_id: str, *, is_alive: bool = False) -> Step:
 
 async def a_group(world: World) -> None:
     """GROUP, made for a task that was refused; C is in another one."""
-    await world.create(C, taskGroupId=OTHER_GROUP, expires=soon(world, 24 * 10))
+    await world.create(C, taskGroupId=OTHER_GROUP, expires=soon(world, 24 * 3))
     (claim,) = await world.claim()
     await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
     with pytest.raises(InputError):
@@ -118,7 +118,7 @@ async def a_group(world: World) -> None:
 async def an_artifact(world: World) -> None:
     """A runs; an artifact of it has expired."""
     await bystander(world)
-    await world.create(A, taskGroupId=GROUP, expires=soon(world, 24 * 9), deadline=soon(world, 5))
+    await world.create(A, taskGroupId=GROUP, expires=soon(world, 24 * 2), deadline=soon(world, 5))
     assert await world.claim()
     await relay(world, EARLY, expires=world.clock.now() + timedelta(minutes=5))
     await world.clock.sleep(10)
@@ -141,7 +141,7 @@ def create(task_id: str, task_group_id: str = GROUP, **changes: Any) -> Party:
         fixed = world.fixed or {
             "created": format_date(world.clock.now()),
             "deadline": soon(world, 3),
-            "expires": soon(world, 24 * 12),
+            "expires": soon(world, 24 * 4),
         }
         world.fixed = fixed  # a repeat sends the same
         wanted = {"taskGroupId": task_group_id, "payload": NEW, **fixed, **changes}

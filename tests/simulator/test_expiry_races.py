@@ -6,7 +6,9 @@ so that the request is sent again. Then both mix at random.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from typing import Any
 
 import pytest
 
@@ -31,8 +33,6 @@ from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, Resent, as_process, process_name
 
 CALLER = "caller"
-MOST = 80
-"""More requests than the job or a call makes here."""
 SEEDS = [range(2), pytest.param(range(2, 12), marks=pytest.mark.large)]
 
 
@@ -40,21 +40,23 @@ class Pause:
     """A gate: at one request of a process something else happens as a whole, and then its answer is lost, if it was
     sent already."""
 
-    def __init__(self, process: str, number: int, phase: Phase) -> None:
-        self._process = process
-        self._number = number
-        self._phase = phase
-        self._calls: list[Call] = []
+    def __init__(self, process: str, number: int = 0, phase: Phase = Phase.BEFORE) -> None:
+        """Without a number it only counts."""
+        self.process = process
+        self.number = number
+        self.phase = phase
+        self.calls: list[Call] = []
         self.meanwhile: Callable[[], Awaitable[None]] | None = None
         self.hit: Call | None = None
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        if self.meanwhile is None or self.hit is not None or process_name() != self._process:
+        if self.hit is not None or process_name() != self.process:
             return
         if phase is Phase.BEFORE:
-            self._calls.append(call)
-        if phase is self._phase and len(self._calls) >= self._number and self._calls[self._number - 1] is call:
+            self.calls.append(call)
+        if phase is self.phase and 0 < self.number <= len(self.calls) and self.calls[self.number - 1] is call:
             self.hit = call
+            assert self.meanwhile is not None
             await self.meanwhile()
             if phase is Phase.AFTER:
                 raise Resent
@@ -104,7 +106,7 @@ class Encounter:
         invariants.check(world)
         world.run(world.drain(6 * HOUR))
         world.run(world.clean_up())
-        for days in (14, 0.2, 0.2):
+        for days in (6, 0.2, 0.2):
             world.run(world.clock.sleep(days * DAY))
             world.run(self.job())
         assert left(world) == set()
@@ -129,13 +131,14 @@ class Encounter:
             assert content_paths(world) >= self.kept and content_paths(world), "what was acknowledged is gone"
 
 
+Act = Callable[[Encounter], Coroutine[Any, Any, None]]
 EVERY = pytest.mark.parametrize("every", [9, pytest.param(1, marks=pytest.mark.large)])
 """Which requests are looked at: each one, or every ninth."""
 
 
-def numbers(every: int, name: str) -> range:
+def numbers(every: int, name: str, last: int) -> range:
     """Numbers of requests, from 1."""
-    return range(1 + todays_chance(name).randrange(every), MOST, every)
+    return range(1 + todays_chance(name).randrange(every), last + 1, every)
 
 
 def open_world(*gates: Pause) -> World:
@@ -161,43 +164,44 @@ def test_without_a_race(meeting: Meeting) -> None:
 
 
 @EVERY
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_call_at_requests_of_the_job(meeting: Meeting, phase: Phase, every: int) -> None:
-    for number in numbers(every, f"{meeting.name} {phase.value}"):
-        gate = Pause(JOB, number, phase)
-        encounter = Encounter(meeting, open_world(gate))
-        everybody_knows_a(encounter)
-        gate.meanwhile = encounter.call
-        encounter.world.run(encounter.job())
-        if gate.hit is None:
-            break
-        try:
-            encounter.finish()
-        except BaseException as error:
-            error.add_note(f"the call came {phase.value} request {number} of the job, {gate.hit}")
-            raise
-    assert number < MOST - every, "there are more requests than were looked at"
+def test_call_at_requests_of_the_job(meeting: Meeting, every: int) -> None:
+    last = _requests(meeting, JOB, Encounter.job)
+    for phase in Phase:
+        for number in numbers(every, f"{meeting.name} {phase.value}", last):
+            _meet(meeting, Pause(JOB, number, phase), Encounter.job, Encounter.call)
 
 
 @EVERY
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_job_at_requests_of_the_call(meeting: Meeting, phase: Phase, every: int) -> None:
-    for number in numbers(every, f"{meeting.name}, {phase.value} requests of the call"):
-        gate = Pause(CALLER, number, phase)
-        encounter = Encounter(meeting, open_world(gate))
-        everybody_knows_a(encounter)
-        gate.meanwhile = encounter.job
-        encounter.world.run(encounter.call())
-        if gate.hit is None:
-            break
-        try:
-            encounter.finish()
-        except BaseException as error:
-            error.add_note(f"the job came {phase.value} request {number} of the call, {gate.hit}")
-            raise
-    assert number < MOST - every, "there are more requests than were looked at"
+def test_job_at_requests_of_the_call(meeting: Meeting, every: int) -> None:
+    last = _requests(meeting, CALLER, Encounter.call)
+    for phase in Phase:
+        for number in numbers(every, f"{meeting.name}, {phase.value} requests of the call", last):
+            _meet(meeting, Pause(CALLER, number, phase), Encounter.call, Encounter.job)
+
+
+def _requests(meeting: Meeting, process: str, act: Act) -> int:
+    """How many requests the job or the call makes when nothing is in its way."""
+    gate = Pause(process)
+    encounter = Encounter(meeting, open_world(gate))
+    everybody_knows_a(encounter)
+    encounter.world.run(act(encounter))
+    return len(gate.calls)
+
+
+def _meet(meeting: Meeting, gate: Pause, act: Act, other: Act) -> None:
+    """The other one comes at a request of the one."""
+    encounter = Encounter(meeting, open_world(gate))
+    everybody_knows_a(encounter)
+    gate.meanwhile = partial(other, encounter)
+    try:
+        encounter.world.run(act(encounter))
+        assert gate.hit, "the same requests each time"
+        encounter.finish()
+    except BaseException as error:
+        error.add_note(f"{gate.phase.value} request {gate.number} of the {gate.process}, {gate.hit}")
+        raise
 
 
 @pytest.mark.parametrize("seeds", SEEDS, ids=str)
