@@ -18,8 +18,9 @@ from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
 from tests.simulator.depending import a_world, complete_tasks, create_tasks, fail_and_complete_again, handle, rerun
-from tests.simulator.running import VICTIM, finish
-from tests.simulator.situations import GROUP, A, B, C
+from tests.simulator.running import VICTIM, Attempt, Harmed, finish
+from tests.simulator.scenarios import Scenario
+from tests.simulator.situations import GROUP, A, B, C, fixed
 from tests.simulator.world import HANDLER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Kill, Killed, Phase, as_process, process_name
@@ -35,34 +36,24 @@ def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_edges, "_WORTHWHILE", 1)
 
 
-async def _four_of_whom_one_has_ended(world: World) -> list[str]:
-    required = await create_tasks(world, 5)
+async def _four_of_whom_one_has_ended(world: World) -> None:
+    await create_tasks(world, 5)
     await complete_tasks(world, 1)
     await world.drain(30)
     await complete_tasks(world, 1)
-    return required
 
 
-@pytest.mark.parametrize("repeat", [True, False], ids=["repeated", "not repeated"])
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
-def test_create_with_many_transactions_is_killed_at_every_request(
-    phase: Phase, repeat: bool, few_at_once: None
-) -> None:
-    number = 1
-    while True:
-        kill = Kill(number=number, phase=phase, process=VICTIM)
-        world = World(Simulation.scripted([]), kill)
-        (required,) = world.run(_four_of_whom_one_has_ended(world))
-        definition = world.definition(A, taskGroupId=GROUP, dependencies=required)
-        (outcome,) = world.simulation.outcomes(world.victim(world.services.create_task(definition)))
-        if repeat and outcome is not None:
-            world.services = world.process()
-            world.run(world.services.create_task(definition))
-        finish(world, is_acknowledged=repeat)
-        if not isinstance(outcome, Killed):
-            assert number > 8, "several transactions and reads"
-            break
-        number += 1
+async def _create_waiting_for_all(world: World) -> None:
+    required = [task_id for task_id in world.history.definitions if task_id != A]
+    await world.create(A, taskGroupId=GROUP, dependencies=required, **fixed(world))
+
+
+def test_create_with_many_transactions_is_killed_at_every_request(few_at_once: None) -> None:
+    create = Scenario("create", _four_of_whom_one_has_ended, _create_waiting_for_all, is_idempotent=True)
+    harmed = Harmed(create, Attempt.finish)
+    assert len(harmed.calls) > 8, "several transactions and reads"
+    harmed.die()
+    harmed.repeat()
 
 
 @pytest.mark.parametrize("seed", range(25))
@@ -74,7 +65,8 @@ def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencie
     required: list[str] = []
 
     async def story() -> None:
-        required.extend(await _four_of_whom_one_has_ended(world))
+        await _four_of_whom_one_has_ended(world)
+        required.extend(world.history.definitions)
         await world.claim(32)
 
     async def end(task_id: str) -> None:
