@@ -11,7 +11,7 @@ import json
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, TypeVar
 
 from shared.app.assembly import assemble
@@ -104,7 +104,6 @@ class World:
         self.topics = Topics(gate)
         self._ids = 0
         self.services = self.process()
-        self.handlers = self.process()
         self.clock.advance(1)
         self.fixed: dict[str, str] = {}
         """Dates of a definition that is sent more than once."""
@@ -124,6 +123,11 @@ class World:
         """The account of a world that lies in memory."""
         assert isinstance(self.account, MemoryStorage)
         return self.account
+
+    @cached_property
+    def handlers(self) -> Services:
+        """The process that handles messages: made when there is a first one, since every other world comes to none."""
+        return self.process()
 
     def process(self, **changes: Any) -> Services:
         """The services of another process on the same storage; `changes` of its settings.
