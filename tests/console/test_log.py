@@ -126,7 +126,7 @@ def test_a_log_is_followed_that_its_worker_writes_block_by_block(scene: Scene, o
 
 def test_the_end_of_a_log_that_unpacks_to_more_than_is_kept_is_there(scene: Scene, open_page: OpenPage) -> None:
     """The failure is at the end. Its lines are counted as they come, so their numbers are true."""
-    count, width = 720_000, 96
+    count, width = 144_000, 480
     text = b"".join(b"step %d ".ljust(width, b".") % number + b"\n" for number in range(1, count))
     page = _long_log(scene, open_page, gzip.compress(text + b"error: the last line\n", 1), "gzip", f"#L{count - 1}")
     expect(page.get_by_text(f"{count:,} lines", exact=True)).to_be_visible()
