@@ -32,6 +32,8 @@ PROGRAMS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 SESSION_KEY = "taskcluster-queue.session"
 WAIT_MILLISECONDS = 30_000
 """How long a page has until what a test expects is there."""
+BASELINE = "--js-flags=--no-maglev,--no-turbofan"
+"""Without the compilers of V8 that pay off when a page has run for long: they take a seventh of a small page's CPU."""
 VIEWPORT: ViewportSize = {"width": 1280, "height": 720}
 """Of pages whose test names none."""
 SHARED_OPTIONS = frozenset(("viewport", "color_scheme", "permissions"))
@@ -78,9 +80,10 @@ def program() -> str:
 
 
 @contextmanager
-def launched(playwright: Playwright) -> Iterator[Browser]:
+def launched(playwright: Playwright, *flags: str) -> Iterator[Browser]:
     """Chromium without a window. Its sandbox does not work for root, as which containers run tests."""
-    browser = playwright.chromium.launch(executable_path=program(), args=["--no-sandbox", "--process-per-site"])
+    arguments = ["--no-sandbox", "--process-per-site", *flags]
+    browser = playwright.chromium.launch(executable_path=program(), args=arguments)
     try:
         yield browser
     finally:

@@ -18,6 +18,7 @@ from local.ports import Ports
 from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
 from tests.console.browser import (
+    BASELINE,
     SHARED_OPTIONS,
     WAIT_MILLISECONDS,
     Shared,
@@ -35,11 +36,12 @@ from tests.local.stacks import free_ports
 
 
 @pytest.fixture(scope="package")
-def browser() -> Iterator[Browser]:
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
     """A browser. Ends with this folder's tests: Playwright's loop would stop asynchronous tests that came later."""
+    has_large = any(item.get_closest_marker("large") for item in request.session.items)  # whose figures are kept
     program()
     expect.set_options(timeout=WAIT_MILLISECONDS)
-    with sync_playwright() as playwright, launched(playwright) as running:
+    with sync_playwright() as playwright, launched(playwright, *([] if has_large else [BASELINE])) as running:
         yield running
 
 
