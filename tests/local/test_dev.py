@@ -6,6 +6,7 @@ import re
 import shlex
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 
 from local import checks, state
+from local.child import Child
 from local.state import ProcessIdentity, StackState
 from tests.local.stacks import free_ports, is_running, tiny_app, wait
 
@@ -169,18 +171,27 @@ def test_a_detached_stack_that_cannot_start_says_why_and_leaves_nothing(app: Pat
     assert StackState.load(port) is None
 
 
-@pytest.mark.parametrize("detach", [[], ["--detach"]])
-def test_a_taken_port_is_named(app: Path, port: int, detach: list[str]) -> None:
-    import socket
+def _refused(log: Path, port: int, *arguments: object) -> str:
+    """What `./dev up` says that starts nothing. It is forked, as a new interpreter would import for half a second."""
+    typed = [sys.executable, "-m", "local.tethered", *_command("up", port, *arguments)[2:]]
+    child = Child.start("dev", typed, log=log, cwd=state.ROOT)
+    assert child.wait(90) == 1
+    child.stop()
+    assert "Traceback" not in child.output()
+    return child.output()
 
+
+def test_a_taken_port_is_named(app: Path, port: int, tmp_path: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", port))
         other.listen()
-        assert f"port {port} (for the API) is taken" in _dev("up", port, *detach, "--app-dir", app, code=1).stderr
+        taken = f"port {port} (for the API) is taken"
+        assert taken in _dev("up", port, "--app-dir", app, code=1).stderr
+        assert taken in _refused(tmp_path / "log", port, "--detach", "--app-dir", app)
 
 
-def test_a_port_out_of_range_is_refused() -> None:
-    assert "the port must lie between" in _dev("up", 80, code=1).stderr
+def test_a_port_out_of_range_is_refused(tmp_path: Path) -> None:
+    assert "the port must lie between" in _refused(tmp_path / "log", 80)
 
 
 def test_down_never_signals_a_process_that_only_has_the_same_id(port: int) -> None:
