@@ -152,6 +152,10 @@ class ServiceBus:
         """Listen again, on the same port."""
         self._request("POST", "/listen")
 
+    def reset(self) -> None:
+        """Make it as it was when it started: no faults, connections or messages, and the topics of then."""
+        self._request("POST", "/reset")
+
     def kill(self) -> None:
         """End the broker at once, as a crash does; what was stored is lost."""
         self.child.kill()

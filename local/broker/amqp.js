@@ -1,6 +1,7 @@
 "use strict";
 // The AMQP side: which links clients may attach, and what happens to the messages that they send.
 
+const { once } = require("node:events");
 const rhea = require("rhea");
 const { LinkConsumer } = require("./consumer.js");
 const { BrokerError, amqpError } = require("./errors.js");
@@ -277,6 +278,13 @@ class AmqpServer {
       if (condition) amqp.close(amqpError(condition, "closed on request of a test"));
       setTimeout(() => socket.destroy(), condition ? CLOSE_MS : 0);
     }
+  }
+
+  /** Cut all connections, and wait until they have gone. */
+  async dropConnections() {
+    const gone = [...this.connections].map(({ socket }) => once(socket, "close"));
+    for (const { socket } of this.connections) socket.destroy();
+    await Promise.all(gone);
   }
 }
 

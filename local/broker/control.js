@@ -21,12 +21,20 @@ function makeControlServer({ settings, namespace, faults, amqp, listener }) {
     const connections = amqp.connections.size;
     return { connections, listening: listener.server.listening, ...faults.state(), topics };
   };
+  const reset = async () => {
+    faults.clear();
+    await amqp.dropConnections();
+    await listener.listen();
+    namespace.topics.clear();
+    for (const topic of settings.topics) namespace.addTopic(topic);
+  };
   const actions = {
     "GET /state": state,
     "POST /pause": () => faults.pause(),
     "POST /resume": () => faults.resume(),
     "POST /fault": (fault) => faults.set(fault),
     "POST /close-connections": ({ condition } = {}) => amqp.closeConnections(condition),
+    "POST /reset": reset,
     "POST /stop-listening": () => listener.stop(),
     "POST /listen": () => listener.listen(),
     "POST /topics": (topic) => void namespace.addTopic(readTopic(topic, settings)),

@@ -56,6 +56,15 @@ class Faults {
     for (const handle of this.held.splice(0)) handle();
   }
 
+  /** End every fault; what was held is never answered. */
+  clear() {
+    this.paused = false;
+    this.held = [];
+    this.fault = null;
+    this.seen = 0;
+    this.hits = 0;
+  }
+
   /** Run `handle` now, or when sends are no longer held. */
   whenRunning(handle) {
     if (this.paused) this.held.push(handle);

@@ -11,8 +11,17 @@ from tests.events.attempts import OTHER, TOPIC
 from tests.events.receiving import SUBSCRIPTION
 
 
-@pytest.fixture
-def bus() -> Iterator[ServiceBus]:
-    """A broker of the test's own, since its faults are for all topics."""
+@pytest.fixture(scope="package")
+def used_bus() -> Iterator[ServiceBus]:
+    """A broker that tests use one after the other."""
     with ServiceBus.start([TOPIC, OTHER, f"prefix/{TOPIC}"], subscriptions=[SUBSCRIPTION]) as running:
         yield running
+
+
+@pytest.fixture
+def bus(used_bus: ServiceBus) -> ServiceBus:
+    """A broker as new, since its faults are for all topics."""
+    if used_bus.child.poll() is not None:
+        used_bus.restart()
+    used_bus.reset()
+    return used_bus

@@ -114,6 +114,22 @@ def test_a_taken_port_is_named_and_leaves_nothing_running() -> None:
             ServiceBus.start(["t"], port=port)
 
 
+def test_a_broker_that_is_reset_is_as_new() -> None:
+    with ServiceBus.start(["t"], subscriptions=["s"]) as bus:
+        new = bus.state()
+        bus.add_topic("another")
+        with client(bus) as connected:
+            send(connected, "t", "stored")
+            bus.pause()
+            bus.refuse(every=2)
+            assert bus.state() != new
+            bus.reset()
+            assert bus.state() == new
+        bus.go_away()
+        bus.reset()
+        assert bus.state() == new
+
+
 def test_a_killed_parent_leaves_nothing_running() -> None:
     script = (
         "import time; from local.service_bus import ServiceBus\n"
