@@ -30,7 +30,9 @@ export class Lines {
   /** @param {Uint8Array} chunk */
   add(chunk) {
     this.bytes += chunk.length;
-    const parts = (this.unfinished + this.decoder.decode(chunk, { stream: true })).split("\n");
+    // Only what is new is split: of a line of megabytes, what came before would be looked through with each chunk.
+    const parts = this.decoder.decode(chunk, { stream: true }).split("\n");
+    parts[0] = this.unfinished + (parts[0] ?? "");
     this.unfinished = parts.pop() ?? "";
     for (const part of parts) {
       const line = overwritten(part);
