@@ -29,7 +29,7 @@ from tests.console.browser import (
     watched,
 )
 from tests.console.history import record_history
-from tests.console.scene import LOG, Scene, lately, lines
+from tests.console.scene import LOG, Scene, lines
 from tests.host.conftest import QUICK
 from tests.host.issuer import running_issuer
 from tests.local.stacks import free_ports
@@ -157,8 +157,7 @@ def scene(deployment: Deployment) -> Scene:
 
 @pytest.fixture(scope="package")
 def settled(deployment: Deployment) -> Scene:
-    """A group in which there is something of everything, for tests that only look, and others from before."""
-    lately(deployment)
+    """A group in which there is something of everything, for tests that only look."""
     scene = Scene(deployment, source="https://example.com/settled")
     scene.create("decision", task_id=scene.group)
     for number in (1, 2):

@@ -14,9 +14,10 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from local.state import ROOT
+from tests.clients.deployment import Deployment
 from tests.console.browser import answered
 from tests.console.conftest import OpenPage
-from tests.console.scene import LOG, WORKER_GROUP, Scene
+from tests.console.scene import LOG, WORKER_GROUP, Scene, lately
 
 PICTURES = Path(os.environ.get("CONSOLE_PICTURES", ROOT / ".local" / "console"))
 """Where pictures of the pages are kept; CI keeps the folder."""
@@ -99,7 +100,9 @@ def _open(name: str, scene: Scene, open_page: OpenPage, **options: Any) -> Page:
 
 @pytest.mark.large
 @pytest.mark.parametrize("name", PAGES)
-def test_a_page_is_usable_by_everybody(name: str, settled: Scene, open_page: OpenPage) -> None:
+def test_a_page_is_usable_by_everybody(name: str, settled: Scene, deployment: Deployment, open_page: OpenPage) -> None:
+    if name == "home":
+        lately(deployment)
     page = _open(name, settled, open_page)
     keep(page, name)
     assert _faults(page, {}) == []
