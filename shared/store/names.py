@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from shared.base.frozen import dataclass
 
 _PREFIX = re.compile(r"([a-z][a-z0-9]{0,19})?")
-_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9]{2,62}")
 _DASHED = re.compile(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*")
+_PATTERNS = {"table": re.compile(r"[A-Za-z][A-Za-z0-9]{2,62}"), "queue": _DASHED, "container": _DASHED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,18 +24,19 @@ class Names:
 
     def table(self, name: str) -> str:
         """Name of a table: the prefix in front. Raises ValueError when Azure would refuse it."""
-        return _checked(_TABLE, f"{self.prefix}{name}", "table")
+        return _checked("table", f"{self.prefix}{name}")
 
     def queue(self, name: str) -> str:
         """Name of a queue: the prefix and a hyphen in front. Raises ValueError when Azure would refuse it."""
-        return _checked(_DASHED, f"{self.prefix}-{name}" if self.prefix else name, "queue")
+        return _checked("queue", f"{self.prefix}-{name}" if self.prefix else name)
 
     def container(self, name: str) -> str:
         """Name of a blob container, as `queue`."""
-        return _checked(_DASHED, f"{self.prefix}-{name}" if self.prefix else name, "container")
+        return _checked("container", f"{self.prefix}-{name}" if self.prefix else name)
 
 
-def _checked(pattern: re.Pattern[str], name: str, kind: str) -> str:
-    if not pattern.fullmatch(name):
+@lru_cache(maxsize=1024)  # each request has one, and most have the same few
+def _checked(kind: str, name: str) -> str:
+    if not _PATTERNS[kind].fullmatch(name):
         raise ValueError(f"{name!r} cannot name a {kind}")
     return name

@@ -162,7 +162,14 @@ def _ignored(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
 
 
 async def _gathered(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
-    return await asyncio.gather(*work, return_exceptions=True)
+    if len(work) > 1:
+        return await asyncio.gather(*work, return_exceptions=True)
+    try:
+        return [await each for each in work]  # in this task: gather would make another one
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:
+        return [error]
 
 
 class _SimulationLoop(asyncio.BaseEventLoop):
