@@ -8,6 +8,7 @@ import hmac
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import lru_cache
 
 from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, Priority
@@ -40,6 +41,7 @@ class PendingMessage:
     dequeue_count: int
 
 
+@lru_cache(maxsize=1024)  # a look for work names all bands of one pool, again and again
 def pending_queue(task_queue_id: str, priority: Priority) -> str:
     """The queue of a pool's band: hashed, since ids do not fit the rules for queue names; 1 is the highest."""
     digest = hashlib.sha256(task_queue_id.encode()).digest()[:15]
