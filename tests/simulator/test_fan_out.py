@@ -70,10 +70,17 @@ def _deadlines(world: World, task_id: str) -> int:
     return sum(body["taskId"] == task_id for body, _ in world.messages(DEADLINE_QUEUE))
 
 
+SMALL_PAGE = 5
+"""Edges of a page where many pages are looked at."""
+
+
 @IN_PLACE
-@pytest.mark.parametrize("edges", [1, 99, 100, 101, 1001])
-def test_dead_edges_cost_a_bounded_number_of_looks(edges: int, place: str) -> None:
+@pytest.mark.parametrize(("edges", "page"), [(1, 100), (99, 100), (100, 100), (101, 100), (51, SMALL_PAGE)])
+def test_dead_edges_cost_a_bounded_number_of_looks(
+    edges: int, page: int, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Calls that died have left them; a page leads to the next one once, and is looked at again by itself."""
+    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", page)
     world = _world()
     handled = Handled(world)
 
@@ -85,15 +92,28 @@ def test_dead_edges_cost_a_bounded_number_of_looks(edges: int, place: str) -> No
         await world.drain(400)
 
     world.run(story())
-    pages = -(-edges // bounds.EDGES_AT_A_TIME)
+    pages = -(-edges // page)
     assert len([message for message in handled.messages if message.waiting is None]) == pages
     assert len(handled.messages) <= 14 * pages
     assert _edges(world, A) == 0
     assert world.messages(RESOLVED_QUEUE) == []
 
 
-@pytest.mark.parametrize(("inside", "outside"), [(101, 0), (201, 0), (0, 101), (0, 201), (101, 101), (3, 201)])
-def test_dependents_of_every_page_become_pending(inside: int, outside: int) -> None:
+@pytest.mark.parametrize(
+    ("inside", "outside", "page"),
+    [
+        (101, 0, 100),
+        (0, 101, 100),
+        (11, 0, SMALL_PAGE),
+        (0, 11, SMALL_PAGE),
+        (6, 6, SMALL_PAGE),
+        (3, 11, SMALL_PAGE),
+    ],
+)
+def test_dependents_of_every_page_become_pending(
+    inside: int, outside: int, page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", page)
     world = _world()
     handled = Handled(world)
     count = inside + outside
@@ -108,7 +128,7 @@ def test_dependents_of_every_page_become_pending(inside: int, outside: int) -> N
         assert states == [State.PENDING] * count
 
     world.run(story())
-    pages = [max(0, -(-edges // bounds.EDGES_AT_A_TIME) - 1) for edges in (inside, outside)]
+    pages = [max(0, -(-edges // page) - 1) for edges in (inside, outside)]
     assert len(handled.messages) == 1 + sum(pages), "each page leads to the next one of its place once"
 
 
@@ -352,7 +372,7 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
 ) -> None:
     """What one page cannot do for hours is tried again for that page alone, whose number of tries is no factor of the
     others'; the other dependents are free at once, and all of them in the end."""
-    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", 5)
+    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", SMALL_PAGE)
     hours, pages = 2, 6
     chosen: set[str] = set()
     gate = Fail(
@@ -364,9 +384,9 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
         group = {"taskGroupId": GROUP} if place == "in the group" else {}
-        made = [await world.create(dependencies=[A], **group) for _ in range(bounds.EDGES_AT_A_TIME * pages)]
+        made = [await world.create(dependencies=[A], **group) for _ in range(SMALL_PAGE * pages)]
         await _complete(world, A)
-        chosen.update(sorted(made)[:: bounds.EDGES_AT_A_TIME] if "dependent" in stuck else [GROUP])
+        chosen.update(sorted(made)[::SMALL_PAGE] if "dependent" in stuck else [GROUP])
         gate.times = 1_000_000
         await world.drain(hours * 3600)
         free = [task_id for task_id in made if world.tasks()[task_id].state is State.PENDING]
@@ -383,13 +403,13 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
 
 def test_a_page_that_is_put_again_has_tries_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those of its message count for the pages that are left."""
-    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", 5)
+    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", SMALL_PAGE)
     stuck: set[str] = set()
     world = _world(Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject in stuck, times=1_000))
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
-        stuck.add(min([await world.create(dependencies=[A]) for _ in range(bounds.EDGES_AT_A_TIME + 1)]))
+        stuck.add(min([await world.create(dependencies=[A]) for _ in range(SMALL_PAGE + 1)]))
         await _complete(world, A)
         ((body, _),) = world.messages(RESOLVED_QUEUE)
         tried = ResolvedBody.model_validate({**body, "attempts": 12, "waits": 3})
