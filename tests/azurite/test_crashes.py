@@ -15,9 +15,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from local.azurite import Azurite
 from tests.azurite.crashing import Worlds
-from tests.azurite.inside import PRELOAD
 from tests.simulator import artifact_invariants, invariants
 from tests.simulator.artifact_scenarios import ARTIFACT_SCENARIOS
 from tests.simulator.daily import todays_seed
@@ -62,15 +60,6 @@ SITES = [
 """The kinds of requests that the scenarios make: what is done, and to what."""
 Points = dict[str, dict[str, tuple[Scenario, list[int]]]]
 """By kind of request and name of the scenario: the numbers of such requests, from 1."""
-
-
-@pytest.fixture(scope="module")
-def worlds() -> Iterator[Worlds]:
-    """Worlds on an Azurite whose clock is set by the test."""
-    with Azurite.start(in_memory=True, preloads=[PRELOAD]) as azurite:
-        opened = Worlds(azurite)
-        yield opened
-        opened.close()
 
 
 @pytest.fixture(scope="module")

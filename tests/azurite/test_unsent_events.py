@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from local.azurite import Azurite
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.store import keys
 from tests.azurite.crashing import Worlds
-from tests.azurite.inside import PRELOAD
 from tests.simulator.situations import GROUP, A
 from tests.simulator.test_unsent_events import AFTER_AN_OUTAGE, HOUR, live, pass_hours
 
 
-def test_no_event_is_lost_in_an_outage_that_outlasts_its_task() -> None:
-    with Azurite.start(in_memory=True, preloads=[PRELOAD]) as azurite:
-        worlds = Worlds(azurite)
-        world = worlds.open()
+def test_no_event_is_lost_in_an_outage_that_outlasts_its_task(worlds: Worlds) -> None:
+    world = worlds.open()
 
-        async def story() -> None:
-            world.topics.is_down = True
-            await live(world)
-            await world.clock.sleep(4 * HOUR)
-            hidden = await world.account.connect().queues.get(EVENTS_QUEUE, count=32, hidden_for=7200)
-            assert hidden, "by the host, while they are tried"
-            await pass_hours(world, 2)
-            assert A in world.tasks()
-            await pass_hours(world, 8)
-            assert A in world.tasks()
-            world.topics.is_down = False
-            await world.drain(HOUR)
-            topics = {message.topic for message in world.topics.messages}
-            assert topics == {"task-completed", "task-defined", "task-group-resolved", "task-pending", "task-running"}
-            await pass_hours(world, AFTER_AN_OUTAGE)
-            assert not world.tasks()
-            assert not world.rows(keys.GROUPS, GROUP)
+    async def story() -> None:
+        world.topics.is_down = True
+        await live(world)
+        await world.clock.sleep(4 * HOUR)
+        hidden = await world.account.connect().queues.get(EVENTS_QUEUE, count=32, hidden_for=7200)
+        assert hidden, "by the host, while they are tried"
+        await pass_hours(world, 2)
+        assert A in world.tasks()
+        await pass_hours(world, 8)
+        assert A in world.tasks()
+        world.topics.is_down = False
+        await world.drain(HOUR)
+        topics = {message.topic for message in world.topics.messages}
+        assert topics == {"task-completed", "task-defined", "task-group-resolved", "task-pending", "task-running"}
+        await pass_hours(world, AFTER_AN_OUTAGE)
+        assert not world.tasks()
+        assert not world.rows(keys.GROUPS, GROUP)
 
-        world.run(story())
-        worlds.close()
+    world.run(story())
