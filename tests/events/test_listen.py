@@ -7,8 +7,8 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -18,6 +18,7 @@ from azure.servicebus.exceptions import ServiceBusAuthorizationError
 from listen.__main__ import main
 from listen.connect import Namespace
 from listen.problems import in_words
+from local.child import Child
 from local.service_bus import ServiceBus
 from tests.events.builders import GROUP_ID, TASK_ID, Life
 from tests.events.receiving import publishing
@@ -32,25 +33,28 @@ def bus() -> Iterator[ServiceBus]:
         yield running
 
 
-@asynccontextmanager
-async def listening(bus: ServiceBus, *arguments: str) -> AsyncIterator[asyncio.subprocess.Process]:
+@contextmanager
+def listening(bus: ServiceBus, log: Path, *arguments: str, is_forked: bool = True) -> Iterator[Child]:
     """The command, once it listens; ended if the test does not wait for its end."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "listen", *arguments),
+    program = ("local.tethered", "listen") if is_forked else ("listen",)
+    child = Child.start(
+        "listen",
+        [sys.executable, "-m", *program, *arguments],
+        log=log,
+        env={"SERVICEBUS_CONNECTION_STRING": bus.connection_string},
         cwd=ROOT,
-        env={**os.environ, "SERVICEBUS_CONNECTION_STRING": bus.connection_string},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
     )
-    assert process.stderr is not None
-    line = await asyncio.wait_for(process.stderr.readline(), 20)
-    assert line.startswith(b"listening to "), line + await process.stderr.read()
     try:
-        yield process
+        child.wait_for(r"^listening to .*\n", 20)
+        yield child
     finally:
-        if process.returncode is None:
-            process.kill()
-        await process.communicate()
+        child.stop(grace=0)
+
+
+async def end_of(child: Child) -> list[str]:
+    """What it has printed since it listens."""
+    assert await asyncio.to_thread(child.wait, 20) == 0, child.output()
+    return child.output().splitlines()[1:]
 
 
 def subscriptions(bus: ServiceBus, topic: str = TOPIC) -> list[str]:
@@ -62,15 +66,13 @@ async def publish(bus: ServiceBus, *lives: Life) -> None:
         await publisher.publish([message for life in lives for message in life.schedule()])
 
 
-async def test_messages_are_printed_and_the_subscription_is_removed(bus: ServiceBus) -> None:
+async def test_messages_are_printed_and_the_subscription_is_removed(bus: ServiceBus, tmp_path: Path) -> None:
     other = Life.begin(task_id="CAAAAAAAQACAAAAAAAAAAA", taskQueueId="prov/other", routes=[])
     lives = [Life.begin(), other, Life.begin(task_id="DAAAAAAAQACAAAAAAAAAAA", routes=["a|b", "~.c"])]
-    async with listening(bus, TOPIC, "primary.*.*.*.*.prov.pool.#", "--count", "2") as process:
+    with listening(bus, tmp_path / "log", TOPIC, "primary.*.*.*.*.prov.pool.#", "--count", "2") as child:
         assert len(subscriptions(bus)) == 1
         await publish(bus, *lives)
-        output, errors = await asyncio.wait_for(process.communicate(), 20)
-    assert process.returncode == 0, errors
-    first, second = (json.loads(line) for line in output.splitlines())
+        first, second = (json.loads(line) for line in await end_of(child))
     payload = first.pop("payload")
     assert first == {
         "exchange": TOPIC,
@@ -84,23 +86,23 @@ async def test_messages_are_printed_and_the_subscription_is_removed(bus: Service
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_an_interrupt_removes_the_subscription(bus: ServiceBus, number: signal.Signals) -> None:
-    async with listening(bus, "task-running") as process:
+async def test_an_interrupt_removes_the_subscription(bus: ServiceBus, tmp_path: Path, number: signal.Signals) -> None:
+    """One of them as a user starts it; the others are forked (tests/programs.py)."""
+    with listening(bus, tmp_path / "log", "task-running", is_forked=number != signal.SIGINT) as child:
         assert len(subscriptions(bus, "task-running")) == 1
-        process.send_signal(number)
-        output, errors = await asyncio.wait_for(process.communicate(), 20)
-    assert (process.returncode, output, errors) == (0, b"", b"")
+        os.kill(child.pid, number)
+        assert await end_of(child) == []
     assert subscriptions(bus, "task-running") == []
 
 
-async def test_an_existing_subscription_is_read_and_left(bus: ServiceBus) -> None:
+async def test_an_existing_subscription_is_read_and_left(bus: ServiceBus, tmp_path: Path) -> None:
     bus.add_subscription("prefix/task-pending", "mine")
     async with publishing(bus, topic_prefix="prefix/") as publisher:
         await publisher.publish(Life.begin().schedule())
     arguments = (TOPIC, "--topic-prefix", "prefix/", "--existing", "mine", "--word", f"taskId={TASK_ID}", "--count=1")
-    async with listening(bus, *arguments) as process:
-        output, errors = await asyncio.wait_for(process.communicate(), 20)
-    assert json.loads(output)["messageId"] == f"{TASK_ID}/0/task-pending", errors
+    with listening(bus, tmp_path / "log", *arguments) as child:
+        (line,) = await end_of(child)
+    assert json.loads(line)["messageId"] == f"{TASK_ID}/0/task-pending"
     state = bus.state()["topics"]["prefix/task-pending"]["subscriptions"]["mine"]
     assert (state["active"], state["locked"], state["completed"]) == (0, 0, 1)
 
