@@ -133,6 +133,10 @@ def test_counts_of_a_partition_of_more_than_a_page(rows: int) -> None:
     assert world.run(count(world)) == [rows]
 
 
+_END = f"{'A' * 14}~0000"
+"""Of each key of these rows."""
+
+
 class ManyPending(MemoryTables):
     """Very many rows of pending runs, of which none is kept: each page is made when it is asked for."""
 
@@ -152,14 +156,23 @@ class ManyPending(MemoryTables):
         select: Sequence[str] | None = None,
     ) -> Page:
         page = int(start.split("~")[2][:4]) if start.startswith("pending~2") else 0
-        rows = [self._row(partition, page, number) for number in range(MAX_PAGE)]
-        following = self._row(partition, page + 1, 0).key
+        begin, values = self._begin(page), {"deadline": format_date(self._now + timedelta(days=1))}
+        rows = [
+            Row(
+                partition=partition,
+                key=f"{begin}{number:04d}{_END}",
+                values=values.copy(),
+                etag="",
+                timestamp=self._now,
+            )
+            for number in range(MAX_PAGE)
+        ]
+        following = f"{self._begin(page + 1)}{0:04d}{_END}"
         return Page(rows=rows, resume=following if page + 1 < self._pages else None)
 
-    def _row(self, partition: str, page: int, number: int) -> Row:
-        key = f"pending~{format_date(self._now + timedelta(seconds=page))}~{page:04d}{number:04d}{'A' * 14}~0000"
-        values = {"deadline": format_date(self._now + timedelta(days=1))}
-        return Row(partition=partition, key=key, values=values, etag="", timestamp=self._now)
+    def _begin(self, page: int) -> str:
+        """Of the keys of a page's rows."""
+        return f"pending~{format_date(self._now + timedelta(seconds=page))}~{page:04d}"
 
 
 @pytest.mark.parametrize("number", [50_000, pytest.param(700_000, marks=pytest.mark.large)])
