@@ -43,7 +43,7 @@ class Attempt:
     @property
     def left(self) -> Left:
         """What comes of it depends on this alone: what others can see, and what the client knows."""
-        return _state(self.world), self.outcome is None, len(self.world.claims)
+        return state(self.world), self.outcome is None, len(self.world.claims)
 
     def repeat(self) -> None:
         """The client sends the call again, to another process: it succeeds where repeats are promised to."""
@@ -210,13 +210,13 @@ class Deaths:
 
     def _note(self, number: int, phase: Phase, call: Call) -> None:
         assert self._world is not None
-        left = _state(self._world), tuple(self._sent), asyncio.current_task()
+        left = state(self._world), tuple(self._sent), asyncio.current_task()
         if left not in self._seen:
             self._seen.add(left)
             self.found.append(Death(number, phase, call))
 
 
-def _state(world: World) -> str:
+def state(world: World) -> str:
     """What others can see of it: storage, what was published, and the time."""
     return f"{world.memory.state()} {world.topics.messages} {world.clock.elapsed}"
 
