@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
+import runpy
 import sys
 from collections.abc import Mapping
 
 import pytest
+from typer.testing import CliRunner
 
-from local.state import ROOT
+from local import cli
 from shared.store import keys
 from shared.store.interface import Upsert
 from tests.simulator.soak.deployment import Deployment
@@ -91,9 +92,9 @@ def test_less_than_after_the_first_cycle_is_no_growth() -> None:
     assert line == "messages of claim: 0 after the first cycle, 1 after the last one"
 
 
-def test_the_command_shows_its_options() -> None:
-    for command in (["local.cli", "chaos"], ["tests.simulator.soak"]):
-        done = subprocess.run(
-            [sys.executable, "-m", *command, "--help"], capture_output=True, text=True, check=True, cwd=ROOT
-        )
-        assert "--minutes" in done.stdout
+def test_the_command_shows_its_options(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "--minutes" in CliRunner().invoke(cli.app, ["chaos", "--help"], catch_exceptions=False).output
+    monkeypatch.setattr(sys, "argv", ["soak", "--help"])
+    with pytest.raises(SystemExit, match=r"^0$"):
+        runpy.run_module("tests.simulator.soak", run_name="__main__")
+    assert "--minutes" in capsys.readouterr().out
