@@ -53,23 +53,22 @@ _MODULE = re.compile(r"(?<![\w./<{*-])((?:[\w-]+/)*[a-z_]\w+\.py)\b(?!\()")
 _SETTING = re.compile(r"([A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+)(?:=.*)?")
 
 
-def _ids(path: Path) -> str:
-    return str(path.relative_to(ROOT))
-
-
-every_document = pytest.mark.parametrize("document", DOCUMENTS, ids=_ids)
-
-
-def spans(document: Path) -> Iterator[str]:
+def code_of(document: Path) -> list[str]:
     """The inline code of a document."""
-    yield from re.findall(r"`([^`\n]+)`", _FENCE.sub("", document.read_text()))
+    return re.findall(r"`([^`\n]+)`", _FENCE.sub("", document.read_text()))
+
+
+@cache
+def spans() -> list[tuple[Path, str]]:
+    """The inline code of all documents, each piece of a document once."""
+    return [(document, span) for document in DOCUMENTS for span in dict.fromkeys(code_of(document))]
 
 
 def commands(document: Path) -> Iterator[list[str]]:
     """The words of each `./dev …` of a document, in shell blocks and in inline code."""
     blocks = [block for language, block in _FENCE.findall(document.read_text()) if language in _SHELLS]
     lines = [line for block in blocks for line in block.splitlines()]
-    for text in (*lines, *spans(document)):
+    for text in (*lines, *code_of(document)):
         for found in re.findall(r"\./dev ([^#|>)&…]*)", text):
             try:
                 yield shlex.split(found.replace("[", "").replace("]", ""))
@@ -111,6 +110,7 @@ def names() -> frozenset[str]:
     return frozenset((*found, *(path.name for path in ROOT.iterdir())))
 
 
+@cache
 def anchors(document: Path) -> set[str]:
     """Explicit anchors, and those that GitHub makes of headings."""
     text = _FENCE.sub("", document.read_text())
@@ -118,15 +118,15 @@ def anchors(document: Path) -> set[str]:
     return set(re.findall(r'<a id="([^"]+)"></a>', text)) | {heading.replace(" ", "-") for heading in headings}
 
 
-@every_document
-def test_links_lead_somewhere(document: Path) -> None:
-    prose = re.sub(r"```.*?```|`[^`\n]*`", "`", document.read_text(), flags=re.DOTALL)
-    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose):
-        if re.match(r"https?://", target):
-            continue
-        path = (document.parent / target) if target else document
-        assert path.exists(), target
-        assert not anchor or anchor in anchors(path), f"{target}#{anchor}"
+def test_links_lead_somewhere() -> None:
+    for document in DOCUMENTS:
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "`", document.read_text(), flags=re.DOTALL)
+        for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", prose):
+            if re.match(r"https?://", target):
+                continue
+            path = (document.parent / target).resolve() if target else document
+            assert path.exists(), f"{document}: {target}"
+            assert not anchor or anchor in anchors(path), f"{document}: {target}#{anchor}"
 
 
 @pytest.mark.parametrize("folder", ["docs", "docs/decisions"])
@@ -142,18 +142,17 @@ def test_the_glossary_is_in_order() -> None:
     assert rows == sorted(rows, key=str.lower)
 
 
-@every_document
-def test_files_exist(document: Path) -> None:
-    for span in spans(document):
+def test_files_exist() -> None:
+    for document, span in spans():
         path, _, test = span.partition("::")
         path = path.removeprefix("./")
         if re.search(r"[<>…\s$]", path) or path.split("/")[0] in MADE:
             continue
         if "/" in path and path.split("/")[0] in FOLDERS:
-            assert any(ROOT.glob(path.rstrip("/"))), path
-            assert not test or f"def {test}(" in (ROOT / path).read_text(), span
+            assert any(ROOT.glob(path.rstrip("/"))), f"{document}: {path}"
+            assert not test or f"def {test}(" in (ROOT / path).read_text(), f"{document}: {span}"
         elif _FILE.fullmatch(path):
-            assert path in names() or path in corpus(), path
+            assert path in names() or path in corpus(), f"{document}: {path}"
 
 
 def test_modules_that_prose_docstrings_and_comments_name_exist() -> None:
@@ -169,15 +168,15 @@ def test_modules_that_prose_docstrings_and_comments_name_exist() -> None:
                 )
 
 
-@every_document
-def test_modules_exist(document: Path) -> None:
-    for module in re.findall(r"python -m ([a-z_.]+)", document.read_text()):
-        if module.partition(".")[0] in PACKAGES:
-            path = ROOT / module.replace(".", "/")
-            assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), module
-    for span in spans(document):
+def test_modules_exist() -> None:
+    for document in DOCUMENTS:
+        for module in re.findall(r"python -m ([a-z_.]+)", document.read_text()):
+            if module.partition(".")[0] in PACKAGES:
+                path = ROOT / module.replace(".", "/")
+                assert path.with_suffix(".py").exists() or (path / "__main__.py").exists(), f"{document}: {module}"
+    for document, span in spans():
         if re.fullmatch(rf"({'|'.join(PACKAGES)})(\.\w+)+(\.\*)?", span) and not _FILE.fullmatch(span):
-            assert _is_defined(span.removesuffix(".*")), span
+            assert _is_defined(span.removesuffix(".*")), f"{document}: {span}"
 
 
 def _is_defined(name: str) -> bool:
@@ -192,22 +191,21 @@ def _is_defined(name: str) -> bool:
     return path.is_dir() or path.suffix in {".py", ".md"}
 
 
-@every_document
-def test_settings_and_variables_exist(document: Path) -> None:
-    for span in spans(document):
+def test_settings_and_variables_exist() -> None:
+    for document, span in spans():
         found = _SETTING.fullmatch(span)
         if found and not OTHERS_VARIABLES.match(span):
-            assert found[1] in capitals(), span
+            assert found[1] in capitals(), f"{document}: {span}"
 
 
-@every_document
-def test_commands_and_their_options_exist(document: Path) -> None:
-    for words in commands(document):
-        if words and re.fullmatch("[a-z-]+", words[0]):
-            _check(words)
+def test_commands_and_their_options_exist() -> None:
+    for document in DOCUMENTS:
+        for words in commands(document):
+            if words and re.fullmatch("[a-z-]+", words[0]):
+                _check(words, str(document))
 
 
-def _check(words: list[str]) -> None:
+def _check(words: list[str], place: str = "") -> None:
     """Raises AssertionError for a command, or an option of one, that `./dev` does not have."""
     command = command_of(False)
     names = list(words)
@@ -219,7 +217,7 @@ def _check(words: list[str]) -> None:
     while names and hasattr(command, "commands"):
         if not re.fullmatch("[a-z][a-z-]*", names[0]):
             return  # a placeholder
-        assert names[0] in command.commands, " ".join(words)
+        assert names[0] in command.commands, f"{place}: {' '.join(words)}"
         command = command.commands[names.pop(0)]
     known = {option for parameter in command.params for option in (*parameter.opts, *parameter.secondary_opts)}
     if command.name == "bench":
@@ -229,7 +227,7 @@ def _check(words: list[str]) -> None:
         names = [name for name in names if name in known]  # the rest is pytest's
     for name in names:
         if re.fullmatch(r"--?[a-z][a-z-]*", name) and name != "--help":
-            assert name in known, f"{name} of {' '.join(words)}"
+            assert name in known, f"{place}: {name} of {' '.join(words)}"
 
 
 def test_the_contract_names_every_reason_priority_exchange_and_endpoint() -> None:

@@ -19,9 +19,8 @@ def expensive() -> Iterator[None]:
     yield
 
 
-@pytest.mark.parametrize("path", QUICK)
-def test_every_path_of_a_quick_run_exists(path: str) -> None:
-    assert (ROOT / path).exists()
+def test_every_path_of_a_quick_run_exists() -> None:
+    assert [path for path in QUICK if not (ROOT / path).exists()] == []
 
 
 def test_longest_path_says_how_much_a_quick_run_takes() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 
-import pytest
-
 from admin.public_scopes import PUBLIC_SCOPES, RECOMMENDED
 from local.state import ROOT
 from shared.api.endpoint import Endpoint
@@ -60,7 +58,8 @@ def test_the_contract_lists_what_is_recommended() -> None:
     assert sorted(listed) == [scope for scope in RECOMMENDED if re.match("(queue|index|auth):", scope)]
 
 
-@pytest.mark.parametrize("endpoint", WITH_SCOPES, ids=lambda endpoint: endpoint.name)
-def test_everybody_reads_and_nobody_changes(endpoint: Endpoint) -> None:
-    reads = endpoint.method == "GET" or endpoint.name in READ_BY_POST
-    assert _allowed(endpoint) == (reads and endpoint.name not in NOT_FOR_EVERYBODY)
+def test_everybody_reads_and_nobody_changes() -> None:
+    allowed = [endpoint for endpoint in WITH_SCOPES if _allowed(endpoint)]
+    reading = [endpoint for endpoint in WITH_SCOPES if endpoint.method == "GET" or endpoint.name in READ_BY_POST]
+    wanted = [endpoint for endpoint in reading if endpoint.name not in NOT_FOR_EVERYBODY]
+    assert [endpoint.name for endpoint in allowed] == [endpoint.name for endpoint in wanted]

@@ -31,9 +31,12 @@ KNOWS_THE_ROOT_TOKEN = {
 }
 
 
-def _code() -> Iterator[tuple[str, ast.Module]]:
+def _code(*words: str) -> Iterator[tuple[str, ast.Module]]:
+    """The modules that have one of these words: to read the others would take most of the time."""
     for path in [*(ROOT / "shared").rglob("*.py"), *(ROOT / "functions").rglob("*.py"), ROOT / "function_app.py"]:
-        yield path.relative_to(ROOT).as_posix(), ast.parse(path.read_text())
+        text = path.read_text()
+        if any(word in text for word in words):
+            yield path.relative_to(ROOT).as_posix(), ast.parse(text)
 
 
 def _signs(call: ast.Call) -> bool:
@@ -49,7 +52,8 @@ def test_the_table_has_every_place_that_signs_for_callers() -> None:
     text = (ROOT / "docs/security.md").read_text()
     table = text[text.index("## What the service signs for callers") : text.index("## URLs for uploads")]
     named = set(re.findall(r"`(shared/\S+\.py)` \|$", table, re.MULTILINE))
-    signing = {path for path, tree in _code() for node in ast.walk(tree) if isinstance(node, ast.Call) and _signs(node)}
+    trees = _code("hmac", *SIGNING)
+    signing = {path for path, tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and _signs(node)}
     assert signing - MEANS == named
     assert signing >= MEANS
     assert all(Path(ROOT / path).is_file() for path in named)
@@ -58,7 +62,7 @@ def test_the_table_has_every_place_that_signs_for_callers() -> None:
 def test_the_root_token_is_in_no_other_hands() -> None:
     users = {
         path
-        for path, tree in _code()
+        for path, tree in _code("root_access_token")
         for node in ast.walk(tree)
         if isinstance(node, ast.Attribute | ast.AnnAssign)
         and "root_access_token" in ast.unparse(node if isinstance(node, ast.Attribute) else node.target)

@@ -35,8 +35,9 @@ def writers() -> set[str]:
     """As `folder/module.function`; what a module makes once and for all is told by its name alone."""
     found = set[str]()
     for path in sorted((ROOT / "shared").rglob("*.py")):
-        module = f"{path.parent.name}/{path.stem}"
-        found |= {f"{module}.{function}" for function in unconditional(ast.parse(path.read_text())) if function}
+        text, module = path.read_text(), f"{path.parent.name}/{path.stem}"
+        if any(name in text for name in ("Upsert", *CONDITION)):
+            found |= {f"{module}.{function}" for function in unconditional(ast.parse(text)) if function}
     return found
 
 
