@@ -28,6 +28,7 @@ from pathlib import Path
 import coverage
 import pytest
 from execnet import XSpec
+from hypothesis import HealthCheck, given, settings, strategies
 
 from local.state import ROOT
 from tests import programs, selection
@@ -62,6 +63,7 @@ def _fork_for_each(listener: socket.socket, modules: Sequence[str]) -> None:
     """The process that imports, until it is terminated or the one that has started it has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import(modules)
+    _draw()
     assert threading.active_count() == 1, "a forked process has none of the threads that a module has started"
     gc.freeze()
     starter = multiprocessing.parent_process()
@@ -84,6 +86,13 @@ def _import(modules: Sequence[str]) -> None:
                 import_module(module)
             except Exception as error:
                 print(f"{module}: {error!r}", file=sys.stderr)
+
+
+@settings(max_examples=5, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(strategies.lists(strategies.text(), min_size=200))
+def _draw(drawn: list[str]) -> None:
+    """What Hypothesis does before a first property: it reads the characters of Unicode, and looks for constants in all
+    our modules."""
 
 
 def _begin(client: socket.socket, code: str, files: Sequence[int]) -> None:
