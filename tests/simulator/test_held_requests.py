@@ -17,7 +17,7 @@ from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 from shared.store.interface import Receipt
 from tests.simulator import parties
 from tests.simulator.parties import DEPENDENT, ELSEWHERE, Party
-from tests.simulator.running import VICTIM, finish
+from tests.simulator.running import VICTIM, finish_once
 from tests.simulator.situations import A, B, Step, failed_and_completed_again, running
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -147,7 +147,7 @@ ENCOUNTERS = [
 ]
 
 
-def _run(encounter: Encounter, number: int, phase: Phase) -> Hold:
+def _run(encounter: Encounter, number: int, phase: Phase, seen: set[str]) -> Hold:
     hold = Hold(number, phase)
     world = World(Simulation.scripted([]), hold)
     world.is_ordered = False
@@ -174,17 +174,18 @@ def _run(encounter: Encounter, number: int, phase: Phase) -> Hold:
     for outcome in outcomes:
         if isinstance(outcome, BaseException) and not isinstance(outcome, ApiError):
             raise outcome
-    finish(world, is_acknowledged=not any(isinstance(outcome, ApiError) for outcome in outcomes))
+    finish_once(world, seen, is_acknowledged=not any(isinstance(outcome, ApiError) for outcome in outcomes))
     return hold
 
 
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("encounter", ENCOUNTERS, ids=lambda encounter: encounter.name)
-def test_company_while_a_request_is_held_up(encounter: Encounter, phase: Phase) -> None:
-    """Every request of the victim in turn."""
-    for number, at in enumerate(_run(encounter, 0, phase).calls, 1):
-        try:
-            _run(encounter, number, phase)
-        except BaseException as failure:
-            failure.add_note(f"held up {phase.value} request {number}: {at}")
-            raise
+def test_company_while_a_request_is_held_up(encounter: Encounter) -> None:
+    """Every request of the victim in turn, before it takes effect and after."""
+    seen: set[str] = set()
+    for number, at in enumerate(_run(encounter, 0, Phase.BEFORE, seen).calls, 1):
+        for phase in Phase:
+            try:
+                _run(encounter, number, phase, seen)
+            except BaseException as failure:
+                failure.add_note(f"held up {phase.value} request {number}: {at}")
+                raise

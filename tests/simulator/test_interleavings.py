@@ -15,7 +15,7 @@ from shared.queue.tasks.rules import Task, Worker
 from tests.simulator import invariants
 from tests.simulator.parties import WORKERS
 from tests.simulator.races import RACES, Race
-from tests.simulator.running import finish, state
+from tests.simulator.running import finish_once
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation, sample
 from tests.twin.gate import as_process
@@ -143,12 +143,7 @@ def run(
     end = f"{', '.join(map(_answer, outcomes))}: {_runs(world.tasks().get(race.task_id))}"
     invariants.check(world)
     is_acknowledged = not any(isinstance(outcome, ApiError) for outcome in outcomes)
-    if seen is not None:
-        left = f"{is_acknowledged} {state(world)} {world.claims} {world.history.states} {world.history.crossings}"
-        if left in seen:
-            return end
-        seen.add(left)
-    finish(world, is_acknowledged=is_acknowledged)
+    finish_once(world, set() if seen is None else seen, is_acknowledged=is_acknowledged)
     return end
 
 
