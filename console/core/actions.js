@@ -40,7 +40,7 @@ export async function offered(taskGroupId, signal) {
   if (decision.taskGroupId !== taskGroupId) return null;
   const { url } = await artifact(taskGroupId, null, FILE, { signal });
   if (!url) return null;
-  const response = await fetch(url, { signal, credentials: "omit" });
+  const response = await fetch(url, { signal, credentials: "omit", cache: "no-store" });
   if (!response.ok) return null;
   const { actions, variables } = parsed(await text(response));
   return {

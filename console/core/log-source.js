@@ -142,9 +142,10 @@ async function readOn(url, lines, skipped, signal, progress) {
   const from = lines.bytes + skipped;
   /** @type {HeadersInit} */
   const headers = from > 0 ? { range: `bytes=${from}-` } : {};
-  const response = await fetch(url, { headers, signal, credentials: "omit", referrerPolicy: "no-referrer" }).catch(
-    unreached,
-  );
+  // What the browser keeps of a file that was opened in a tab does not say that this origin may read it.
+  /** @type {RequestInit} */
+  const options = { signal, credentials: "omit", referrerPolicy: "no-referrer", cache: "no-store" };
+  const response = await fetch(url, { ...options, headers }).catch(unreached);
   if (response.status === 416) return { skipped, whole: false };
   const said = `The log cannot be read: its storage answered ${response.status}.`;
   if (response.status >= 500) throw new ApiError(response.status, "", said);
@@ -154,9 +155,7 @@ async function readOn(url, lines, skipped, signal, progress) {
   if (from === 0 && !encoded && length > lines.keep) {
     await response.body?.cancel();
     const start = length - lines.keep;
-    const end = await fetch(url, { headers: { range: `bytes=${start}-` }, signal, credentials: "omit" }).catch(
-      unreached,
-    );
+    const end = await fetch(url, { ...options, headers: { range: `bytes=${start}-` } }).catch(unreached);
     await drain(end, lines, 0, progress);
     return { skipped: start, whole: false };
   }

@@ -3,9 +3,11 @@
 import gzip
 import re
 
+import requests
 from azure.storage.blob import BlobBlock, BlobClient
 from playwright.sync_api import Locator, Page, expect
 
+from tests.console.browser import answered
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene, lines, put
 
@@ -157,3 +159,18 @@ def _long_log(scene: Scene, open_page: OpenPage, content: bytes, encoding: str, 
 def test_a_log_that_is_missing_says_so(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/{settled.ids['build-1']}/runs/0/logs/{ENCODED}")
     expect(page.get_by_role("alert")).to_contain_text("It may have expired, or the address is mistyped.")
+
+
+def test_a_log_that_was_opened_in_a_tab_is_read_all_the_same(scene: Scene, open_page: OpenPage) -> None:
+    """By the same address: what the browser keeps of the tab's answer names no origin that may read it."""
+    scene.create("build")
+    scene.claim("build")
+    kept = {"x-ms-blob-type": "BlockBlob", "x-ms-blob-cache-control": "max-age=3600", "content-type": "text/plain"}
+    requests.put(scene.begin_blob("build", LOG), lines(), headers=kept, timeout=60).raise_for_status()
+    scene.complete("build")
+    found = scene.client().artifact(scene.ids["build"], 0, LOG)
+    page = open_page(None)
+    page.context.new_page().goto(found["url"])
+    with page.add_init_script(answered(f"/artifact-content/{ENCODED}", found)):
+        page.goto(f"/tasks/{scene.ids['build']}/runs/0/logs/{ENCODED}")
+    expect(page.get_by_text("300 lines", exact=True)).to_be_visible()
