@@ -23,8 +23,8 @@ STACK_VARIABLES = (
     "TOPIC_PREFIX",
 )
 
-PROCESSES = 4
-"""Processes of the tests: twice the cores of a small machine, as many tests wait for timers."""
+PROCESSES = 5
+"""Processes of the tests: more than twice the cores of a small machine, as many tests wait for timers."""
 
 QUICK_PROCESSES = 2
 """Processes of a quick run, in which few tests wait. Each further process would import all modules again."""
