@@ -92,10 +92,10 @@ class World:
         self.clock = self.simulation.clock
         self.history = History(self.rows, self._large_definition, lambda: len(self.topics.messages))
         self.is_ordered = True
+        """Whether the simulation orders the requests; otherwise each call's run one after the other."""
         self.slack = timedelta(seconds=5)
         """By how much a message may come too late: visibility is in whole seconds and begins when a request takes
         effect, and a host may be a moment late."""
-        """Whether the simulation orders the requests; otherwise each call's run one after the other."""
         gate = chain(self.history, *gates, self._ordered)
         self.account = (
             open_account(self.clock, gate) if open_account else MemoryStorage(self.clock, gate=gate, disorder=disorder)
