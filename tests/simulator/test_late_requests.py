@@ -106,7 +106,8 @@ def late(scenario: Scenario, number: int, how: How, after: float, repeat: bool, 
         assert all(task.is_resolved for task in world.tasks().values())
         return
     invariants.check(world)
-    finish(world, is_acknowledged=outcome is None and scenario.is_idempotent, settles=False)
+    is_acknowledged = outcome is None and scenario.is_idempotent
+    finish(world, is_acknowledged=is_acknowledged, settles=False, announces=after <= 180)
 
 
 def late_after_the_end(scenario: Scenario, number: int, how: How, after: float, repeat: bool, end: End) -> None:
