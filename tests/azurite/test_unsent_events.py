@@ -6,7 +6,7 @@ from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.store import keys
 from tests.azurite.crashing import Worlds
 from tests.simulator.situations import GROUP, A
-from tests.simulator.test_unsent_events import AFTER_AN_OUTAGE, HOUR, live, pass_hours
+from tests.simulator.test_unsent_events import HOUR, live, outage_ends, pass_hours
 
 
 def test_no_event_is_lost_in_an_outage_that_outlasts_its_task(worlds: Worlds) -> None:
@@ -22,12 +22,7 @@ def test_no_event_is_lost_in_an_outage_that_outlasts_its_task(worlds: Worlds) ->
         assert A in world.tasks()
         await pass_hours(world, 8)
         assert A in world.tasks()
-        world.topics.is_down = False
-        await world.drain(HOUR)
-        topics = {message.topic for message in world.topics.messages}
-        assert topics == {"task-completed", "task-defined", "task-group-resolved", "task-pending", "task-running"}
-        await pass_hours(world, AFTER_AN_OUTAGE)
-        assert not world.tasks()
+        await outage_ends(world)
         assert not world.rows(keys.GROUPS, GROUP)
 
     world.run(story())
