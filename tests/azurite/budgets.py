@@ -61,9 +61,11 @@ def settings(**changes: Any) -> Settings:
 class Bench:
     """An account with a process of API calls and one of handlers. `warm` it before anything is counted."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, now: Callable[[], datetime] = utc_now) -> None:
+        """`now` is the world's clock."""
         self.storage = storage
         self.topics = Topics()
+        self._now = now
         self.ahead = timedelta(0)
         """How far the handlers' and the calls' clock is ahead of the world's."""
         self.calls, self.handlers = self.process(), self.process()
@@ -72,7 +74,7 @@ class Bench:
 
     def process(self, **changes: Any) -> Services:
         """The use-cases of another process."""
-        runtime = Runtime(now=lambda: utc_now() + self.ahead)
+        runtime = Runtime(now=lambda: self._now() + self.ahead)
         return assemble(settings(**changes), runtime, self.storage, self.topics)
 
     async def warm(self) -> None:
@@ -110,7 +112,7 @@ class Bench:
         self, task_id: str | None = None, *, expires: timedelta = timedelta(days=2), **changes: Any
     ) -> Definition:
         """A task of the known group."""
-        now = utc_now()
+        now = self._now()
         provisioner_id, worker_type = POOL.split("/")
         body = {
             "provisionerId": provisioner_id,
