@@ -15,6 +15,7 @@ from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE,
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
+from shared.store.interface import StorageUnavailable
 from tests.simulator.situations import GROUP, A, B, C, failed_and_completed_again
 from tests.simulator.world import HANDLER, HIDDEN, World, resolved_message
 from tests.twin.driver import Simulation
@@ -399,6 +400,32 @@ def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
     tries = hours * 3600 / HIDDEN + 3
     assert len(handled.messages) <= (tries + 1) * pages
     assert world.messages(RESOLVED_QUEUE) == []
+
+
+@IN_PLACE
+def test_what_is_to_be_looked_at_again_is_put_once_however_often_a_page_fails(place: str) -> None:
+    """A page that fails is handled again as a whole: messages that it put each time would go on beside each other."""
+    gate = Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject == B and process_name() == HANDLER, times=0)
+    world = _world(gate)
+
+    def left() -> list[bool]:
+        return [bool(body.get("waiting")) for body, _ in world.messages(RESOLVED_QUEUE)]
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        await world.create(B, dependencies=[A])
+        await _complete(world, A)
+        await _edge(world, A, C, place)
+        ((body, _),) = world.messages(RESOLVED_QUEUE)
+        gate.times = 6
+        for _ in range(6):
+            with pytest.raises(StorageUnavailable):
+                await as_process(HANDLER, world.handlers.resolution.resolved_due(resolved_message(body)))
+            assert left() == [False]
+        await as_process(HANDLER, world.handlers.resolution.resolved_due(resolved_message(body)))
+        assert left().count(True) == 1
+
+    world.run(story())
 
 
 def test_a_page_that_is_put_again_has_tries_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime, timedelta
 from functools import cache, cached_property
@@ -55,6 +55,8 @@ CLAIM_TIMEOUT = timedelta(minutes=20)
 HANDLER = "handler"
 """The process in which messages are handled."""
 _ABOUT = ("taskId", "runId", "taskGroupId", "put")
+_AS_CALLS_PUT_IT = {"taskId", "runId", "put"}
+"""What a resolved message says that has all of its work left."""
 HIDDEN = 600.0
 """Seconds that the Functions host hides a message for while it is handled."""
 
@@ -110,6 +112,8 @@ class World:
         self.handled: Counter[tuple[str, ...]] = Counter()
         """How often the handler of each queue was called about what one call has put: a message that is put again says
         when it was put first."""
+        self.put_by_calls: defaultdict[tuple[str, ...], set[str]] = defaultdict(set)
+        """The resolved messages that calls have put of it, which are several if they did so at the same moment."""
         self.index_paths: dict[str, list[str]] = {}
         """The paths of the index that tasks which were created ask for."""
         self.claims: list[Claim] = []
@@ -267,7 +271,10 @@ class World:
             taken = await self._host_queues.get(queue, count=32, hidden_for=HIDDEN)
             for message in taken:
                 body = json.loads(base64.b64decode(message.text))
-                self.handled[queue, *(str(body.get(word, "")) for word in _ABOUT)] += 1
+                about = (queue, *(str(body.get(word, "")) for word in _ABOUT))
+                self.handled[about] += 1
+                if body.keys() == _AS_CALLS_PUT_IT:
+                    self.put_by_calls[about].add(message.receipt.message_id)
                 try:
                     await as_process(HANDLER, handle(body))
                 except (StorageUnavailable, Postponed, ApiError):

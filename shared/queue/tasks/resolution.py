@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
@@ -40,6 +40,8 @@ class _Page:
     message: ResolvedBody
     is_continued: bool = False
     """Whether another message continues with the rest of the work."""
+    left: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
+    """What has to be looked at again: in how many seconds, and what its message says."""
 
     def __post_init__(self) -> None:
         self.end = self.message.end
@@ -48,7 +50,7 @@ class _Page:
     @property
     def is_last(self) -> bool:
         """Whether no further message continues it."""
-        return self.end is None and self.group_end is None
+        return self.end is None and self.group_end is None and not self.left
 
 
 class TaskIndex(Protocol):
@@ -93,19 +95,23 @@ class Resolution:
         elif message.waiting is not None:
             await self._look_again(read, run, message, message.waiting)
         elif message.group_only:
-            await self._check_group(read.task, message, run)
+            again = await self._group_check.check(read.task.task_group_id, due_of(read.task, run.generation))
+            if again is not None:
+                await self._put(message, visible_in=again, group_only=True)
         else:
             await self._page(_Page(read, run, message), at_once)
 
     async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
         """Handles a page of edges and uploads. The message of the next page is put first. The first page also settles
-        the task.
+        the task. Messages for what has to be looked at again are put last: each retry of a page that fails would put
+        them once more.
 
         A page that fails is put again, as a message that ends where the next page starts. If the whole message were
         retried, each retry would put a message for the next page again, and so on for each page after it.
         """
         try:
-            left = await together(*self._work(page, at_once))
+            await together(*self._work(page, at_once))
+            await together(*(self._put(page.message, visible_in=wait, **left) for wait, left in page.left))
         except Exception:
             if not page.is_continued:
                 raise
@@ -119,15 +125,14 @@ class Resolution:
             ends |= {"attempts": 0, "waits": 0}  # a message of its own, with tries of its own
             await self._stores.messages.put(page.message.model_copy(update=ends), UNCOMMITTED_RESOLUTION.first)
             return
-        if page.message.start is None and page.is_last and not any(left):
+        if page.message.start is None and page.is_last:
             await self._remove_deadline(page.read.task, page.run.generation)
         if page.run.resolved is not None:
             runtime = self._stores.runtime
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
 
-    def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[bool | None]]:
-        """The parts of a page's work, which run in parallel. A part that may be split between messages returns whether
-        other messages have work left.
+    def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[None]]:
+        """The parts of a page's work, which run in parallel.
 
         The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
         removed last, and only when no other message has work left.
@@ -142,7 +147,7 @@ class Resolution:
             self._announce(page.read, page.message),
         ]
 
-    async def _outside(self, page: _Page, at_once: Surroundings | None) -> bool:
+    async def _outside(self, page: _Page, at_once: Surroundings | None) -> None:
         """Edges in the task's partition, of other groups, and uploads."""
         message, task = page.message, page.read.task
         if at_once is not None and message.end is None:
@@ -154,10 +159,9 @@ class Resolution:
         if rest is not None:
             await self._go_on(page, rest, message.end)
             page.end = rest
-        left = await together(self._fan_out(page, edges, in_group=False), self._commit(task, uploads))
-        return any(left)
+        await together(self._fan_out(page, edges, in_group=False), self._commit(task, uploads))
 
-    async def _inside(self, page: _Page) -> bool:
+    async def _inside(self, page: _Page) -> None:
         """Edges in the task's group."""
         message, task = page.message, page.read.task
         end = message.group_end if message.start is None else message.end
@@ -170,7 +174,7 @@ class Resolution:
                 page.group_end = rest
             else:
                 page.end = rest
-        return await self._fan_out(page, edges, in_group=True)
+        await self._fan_out(page, edges, in_group=True)
 
     async def _go_on(self, page: _Page, start: str, end: str | None) -> None:
         await self._put(page.message, visible_in=0, start=start, end=end)
@@ -192,8 +196,8 @@ class Resolution:
         body = ResolvedBody(task_id=message.task_id, run_id=message.run_id, put=message.put, **left)
         await self._stores.messages.put(body, visible_in)
 
-    async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> bool:
-        """Satisfies the dependents of a page. Returns whether one of them does not exist yet."""
+    async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> None:
+        """Satisfies the dependents of a page. Those that do not exist yet are looked at again."""
         rows = PendingRows(self._stores.pools)
 
         async def follow(edge: Row) -> Row | None:
@@ -206,17 +210,14 @@ class Resolution:
             return None
 
         young = [edge for edge in await in_waves(bounds.EDGES_AT_A_TIME, follow, edges) if edge is not None]
-        if not young:
-            return False
-        await self._put(
-            page.message,
-            visible_in=MISSING_DEPENDENT.pause(0),
-            delay=MISSING_DEPENDENT.pause(1),
-            waiting={keys.dependent_of(edge.key): edge.etag for edge in young},
-            written=max(edge.timestamp for edge in young),
-            in_group=in_group,
-        )
-        return True
+        if young:
+            again = {
+                "delay": MISSING_DEPENDENT.pause(1),
+                "waiting": {keys.dependent_of(edge.key): edge.etag for edge in young},
+                "written": max(edge.timestamp for edge in young),
+                "in_group": in_group,
+            }
+            page.left.append((MISSING_DEPENDENT.pause(0), again))
 
     async def _look_again(self, read: Loaded, run: Run, message: ResolvedBody, waiting: Mapping[str, str]) -> None:
         """Tries the edges again whose dependents did not exist. An edge that was rewritten since is skipped: its call
@@ -283,28 +284,23 @@ class Resolution:
         )
         await self._stores.announcer.announce_again(events, read)
 
-    async def _settle(self, page: _Page) -> bool:
-        """Clears what belonged to the unresolved task; then its group's edges are followed, and its group checked.
-
-        Returns whether another message has some of that left.
-        """
+    async def _settle(self, page: _Page) -> None:
+        """Clears what belonged to the unresolved task; then its group's edges are followed, and its group checked."""
         # The member row is written first: until it has the final status, listings notice by the index row that the task
         # has changed.
         task = page.read.task
         header = await self._stores.groups.settle(task, page.run)
-        left = await together(
+        await together(
             self._inside(page),
             self._remove_rows(task, page.message.run_id),
-            self._check_group(task, page.message, page.run, header),
+            self._check_group(page, header),
         )
-        return any(left)
 
-    async def _check_group(self, task: Task, message: ResolvedBody, run: Run, header: str | None = None) -> bool:
-        again = await self._group_check.check(task.task_group_id, due_of(task, run.generation), header)
-        if again is None:
-            return False
-        await self._put(message, visible_in=again, group_only=True)
-        return True
+    async def _check_group(self, page: _Page, header: str | None) -> None:
+        task = page.read.task
+        again = await self._group_check.check(task.task_group_id, due_of(task, page.run.generation), header)
+        if again is not None:
+            page.left.append((again, {"group_only": True}))
 
     async def _remove_rows(self, task: Task, run_id: int) -> None:
         if task.runs[run_id].reason_created is not Created.EXCEPTION:
