@@ -235,6 +235,7 @@ class Call:
     pause: Callable[[], Awaitable[object]] = field(default=at_once, repr=False)
     """Awaited by a long poll that found no work and may not wait, before its empty answer."""
     _caller: Caller | None = None
+    _has_authorised: bool = False
 
     def payload(self, model: type[Model]) -> Model:
         """The body, of the type that the endpoint's row names."""
@@ -251,6 +252,11 @@ class Call:
     def known_caller(self) -> Caller | None:
         """The caller, if the request has been authenticated; else None."""
         return self._caller
+
+    @property
+    def is_authorised(self) -> bool:
+        """Whether the caller was found to have what the endpoint asks for, if it asks for scopes at all."""
+        return self.endpoint.scopes is None or self._has_authorised
 
     async def caller(self) -> Caller:
         """Who calls. Raises AuthenticationFailed."""
@@ -278,13 +284,13 @@ class Call:
         if self.endpoint.scopes is None:
             return
         template, given = self.endpoint.scopes, {**self.params, **(params or {})}
-        if not is_optional(template) and holds((await self.caller()).scopes, template, given):
-            return
-        expression = render(template, given)
-        if expression is not None:
-            caller = await self.caller()
-            if caller.client_id is None or not self.endpoint.scopes_of_anonymous:
-                caller.require(expression)
+        if is_optional(template) or not holds((await self.caller()).scopes, template, given):
+            expression = render(template, given)
+            if expression is not None:
+                caller = await self.caller()
+                if caller.client_id is None or not self.endpoint.scopes_of_anonymous:
+                    caller.require(expression)
+        self._has_authorised = True
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:
         """A function that authorises with values of `param` which only the use case determines, such as the scopes that

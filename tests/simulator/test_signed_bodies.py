@@ -20,6 +20,22 @@ URL = f"https://tc.example.com/api/queue/v1/task/{A}/cancel"
 CONTEXT: Any = SimpleNamespace(invocation_id="1", trace_context=SimpleNamespace(trace_parent=None))
 
 
+def cancel_task(world: World, arrives: bytes = b"{}") -> func.HttpRequest:
+    """A request of the root client that is signed for an empty object, and arrives with this body."""
+    token = settings().root_access_token.get_secret_value()
+    root = {"id": ROOT_CLIENT_ID, "key": token, "algorithm": "sha256"}
+    signed = mohawk.Sender(
+        root,
+        URL,
+        "POST",
+        content="{}",
+        content_type="application/json",
+        _timestamp=str(int(world.clock.now().timestamp())),
+    ).request_header
+    headers = {"authorization": signed, "content-type": "application/json", "x-original-url": URL}
+    return func.HttpRequest(method="POST", url=URL, headers=headers, body=arrives)
+
+
 @pytest.mark.parametrize(
     ("arrives", "status"), [(b"{}", 200), (b"", 401), (b"[]", 401)], ids=["as signed", "without a body", "another body"]
 )
@@ -34,19 +50,7 @@ def test_the_body_that_arrives_is_the_one_that_was_signed(
 
     async def story() -> func.HttpResponse:
         await world.create(A)
-        token = settings().root_access_token.get_secret_value()
-        root = {"id": ROOT_CLIENT_ID, "key": token, "algorithm": "sha256"}
-        signed = mohawk.Sender(
-            root,
-            URL,
-            "POST",
-            content="{}",
-            content_type="application/json",
-            _timestamp=str(int(world.clock.now().timestamp())),
-        ).request_header
-        headers = {"authorization": signed, "content-type": "application/json", "x-original-url": URL}
-        request = func.HttpRequest(method="POST", url=URL, headers=headers, body=arrives)
-        return await http.respond(request, CONTEXT)
+        return await http.respond(cancel_task(world, arrives), CONTEXT)
 
     (answer,) = world.run(story())
     assert answer.status_code == status, json.loads(answer.get_body())

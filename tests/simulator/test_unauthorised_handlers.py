@@ -1,0 +1,40 @@
+"""A handler that forgets to authorise its caller answers nobody: no test of its endpoint can pass (contract 1.5)."""
+
+from __future__ import annotations
+
+import json
+from unittest.mock import AsyncMock
+
+import azure.functions as func
+import pytest
+
+from shared.api.endpoint import Call
+from tests.simulator.queue_host import App
+from tests.simulator.situations import A
+from tests.simulator.test_signed_bodies import CONTEXT, cancel_task
+from tests.simulator.world import World
+
+
+@pytest.mark.parametrize("authorises", [True, False])
+def test_a_handler_that_has_not_authorised_its_caller_answers_nobody(
+    app: App, monkeypatch: pytest.MonkeyPatch, authorises: bool
+) -> None:
+    from functions import http  # reads its settings, which `app` has set
+
+    world = World()
+    world.is_ordered = False
+    monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
+    if not authorises:
+        monkeypatch.setattr(Call, "authorise", AsyncMock())
+
+    async def story() -> func.HttpResponse:
+        await world.create(A)
+        return await http.respond(cancel_task(world), CONTEXT)
+
+    (answer,) = world.run(story())
+    body = json.loads(answer.get_body())
+    if authorises:
+        assert answer.status_code == 200
+    else:
+        assert (answer.status_code, body["code"]) == (500, "InternalServerError")
+        assert A not in body["message"]
