@@ -181,6 +181,7 @@ class Components:
             PollIntervals.of(settings.idle_poll_interval_seconds),
             starvation,
             self.back_off.worked,
+            runtime,
         )
 
     @cached_property

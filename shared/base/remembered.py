@@ -130,6 +130,13 @@ STARVING = Remembered(
     fresh=timedelta(seconds=10),
     because="as old as the bands in use",
 )
+QUIET = Remembered(
+    name="claims/polling.quiet",
+    what="since when a pool that was polled lately has had no work",
+    capacity=10_000,
+    fresh=timedelta(minutes=1),
+    because="workers call again within seconds; forgetting it makes the next calls look more often",
+)
 POLL_URLS = Remembered(
     name="claims/poll_urls.given",
     what="when sets of URLs end that were given out, for a count",

@@ -138,6 +138,7 @@ class Poller:
         intervals: PollIntervals,
         starvation: Starvation,
         there_is_work: Callable[[str], None],
+        runtime: Runtime,
     ) -> None:
         """`there_is_work` is called with the task queue for whose work waits are ended."""
         self._messages = messages
@@ -146,6 +147,7 @@ class Poller:
         self._starvation = starvation
         self._there_is_work = there_is_work
         self._pools: dict[str, _Pool] = {}
+        self._quiet: Memo[str, float] = Memo(remembered.QUIET, runtime.now)
 
     async def take(
         self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event, *, is_new: bool = True
@@ -159,7 +161,7 @@ class Poller:
         Nothing is left running when it returns: the last caller to leave waits for the poll under way. If it is
         cancelled, it releases the messages that it was given. Raises StorageUnavailable.
         """
-        pool = self._pools.setdefault(task_queue_id, _Pool(last_found=_monotonic()))
+        pool = self._pool(task_queue_id)
         served = asyncio.get_running_loop().create_future()
         waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served, is_new=is_new)
         pool.waiters.append(waiter)
@@ -182,6 +184,13 @@ class Poller:
             waiter.served.result()
         return waiter.messages
 
+    def _pool(self, task_queue_id: str) -> _Pool:
+        """The pool, which is quiet for as long as it was when its last caller left."""
+        if task_queue_id not in self._pools:
+            quiet = self._quiet.get(task_queue_id)
+            self._pools[task_queue_id] = _Pool(last_found=_monotonic() if quiet is None else quiet)
+        return self._pools[task_queue_id]
+
     def waiting(self) -> Counter[str]:
         """By task queue: how many calls in this process have polled once and now wait until there is work."""
         return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
@@ -190,9 +199,9 @@ class Poller:
         """Removes the waiter, so that it is given no messages any more."""
         if waiter in pool.waiters:
             pool.waiters.remove(waiter)
-            pool.wake.set()
         loop = pool.loop
         if not pool.waiters and loop is not None:
+            pool.wake.set()
             await asyncio.wait([loop])
 
     def wake(self, task_queue_id: str) -> None:
@@ -231,6 +240,7 @@ class Poller:
         finally:
             pool.loop = None
             if not pool.waiters:
+                self._quiet[task_queue_id] = pool.last_found
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:

@@ -1,0 +1,85 @@
+"""How often a pool is looked at for those who wait: less often after half a minute without work (design 4)."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from shared.queue.claims.polling import BUSY_INTERVAL, IDLE_AFTER
+from shared.store.counting import Kind
+from tests.simulator.claimer import WAIT, a_world, calls_again
+from tests.simulator.world import POOL, WORKER, World
+from tests.twin.gate import Call, Phase
+
+IDLE = 2.0
+"""Seconds between two looks at an idle pool, as the settings have it by default."""
+LOOK = {Kind.QUEUE_GET, Kind.QUEUE_PEEK}
+PERIOD = IDLE_AFTER * 2
+FORGOTTEN = 61.0
+"""Seconds without any caller after which it is forgotten how long a pool has been quiet."""
+
+
+class Looks:
+    """The looks at the pool's queue, and when they were made."""
+
+    def __init__(self) -> None:
+        self.world = a_world(self)
+        self._at: list[float] = []
+
+    async def __call__(self, call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.kind in LOOK and "-pending-" in f"-{call.target}":
+            self._at.append(self.world.clock.elapsed)
+
+    def between(self, first: float, last: float) -> int:
+        """How many there were from `first` to `last`, in seconds."""
+        return sum(first <= at < last for at in self._at)
+
+
+async def waits(world: World, seconds: float) -> None:
+    """A worker calls as clients do, and there is no work for so long."""
+    until = world.clock.elapsed + seconds
+    while world.clock.elapsed < until:
+        assert await world.services.work.claim_work(POOL, WORKER, 1, WAIT) == []
+        await world.clock.sleep(0.05)
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_a_pool_without_work_is_looked_at_less_often(workers: int) -> None:
+    """Also where a single worker calls again and again, and nobody waits in between."""
+    looks = Looks()
+    world = looks.world
+
+    async def story() -> None:
+        await world.create()
+        assert len(await calls_again(world, WORKER)) == 1
+        began = world.clock.elapsed
+        await asyncio.gather(*(waits(world, IDLE_AFTER + PERIOD) for _ in range(workers)))
+        calls = workers * PERIOD / WAIT
+        busy = looks.between(began, began + IDLE_AFTER)
+        idle = looks.between(began + IDLE_AFTER + IDLE, began + IDLE_AFTER + PERIOD)
+        assert abs(busy - IDLE_AFTER / BUSY_INTERVAL) <= 1 + calls
+        assert abs(idle - (PERIOD - IDLE) / IDLE) <= 1 + calls
+
+    world.run(story())
+
+
+def test_a_pool_is_looked_at_often_again_once_it_had_work_or_nobody_called_for_a_while() -> None:
+    looks = Looks()
+    world = looks.world
+
+    async def often() -> None:
+        began = world.clock.elapsed
+        await waits(world, WAIT)
+        assert looks.between(began, began + WAIT) >= WAIT / BUSY_INTERVAL - 2
+
+    async def story() -> None:
+        await waits(world, IDLE_AFTER + PERIOD)
+        await world.create()
+        assert len(await calls_again(world, WORKER)) == 1
+        await often()
+        await waits(world, IDLE_AFTER + PERIOD)
+        await world.clock.sleep(FORGOTTEN)
+        await often()
+
+    world.run(story())
