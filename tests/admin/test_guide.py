@@ -65,6 +65,7 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
     examples = {
         "TASK_ID": task_id,
         "GROUP_ID": task_id,
+        "STOPPED": operator.create(),
         "POOL": operator.pool,
         "TASK_QUEUE_ID": operator.pool,
         "WORKER_GROUP": "g",
@@ -91,7 +92,14 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
             script = script.replace("./dev drill", f"{sys.executable} -m local.drill --into {next(ports)}")
         script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
         done = subprocess.run(
-            ["bash", "-c", script], cwd=ROOT, env=shell, capture_output=True, text=True, check=False, timeout=300
+            ["bash", "-c", script],
+            cwd=ROOT,
+            env=shell,
+            input="y\n",
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
         )
         assert done.returncode == 0, f"{block}\n{done.stdout}\n{done.stderr}"
     assert operator.queue().status(task_id)["status"]["state"] == "running"

@@ -102,6 +102,28 @@ def test_a_late_event_has_the_retries_of_when_the_run_became_pending(created: tu
     assert (event.run_id, event.retries_left) == (len(created) - 1, left)
 
 
+@pytest.mark.parametrize(
+    ("created", "run_id", "left"),
+    [
+        (("scheduled",), 0, 3),
+        (("scheduled", "retry"), 0, 2),
+        (("scheduled", "retry"), 1, 2),
+        (("scheduled", "retry", "task-retry"), 0, 2),
+        (("scheduled", "retry", "rerun"), 0, 2),
+        (("scheduled", "retry", "rerun"), 1, 2),
+        (("scheduled", "retry", "rerun", "retry"), 2, 2),
+    ],
+)
+def test_an_exception_has_the_retries_that_were_left_after_its_run_whatever_came_later(
+    created: tuple[str, ...], run_id: int, left: int
+) -> None:
+    over = resolved_run(Resolved.WORKER_SHUTDOWN)
+    task = replace(a_task(*(replace(over, reason_created=Created(reason)) for reason in created)), retries=3)
+    later = run_id < task.last_run_id
+    event = announcements.exception(replace(task, retries_left=1 if later else left), run_id)
+    assert (event.run_id, event.retries_left) == (run_id, left)
+
+
 def test_a_repeat_of_a_schedule_is_announced_again() -> None:
     for command in (schedule, rerun):
         decision = command(PENDING)

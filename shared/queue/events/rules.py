@@ -186,7 +186,12 @@ def resolved(task: Task, run_id: int) -> TaskEvent:
 def exception(task: Task, run_id: int) -> TaskEvent:
     """taskException of a run, retried or not; a deadline's names no worker (contract 10)."""
     has_worker = task.runs[run_id].reason_resolved is not Resolved.DEADLINE_EXCEEDED
-    return replace(_event(Exchange.TASK_EXCEPTION, task, run_id), has_worker=has_worker)
+    event = replace(_event(Exchange.TASK_EXCEPTION, task, run_id), has_worker=has_worker)
+    if run_id == task.last_run_id:
+        return event
+    # Perhaps a repeat: what came after the run and its retry has changed what is left.
+    was_retried = task.runs[run_id + 1].reason_created in RETRY_OF.values()
+    return replace(event, retries_left=_retries_left(task, run_id + was_retried))
 
 
 def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
