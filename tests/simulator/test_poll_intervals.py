@@ -7,6 +7,7 @@ import asyncio
 import pytest
 
 from shared.queue.claims.polling import BUSY_INTERVAL, IDLE_AFTER
+from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.counting import Kind
 from tests.simulator.claimer import WAIT, a_world, calls_again
 from tests.simulator.world import POOL, WORKER, World
@@ -38,9 +39,9 @@ class Looks:
 
 async def waits(world: World, seconds: float) -> None:
     """A worker calls as clients do, and there is no work for so long."""
-    until = world.clock.elapsed + seconds
+    until, worker = world.clock.elapsed + seconds, Worker(worker_group="group", worker_id=world.slugid())
     while world.clock.elapsed < until:
-        assert await world.services.work.claim_work(POOL, WORKER, 1, WAIT) == []
+        assert await world.services.work.claim_work(POOL, worker, 1, WAIT) == []
         await world.clock.sleep(0.05)
 
 
@@ -81,5 +82,26 @@ def test_a_pool_is_looked_at_often_again_once_it_had_work_or_nobody_called_for_a
         await waits(world, IDLE_AFTER + PERIOD)
         await world.clock.sleep(FORGOTTEN)
         await often()
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("works", [5, 45, 70])
+def test_a_worker_that_has_just_done_a_task_hears_of_the_next_one_soon(works: float) -> None:
+    """However long it has worked: the task queue was not quiet meanwhile."""
+    world = a_world()
+    mine, other = world.process(idle_poll_interval_seconds=60), world.process()
+
+    async def story() -> None:
+        await world.create()
+        (claim,) = await calls_again(world, WORKER, services=mine)
+        await world.clock.sleep(works)
+        await mine.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
+        working = asyncio.ensure_future(calls_again(world, WORKER, IDLE_AFTER, services=mine))
+        await world.clock.sleep(0.2)
+        await other.create_task(world.definition())
+        began = world.clock.elapsed
+        assert len(await working) == 1
+        assert world.clock.elapsed - began < 2 * BUSY_INTERVAL
 
     world.run(story())

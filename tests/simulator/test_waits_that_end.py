@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -21,8 +22,14 @@ from tests.simulator.claimer import (
     is_index_row,
 )
 from tests.simulator.situations import A
-from tests.simulator.world import POOL, WORKER
+from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase, as_process
+
+
+async def has_had_work(world: World) -> None:
+    """The task queue has a band that is looked at."""
+    await world.create()
+    assert len(await calls_again(world, Worker(worker_group="group", worker_id="busy"))) == 1
 
 
 def test_a_new_wait_ends_the_older_one_of_the_same_worker_at_once() -> None:
@@ -45,6 +52,71 @@ def test_a_new_wait_ends_the_older_one_of_the_same_worker_at_once() -> None:
         await world.create(A)
 
     world.run(older(), newer(), create())
+
+
+def test_a_worker_that_calls_again_and_again_has_one_wait() -> None:
+    world = a_world()
+
+    async def story() -> None:
+        waits = [asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))]
+        for _ in range(6):
+            await world.clock.sleep(WAIT / 2)
+            waits.append(asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT)))
+            await world.clock.sleep(1)
+            assert [wait.done() for wait in waits] == [*[True] * (len(waits) - 1), False]
+        await waits[-1]
+
+    world.run(story())
+
+
+def test_a_wait_that_is_over_is_answered_though_another_worker_has_called_meanwhile() -> None:
+    """A poll is under way when the last waiter leaves. It does not wait for as long as others then do."""
+    slow: list[float] = []
+
+    async def be_slow(call: Call, phase: Phase) -> None:
+        if slow and phase is Phase.BEFORE and call.kind is Kind.QUEUE_PEEK:
+            await world.clock.sleep(slow[0])
+
+    world = a_world(be_slow)
+
+    async def story() -> None:
+        await has_had_work(world)
+        began = world.clock.elapsed
+        first = asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))
+        await world.clock.sleep(WAIT - 1.5)
+        slow.append(3)
+        await world.clock.sleep(1.8)
+        second = asyncio.ensure_future(world.services.work.claim_work(POOL, ANOTHER, 1, WAIT))
+        assert await first == []
+        assert world.clock.elapsed - began < WAIT + slow[0] + 1
+        await second
+
+    world.run(story())
+
+
+def test_waits_that_overload_has_ended_are_answered_though_others_go_on_calling() -> None:
+    async def be_slow(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and call.kind is Kind.QUEUE_PEEK:
+            await world.clock.sleep(0.2)
+
+    world = a_world(be_slow)
+
+    def wait() -> asyncio.Task[Any]:
+        worker = Worker(worker_group="group", worker_id=world.slugid())
+        return asyncio.ensure_future(world.services.work.claim_work(POOL, worker, 1, WAIT))
+
+    async def story() -> None:
+        await has_had_work(world)
+        waits = [wait() for _ in range(3)]
+        await world.clock.sleep(2.3)  # a look is under way
+        world.services.end_polls()
+        await world.clock.sleep(0.05)
+        later = [wait()]
+        await world.clock.sleep(1)
+        assert all(each.done() for each in waits)
+        await asyncio.gather(*waits, *later)
+
+    world.run(story())
 
 
 def test_waits_of_other_workers_and_in_other_pools_go_on() -> None:

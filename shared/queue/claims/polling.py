@@ -105,6 +105,8 @@ class _Pool:
     waiters: list[_Waiter] = field(default_factory=list)
     """Waiting calls in the order in which they came."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    joined: asyncio.Event = field(default_factory=asyncio.Event)
+    """A call has come since the last one left; it will wait for the poll under way."""
     loop: asyncio.Task[None] | None = None
     last_found: float = 0.0
     expected: int = 0
@@ -158,13 +160,14 @@ class Poller:
         Also returns none after `wait` seconds, and when `ended` is set. A call that is not `is_new` gets no messages at
         all, since its client may have disconnected. Without seconds to wait, it polls the pool once.
 
-        Nothing is left running when it returns: the last caller to leave waits for the poll under way. If it is
-        cancelled, it releases the messages that it was given. Raises StorageUnavailable.
+        Nothing is left running when it returns but what others wait for: the last caller to leave waits for the poll
+        under way. If it is cancelled, it releases the messages that it was given. Raises StorageUnavailable.
         """
         pool = self._pool(task_queue_id)
         served = asyncio.get_running_loop().create_future()
         waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served, is_new=is_new)
         pool.waiters.append(waiter)
+        pool.joined.set()
         pool.wake.set()
         if pool.loop is None:
             pool.loop = asyncio.create_task(self._poll_while_awaited(task_queue_id, pool))
@@ -196,13 +199,20 @@ class Poller:
         return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
 
     async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
-        """Removes the waiter, so that it is given no messages any more."""
+        """Removes the waiter, so that it is given no messages any more. The last one waits until the poll under way has
+        ended, or is another call's to wait for.
+        """
         if waiter in pool.waiters:
             pool.waiters.remove(waiter)
         loop = pool.loop
         if not pool.waiters and loop is not None:
             pool.wake.set()
-            await asyncio.wait([loop])
+            pool.joined.clear()
+            joined = asyncio.ensure_future(pool.joined.wait())
+            try:
+                await asyncio.wait([loop, joined], return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                joined.cancel()
 
     def wake(self, task_queue_id: str) -> None:
         """Looks at the pool at once: this process has just made a run of it pending."""
@@ -219,6 +229,7 @@ class Poller:
             pool.wake.set()
 
     async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:
+        found = False
         try:
             while pool.waiters:
                 pool.wake.clear()
@@ -240,7 +251,10 @@ class Poller:
         finally:
             pool.loop = None
             if not pool.waiters:
-                self._quiet[task_queue_id] = pool.last_found
+                if found:  # its worker calls again once it has done the work, however long that takes
+                    self._quiet.pop(task_queue_id)
+                else:
+                    self._quiet[task_queue_id] = pool.last_found
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
