@@ -16,6 +16,7 @@ from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
 from shared.queue.claims.ends import NotExpired
 from shared.queue.claims.rules import NotClaimed
+from shared.queue.events import rules as announcements
 from shared.queue.tasks import transitions
 from shared.queue.tasks.definition import initial_task
 from shared.queue.tasks.effects import Decision, HoldPending, PutClaim, PutPending, PutResolved, ShowPending, TakeLease
@@ -361,6 +362,9 @@ class StateMachine(RuleBasedStateMachine):
         assert [run["runId"] for run in self.task.as_json()["runs"]] == list(range(len(runs)))
         assert all(run.state.is_resolved for run in runs[:-1])
         assert 0 <= self.task.retries_left <= self.task.retries
+        if runs:
+            event = announcements.running(self.task, self.task.last_run_id)
+            assert event.retries_left == self.task.retries_left, "what is announced follows from the runs alone"
         assert self.task.retries_left + len(runs) <= max(50, self.task.retries + 1)
         for run in runs:
             moments = [moment for moment in (run.scheduled, run.started, run.resolved) if moment]

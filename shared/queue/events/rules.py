@@ -116,7 +116,21 @@ Event = TaskEvent | GroupEvent
 
 
 def _event(exchange: Exchange, task: Task, run_id: int | None = None) -> TaskEvent:
-    return TaskEvent(exchange=exchange, task_id=task.task_id, run_id=run_id, retries_left=task.retries_left)
+    left = task.retries_left if run_id is None else _retries_left(task, run_id)
+    return TaskEvent(exchange=exchange, task_id=task.task_id, run_id=run_id, retries_left=left)
+
+
+def _retries_left(task: Task, run_id: int) -> int:
+    """The retries that were left when the run became pending, since an event may be announced once more after later
+    runs: each retry uses one, and a rerun restores as many as there may be runs.
+    """
+    left = task.retries
+    for number, run in enumerate(task.runs[: run_id + 1]):
+        if run.reason_created is Created.RERUN:
+            left = min(task.retries, MAX_RUNS - (number + 1))
+        elif run.reason_created in RETRY_OF.values():
+            left -= 1
+    return left
 
 
 def defined(task: Task) -> TaskEvent:
@@ -140,7 +154,7 @@ def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ..
     is_pending = run_id == task.last_run_id and run.state is State.PENDING
     if run.reason_created is Created.EXCEPTION or not (is_pending or now - run.scheduled < REPEATS_RECOGNISED):
         return ()
-    return (replace(pending(task, run_id), retries_left=_retries_left(task, run_id)),)
+    return (pending(task, run_id),)
 
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
@@ -149,18 +163,7 @@ def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, .
     resolved_at = task.runs[run_id].resolved
     if resolved_at is None or now - resolved_at >= REPEATS_RECOGNISED:
         return ()
-    return (replace(resolved(task, run_id), retries_left=_retries_left(task, run_id)),)
-
-
-def _retries_left(task: Task, run_id: int) -> int:
-    """The retries that were left when the run became pending: each retry uses one, and a rerun restores all of them."""
-    left = task.retries
-    for number, run in enumerate(task.runs[: run_id + 1]):
-        if run.reason_created is Created.RERUN:
-            left = min(task.retries, MAX_RUNS - number)
-        elif run.reason_created in RETRY_OF.values():
-            left -= 1
-    return left
+    return (resolved(task, run_id),)
 
 
 def running(task: Task, run_id: int) -> TaskEvent:
@@ -184,14 +187,11 @@ def resolved(task: Task, run_id: int) -> TaskEvent:
 
 
 def exception(task: Task, run_id: int) -> TaskEvent:
-    """taskException of a run, retried or not; a deadline's names no worker (contract 10)."""
+    """taskException of a run. Its retry, if it has one, is counted; a deadline's names no worker (contract 10)."""
     has_worker = task.runs[run_id].reason_resolved is not Resolved.DEADLINE_EXCEEDED
-    event = replace(_event(Exchange.TASK_EXCEPTION, task, run_id), has_worker=has_worker)
-    if run_id == task.last_run_id:
-        return event
-    # Perhaps a repeat: what came after the run and its retry has changed what is left.
-    was_retried = task.runs[run_id + 1].reason_created in RETRY_OF.values()
-    return replace(event, retries_left=_retries_left(task, run_id + was_retried))
+    was_retried = run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values()
+    left = _retries_left(task, run_id + was_retried)
+    return replace(_event(Exchange.TASK_EXCEPTION, task, run_id), has_worker=has_worker, retries_left=left)
 
 
 def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
