@@ -60,6 +60,8 @@ class Operations:
 
     requests: list[CountedRequest] = field(default_factory=list)
     retries: int = 0
+    is_over: bool = False
+    """The call has been answered. What others have taken over of it is not recorded any more."""
     _finished: int = 0
 
     @property
@@ -101,6 +103,7 @@ def counting() -> Iterator[Operations]:
     try:
         yield operations
     finally:
+        operations.is_over = True
         _recorders.reset(token)
 
 
@@ -110,7 +113,7 @@ Begun = Sequence[tuple[Operations, int]]
 
 def begin(kind: Kind, target: str) -> Begun:
     """One logical request starts; `end` takes what this returns."""
-    return [(operations, operations.begin(kind, target)) for operations in _recorders.get()]
+    return [(operations, operations.begin(kind, target)) for operations in _recorders.get() if not operations.is_over]
 
 
 def end(begun: Begun) -> None:

@@ -72,6 +72,23 @@ async def test_nested_counts_see_all_inside() -> None:
     assert (outer.total, outer.depth, outer.retries) == (3, 3, 1)
 
 
+async def test_what_a_call_leaves_running_is_not_counted_once_it_is_answered() -> None:
+    """A poll that others wait for as well goes on for hours, in the context of the call that began it."""
+    answered = asyncio.Event()
+
+    async def goes_on() -> None:
+        await _request(kind=Kind.QUEUE_PEEK)
+        await answered.wait()
+        await _request(kind=Kind.QUEUE_PEEK)
+
+    with counting() as operations:
+        running = asyncio.create_task(goes_on())
+        await asyncio.sleep(0)
+    answered.set()
+    await running
+    assert operations.total == 1
+
+
 async def test_a_failed_request_is_counted() -> None:
     with counting() as operations:
         with pytest.raises(KeyError), recorded(Kind.QUEUE_PUT, "q"):
