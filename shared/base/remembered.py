@@ -134,8 +134,8 @@ QUIET = Remembered(
     name="claims/polling.quiet",
     what="since when a pool that was polled lately has had no work",
     capacity=10_000,
-    fresh=timedelta(minutes=1),
-    because="workers call again within seconds; forgetting it makes the next calls look more often",
+    fresh=timedelta(seconds=15),
+    because="workers call again within seconds, or had work; forgetting it makes the next calls look more often",
 )
 POLL_URLS = Remembered(
     name="claims/poll_urls.given",

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import field
 from datetime import timedelta
 from typing import Any
@@ -24,6 +25,7 @@ from shared.base.protocol import HIDDEN_WHILE_CLAIMING
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.messages import Messages, PendingMessage
 from shared.runtime import Runtime
+from shared.store.interface import StorageUnavailable
 from shared.store.limits import MAX_MESSAGES
 
 
@@ -179,7 +181,7 @@ class Poller:
             await self._leave(pool, waiter)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)
-            await together(*(self._messages.show(message.handle) for message in waiter.messages))
+            await self._release(waiter.messages)
             raise
         finally:
             ending.cancel()
@@ -216,8 +218,10 @@ class Poller:
 
     def wake(self, task_queue_id: str) -> None:
         """Looks at the pool at once: this process has just made a run of it pending."""
+        self._quiet.pop(task_queue_id)
         pool = self._pools.get(task_queue_id)
         if pool is not None:
+            pool.last_found = _monotonic()
             pool.wake.set()
 
     def end_waits(self) -> None:
@@ -229,7 +233,6 @@ class Poller:
             pool.wake.set()
 
     async def _poll_while_awaited(self, task_queue_id: str, pool: _Pool) -> None:
-        found = False
         try:
             while pool.waiters:
                 pool.wake.clear()
@@ -251,10 +254,7 @@ class Poller:
         finally:
             pool.loop = None
             if not pool.waiters:
-                if found:  # its worker calls again once it has done the work, however long that takes
-                    self._quiet.pop(task_queue_id)
-                else:
-                    self._quiet[task_queue_id] = pool.last_found
+                self._quiet[task_queue_id] = pool.last_found
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
@@ -266,13 +266,14 @@ class Poller:
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
             while wanted := min(sum(waiter.lacks for waiter in pool.new), MAX_MESSAGES):
                 messages = await self._get(task_queue_id, band, wanted)
-                found += len(messages)
+                if messages:
+                    found += len(messages)
+                    pool.last_found = _monotonic()
                 await self._hand_out(pool, messages)
                 if len(messages) < wanted:  # else poll it again: it may hold more, and goes before the next band
                     break
         self._serve_begun(pool)
         if found:
-            pool.last_found = _monotonic()
             pool.expected, pool.urgency = max(pool.expected - found, 0), 1
         return found > 0
 
@@ -287,7 +288,14 @@ class Poller:
             waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
             if not waiter.lacks:
                 self._serve(pool, [waiter])
-        await together(*(self._messages.show(message.handle) for message in remaining))
+        await self._release(remaining)
+
+    async def _release(self, messages: Iterable[PendingMessage]) -> None:
+        async def release(message: PendingMessage) -> None:
+            with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends
+                await self._messages.show(message.handle)
+
+        await together(*map(release, messages))
 
     @staticmethod
     def _serve(pool: _Pool, waiters: Sequence[_Waiter]) -> None:
@@ -303,7 +311,7 @@ class Poller:
 
     async def _tell(self, task_queue_id: str, pool: _Pool) -> None:
         """Ends as many waits as there is work for. If nobody has called again for the work, ends twice as many."""
-        visible = await self._visible(task_queue_id, sum(waiter.count for waiter in pool.waiters))
+        visible = await self._visible(task_queue_id, pool)
         now = _monotonic()
         if not visible:
             pool.expected, pool.urgency = 0, 1
@@ -324,13 +332,16 @@ class Poller:
             self._there_is_work(task_queue_id)
             self._serve(pool, told)
 
-    async def _visible(self, task_queue_id: str, most: int) -> int:
-        """Number of visible messages, counted up to `most`. Other processes see the same messages."""
+    async def _visible(self, task_queue_id: str, pool: _Pool) -> int:
+        """Number of visible messages, counted up to what the callers ask for who are left. Other processes see the
+        same messages.
+        """
         visible = 0
         for band in await self._stores.queues.bands(task_queue_id):
-            if visible >= most:
+            lacking = sum(waiter.count for waiter in pool.waiters) - visible
+            if lacking <= 0:
                 break
-            visible += await self._messages.visible(task_queue_id, band, min(most - visible, MAX_MESSAGES))
+            visible += await self._messages.visible(task_queue_id, band, min(lacking, MAX_MESSAGES))
         return visible
 
     async def _pause(self, pool: _Pool) -> None:

@@ -31,14 +31,14 @@ class Announcer:
         """`wake` gets each task queue that got a pending run in this process; `size_limit` in bytes an event."""
         self._publisher = publisher
         self._messages = messages
-        self._wake = wake
+        self.wake = wake
         self._size_limit = size_limit
         self._sent: Memo[str, bool] = Memo(remembered.SENT)
 
     async def announce(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
         """Publishes a task's events, or keeps pointers to them. Raises StorageUnavailable when neither works."""
         if any(event.exchange is Exchange.TASK_PENDING for event in events):
-            self._wake(loaded.task.task_queue_id)
+            self.wake(loaded.task.task_queue_id)
         await self._send([self.rendered(event, loaded) for event in events])
 
     async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:

@@ -301,6 +301,8 @@ class Executor:
                 # The call that holds the lease releases it, or it becomes visible at takenUntil.
                 with suppress(ReceiptLost):
                     await self._stores.messages.move_pending(effect.handle, effect.content, effect.visible)
+                    if effect.visible is None:  # whoever was woken by its announcement may have looked before
+                        self._stores.announcer.wake(effect.content.task_queue_id)
             case ChangePoolRows():
                 await self._stores.pools.change([effect], effect.task_queue_id)
             case ReturnRow():
