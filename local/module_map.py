@@ -15,7 +15,7 @@ from local.state import ROOT
 DOCUMENT = ROOT / "docs" / "modules.md"
 _HEAD = """# Modules and tests
 
-Written by `python -m local.module_map`: the first sentences of each module of the app, then of each file of tests. To
+Written by `python -m local.module_map`: the first sentences of each Python module, then of each file of tests. To
 find where something is decided, or what asserts it, search this page for Taskcluster's word for it, or for the section
 of the contract or the design. The decisions that are asked for most have a table of their own, with their tests, in
 [CONTRIBUTING.md](../CONTRIBUTING.md#where-it-is-decided).
@@ -24,7 +24,8 @@ of the contract or the design. The decisions that are asked for most have a tabl
 
 def document() -> str:
     """The whole document."""
-    files = [*_files("functions", "*.py"), *_files("shared", "*.py"), *_files("tests", "test_*.py")]
+    folders = ("functions", "shared", "worker", "admin", "listen", "local", "bench")
+    files = [path for folder in folders for path in _files(folder, "*.py")] + _files("tests", "test_*.py")
     return _HEAD + "".join(_sections(files))
 
 
