@@ -1,4 +1,4 @@
-"""claimWork, claimTask, reclaimTask (contract 5, design 4)."""
+"""claimWork, claimTask, reclaimTask, and how long a claim lasts (contract 5, design 4)."""
 
 from __future__ import annotations
 
