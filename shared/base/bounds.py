@@ -75,6 +75,9 @@ ACTIVE_ROWS = 5
 """Active rows in one request of a group's check: nearly always the first one ends it."""
 ACTIVE_PAGES = 20
 """Requests for active rows in one check; the next check continues."""
+ROWS_OF_A_VAIN_WAIT = 32
+"""Oldest pending runs whose messages are checked before a worker that waited in vain is answered, whose client gives
+up ten seconds later. All other runs are the timer's."""
 RECONCILED_POOLS = 50
 """Pools that the reconciler checks before it stores its position in the directory."""
 RECONCILED_PAGES = 10

@@ -213,3 +213,29 @@ def test_a_process_that_makes_a_run_pending_knows_that_its_task_queue_has_work()
         assert world.clock.elapsed - began < 1.5 * BUSY_INTERVAL
 
     world.run(story())
+
+
+@pytest.mark.parametrize("latency", [0.02, 0.2])
+def test_a_wait_in_vain_is_answered_in_time_though_many_runs_have_lost_their_messages(latency: float) -> None:
+    slow: list[bool] = []
+
+    async def take_time(call: Call, phase: Phase) -> None:
+        if slow and phase is Phase.BEFORE:
+            await world.clock.sleep(latency)
+
+    world = a_world(take_time)
+
+    async def story() -> None:
+        for _ in range(200):
+            await world.create()
+        poller = world.services.work._poller
+        while messages := await poller.take(POOL, 32, 0, asyncio.Event()):
+            for message in messages:
+                await poller._messages.remove(message.handle)
+        await world.clock.sleep(1200)
+        slow.append(True)
+        began = world.clock.elapsed
+        assert await world.services.work.claim_work(POOL, WORKER, 1, WAIT) == []
+        assert world.clock.elapsed - began < WAIT + 9
+
+    world.run(story())

@@ -55,7 +55,9 @@ class Reconciler:
         """
         if task_queue_id not in self._checked:
             self._checked[task_queue_id] = True
-            await self._check_rows(task_queue_id, (await self._stores.pools.pending(task_queue_id, MAX_PAGE))[0])
+            await self._check_rows(
+                task_queue_id, (await self._stores.pools.pending(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT))[0]
+            )
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
         """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined.
