@@ -1,4 +1,4 @@
-"""Tables, their partition and row keys, and the blob paths of artifacts (design 3).
+"""Tables, their partition and row keys (names escaped, long ones hashed), and the blob paths of artifacts (design 3).
 
 Row keys of one kind are neighbours, so a range query reads them. Names of artifacts may hold forbidden characters and
 be longer than keys. So a key has the name escaped, in a way that keeps the order of names, cut to a length, and a hash

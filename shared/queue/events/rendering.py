@@ -1,4 +1,4 @@
-"""Events rendered as the messages of contract 10, as of the time that they happened (design 2.5). Pure.
+"""Events rendered as the messages of contract 10, with routing keys, as of when they happened (design 2.5). Pure.
 
 An event that is rendered for the first time, right after its transition, takes a snapshot of what the status row
 forgets. A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late.
