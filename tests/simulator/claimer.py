@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
 from shared.app.services import Services
+from shared.queue.claims.polling import BUSY_INTERVAL
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.rules import State, Worker
 from shared.store import keys
@@ -61,6 +63,16 @@ async def calls_again(
     while not claims and (left := until - world.clock.elapsed) > 0:
         claims = await (services or world.services).work.claim_work(POOL, worker, count, left)
     return claims
+
+
+async def hears_soon(world: World, waiting: Services, other: Services) -> None:
+    """A worker that begins to wait in one process is told of what another one makes pending as in a busy pool."""
+    working = asyncio.ensure_future(calls_again(world, WORKER, 60, services=waiting))
+    await world.clock.sleep(0.2)
+    await other.create_task(world.definition())
+    began = world.clock.elapsed
+    assert len(await working) == 1
+    assert world.clock.elapsed - began < 1.5 * BUSY_INTERVAL
 
 
 def a_world(*gates: Any) -> World:

@@ -9,7 +9,7 @@ import pytest
 from shared.queue.claims.polling import BUSY_INTERVAL, IDLE_AFTER
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.counting import Kind
-from tests.simulator.claimer import WAIT, a_world, calls_again
+from tests.simulator.claimer import WAIT, a_world, calls_again, hears_soon
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase
 
@@ -97,11 +97,6 @@ def test_a_worker_that_has_just_done_a_task_hears_of_the_next_one_soon(works: fl
         (claim,) = await calls_again(world, WORKER, services=mine)
         await world.clock.sleep(works)
         await mine.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
-        working = asyncio.ensure_future(calls_again(world, WORKER, IDLE_AFTER, services=mine))
-        await world.clock.sleep(0.2)
-        await other.create_task(world.definition())
-        began = world.clock.elapsed
-        assert len(await working) == 1
-        assert world.clock.elapsed - began < 2 * BUSY_INTERVAL
+        await hears_soon(world, mine, other)
 
     world.run(story())

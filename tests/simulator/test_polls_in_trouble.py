@@ -7,11 +7,11 @@ import asyncio
 import pytest
 
 from shared.base.priority import PRIORITIES
-from shared.queue.claims.polling import BUSY_INTERVAL, IDLE_AFTER
+from shared.queue.claims.polling import IDLE_AFTER
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
-from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
+from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again, hears_soon
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase
 
@@ -67,12 +67,7 @@ def test_a_worker_that_got_its_task_in_another_process_hears_of_the_next_one_soo
         (claim,) = await calls_again(world, WORKER, services=second)
         await world.clock.sleep(works)
         await second.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
-        working = asyncio.ensure_future(calls_again(world, WORKER, 60, services=mine))
-        await world.clock.sleep(0.2)
-        await other.create_task(world.definition())
-        began = world.clock.elapsed
-        assert len(await working) == 1
-        assert world.clock.elapsed - began < 1.5 * BUSY_INTERVAL
+        await hears_soon(world, mine, other)
 
     world.run(story())
 
@@ -130,12 +125,7 @@ def test_a_pool_had_work_though_the_look_failed_after_it_had_found_some() -> Non
         assert not failing
         await world.clock.sleep(45)
         await mine.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
-        working = asyncio.ensure_future(calls_again(world, WORKER, IDLE_AFTER, count=2, services=mine))
-        await world.clock.sleep(0.2)
-        await other.create_task(world.definition())
-        began = world.clock.elapsed
-        assert len(await working) == 1
-        assert world.clock.elapsed - began < 2 * BUSY_INTERVAL
+        await hears_soon(world, mine, other)
 
     world.run(story())
 
@@ -205,12 +195,7 @@ def test_a_process_that_makes_a_run_pending_knows_that_its_task_queue_has_work()
         await mine.create_task(world.definition())
         assert len(await calls_again(world, ANOTHER, services=second)) == 1
         await world.clock.sleep(5)
-        working = asyncio.ensure_future(calls_again(world, WORKER, 60, services=mine))
-        await world.clock.sleep(0.2)
-        await other.create_task(world.definition())
-        began = world.clock.elapsed
-        assert len(await working) == 1
-        assert world.clock.elapsed - began < 1.5 * BUSY_INTERVAL
+        await hears_soon(world, mine, other)
 
     world.run(story())
 
