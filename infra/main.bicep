@@ -368,7 +368,7 @@ module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
   }
 }
 
-// Nothing is written into the group of an account that is taken: its roles are granted by python3 -m local.deployments.
+// Nothing is written into the group of an account that is taken: its roles are granted by python3 -m tools.local.deployments.
 module storageRoles 'modules/storageroles.bicep' = if (!takesStorage) {
   scope: group
   name: 'storage-roles'

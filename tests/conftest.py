@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.azurite import Azurite
-from local.child import Child
 from tests import programs
 from tests.storage_fixtures import azure_account as azure_account  # a fixture, as the others here
 from tests.storage_fixtures import azure_storage as azure_storage
 from tests.storage_fixtures import storage_in_rounds as storage_in_rounds
 from tests.storage_fixtures import twin as twin
+from tools.local.azurite import Azurite
+from tools.local.child import Child
 
 # For the format `iri`, which no schema here has, jsonschema would build a grammar for two seconds in each process.
 sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type] # so the import system says "not there"

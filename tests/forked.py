@@ -30,8 +30,8 @@ import pytest
 from execnet import XSpec
 from hypothesis import HealthCheck, given, settings, strategies
 
-from local.state import ROOT
 from tests import programs, selection
+from tools.local.state import ROOT
 
 _CLIENT = Path(__file__).with_name("forked_client.py")
 _FORKS = multiprocessing.get_context("fork")

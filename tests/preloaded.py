@@ -8,19 +8,19 @@ import os
 import pkgutil
 from importlib import import_module
 
-import local.host
 import shared
+import tools.local.host
 import worker
 from functions.loading import SDKS
 from tests.programs import begin_as_new
 
 for module in (
-    "admin.cli",
-    "local.tethered",
+    "tools.admin.cli",
+    "tools.local.tethered",
     *SDKS,
     *(
         each.name
-        for package in (local.host, shared, worker)
+        for package in (tools.local.host, shared, worker)
         for each in pkgutil.walk_packages(package.__path__, f"{package.__name__}.")
         if not each.name.endswith(".__main__")
     ),

@@ -21,11 +21,11 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
 
-from local import child, tethered
-from local.child import Process
-from local.state import ROOT
 from shared.overview import endpoints
 from shared.store import wire
+from tools.local import child, tethered
+from tools.local.child import Process
+from tools.local.state import ROOT
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.preloaded"])
@@ -86,10 +86,10 @@ class Program:
 
 
 class Tethered:
-    """A module that runs under `local.tethered`, with what local/child.py needs of `subprocess.Popen`."""
+    """A module that runs under `tools.local.tethered`, with what tools/local/child.py needs of `subprocess.Popen`."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
-        """`arguments` are those of `python -m local.tethered`."""
+        """`arguments` are those of `python -m tools.local.tethered`."""
         log.touch()
         reader, writer = _FORKS.Pipe(duplex=False)
         self._process = _FORKS.Process(
@@ -126,8 +126,8 @@ class Tethered:
 
 
 def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None) -> Process:
-    """As `local.child.spawn`, but forked, if it is a module of this checkout that runs under `local.tethered`."""
-    if cwd == ROOT and list(argv[:3]) == [sys.executable, "-m", "local.tethered"]:
+    """As `tools.local.child.spawn`, but forked, if `tools.local.tethered` runs a module of this checkout."""
+    if cwd == ROOT and list(argv[:3]) == [sys.executable, "-m", "tools.local.tethered"]:
         return Tethered(argv[3:], env, log)
     return child.spawn(argv, log, env, cwd)
 

@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from local.azurite import Azurite
 from shared.store.connection import AzureStorage
 from shared.store.interface import Storage
 from tests.azurite.rounds import Rounds
 from tests.twin import MemoryStorage, VirtualClock
+from tools.local.azurite import Azurite
 
 
 @pytest.fixture

@@ -97,7 +97,7 @@ for _topic in TOPICS:
 async def main() -> None:
     """Passes on events as they come, and prints each notice."""
     from docs.examples.program import parser, subscribed, until_interrupted
-    from listen.reading import properties_of, read
+    from tools.listen.reading import properties_of, read
 
     parser(__doc__).parse_args()
 

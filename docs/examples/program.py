@@ -22,9 +22,9 @@ from azure.core.exceptions import AzureError
 from azure.servicebus.aio import ServiceBusClient
 
 from docs.examples.consume import end
-from listen.connect import Namespace
-from listen.subscription import rules_for_any, subscription
 from shared.queue.events.exchanges import parse_exchange
+from tools.listen.connect import Namespace
+from tools.listen.subscription import rules_for_any, subscription
 
 IDLE = timedelta(minutes=5)
 """After so long without a reader Service Bus removes the subscription of a program that was killed."""

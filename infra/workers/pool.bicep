@@ -30,7 +30,7 @@ param settings object = {}
 
 var sizes = union(loadJsonContent('defaults.json'), settings)
 var roles = loadJsonContent('../roles.json')
-// As admin/worker_clients.py names them: no two task queues alike, although such names have neither case nor `_` and `/`.
+// As tools/admin/worker_clients.py names them: no two task queues alike, although such names have neither case nor `_` and `/`.
 var spelled = replace(replace(replace(taskQueueId, '-', '--'), '_', '-1'), '/', '-2')
 var letters = map(range(0, length(spelled)), at => substring(spelled, at, 1))
 var secretPrefix = 'worker-${join(map(letters, letter => letter == toLower(letter) ? letter : '-${toLower(letter)}'), '')}'

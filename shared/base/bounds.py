@@ -1,7 +1,8 @@
 """How much a process does, reads and holds at a time, and why as much as that. Design 2.9 has these as a table.
 
-Written there by `python -m local.design_tables`. What the contract promises stays with the rule that it belongs to,
-what Azure allows is in shared/store/limits.py, and the numbers of things remembered are in shared/base/remembered.py.
+Written there by `python -m tools.local.design_tables`. What the contract promises stays with the rule that it belongs
+to, what Azure allows is in shared/store/limits.py, and the numbers of things remembered are in
+shared/base/remembered.py.
 """
 
 from __future__ import annotations

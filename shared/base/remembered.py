@@ -1,6 +1,6 @@
 """Everything that a process remembers: how much, how old it may be, and why. Design 2.8 has it as a table.
 
-Written there by `python -m local.design_tables`.
+Written there by `python -m tools.local.design_tables`.
 """
 
 from __future__ import annotations

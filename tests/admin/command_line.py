@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from typer.testing import CliRunner
 
-from admin.cli import app
+from tools.admin.cli import app
 
 
 def run_command(arguments: Sequence[str], environment: Mapping[str, str], given: str = "") -> tuple[int, str, str]:

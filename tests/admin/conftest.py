@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from local import state
-from local.stack import Stack, StackOptions
 from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
 
 SETTINGS = {"LONG_POLL_SECONDS": "2"}
 FRONT = 15

@@ -8,7 +8,7 @@ from typing import Any
 
 from azure.core.exceptions import HttpResponseError
 
-from admin.verification import queue_checks
+from tools.admin.verification import queue_checks
 
 
 class FakeQueue:

@@ -13,8 +13,8 @@ from typing import Any
 
 import taskcluster
 
-from local.stack import Stack
 from tests.admin.command_line import run_command
+from tools.local.stack import Stack
 
 OLD_KEY = base64.urlsafe_b64encode(b"an old secret that the vault has").decode()
 

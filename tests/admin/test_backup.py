@@ -15,10 +15,6 @@ import pytest
 from azure.data.tables import EdmType, EntityProperty
 from azure.data.tables.aio import TableClient, TableServiceClient
 
-from admin import backup
-from admin.account import Records
-from admin.inspection import inspect_task
-from local.azurite import Azurite
 from shared.app.assembly import assemble
 from shared.app.entities import TABLES
 from shared.app.services import Services
@@ -32,6 +28,10 @@ from shared.store.connection import AzureStorage
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
 from tests.twin.gate import open_gate
+from tools.admin import backup
+from tools.admin.account import Records
+from tools.admin.inspection import inspect_task
+from tools.local.azurite import Azurite
 
 
 @pytest.fixture

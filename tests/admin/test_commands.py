@@ -14,12 +14,12 @@ from typing import Any
 import pytest
 import taskcluster
 
-from admin.cli import main
-from admin.key_commands import KINDS
 from shared.base.vault import Vault
 from tests.admin.operators import OLD_KEY, Operator
 from tests.host.service import eventually
 from tests.programs import Program
+from tools.admin.cli import main
+from tools.admin.key_commands import KINDS
 
 
 def test_tasks_and_groups(operator: Operator) -> None:

@@ -18,17 +18,17 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 from taskcluster.exceptions import TaskclusterRestFailure
 
-from local import drill, state
-from local.state import ROOT
 from shared.app.entities import TABLES
 from tests.admin.command_line import run_command
 from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
+from tools.local import drill, state
+from tools.local.state import ROOT
 
 
 def _in_this_process(command: Sequence[str], *, env: Mapping[str, str], **_: object) -> CompletedProcess[str]:
     """A step of the drill: five new interpreters would take as long as all that the steps do."""
-    return CompletedProcess(command, *run_command(command[command.index("admin") + 1 :], env))
+    return CompletedProcess(command, *run_command(command[command.index("tools.admin") + 1 :], env))
 
 
 def _drilled(
@@ -49,7 +49,7 @@ def _drilled(
 def test_a_deployment_comes_back_on_another_stack(
     operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr("local.drill.subprocess.run", _in_this_process)
+    monkeypatch.setattr("tools.local.drill.subprocess.run", _in_this_process)
     waiting = operator.create()
     done = operator.create(payload={"large": secrets.token_hex(900_000)})
     (claim,) = operator.claim()
@@ -114,7 +114,7 @@ def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_
         "QUEUE_BACKUP_ACCOUNT": "stbackup",
         "STORAGE_ACCOUNT_NAME": "stqueue",
     }
-    shell = ["bash", "-eo", "pipefail", "-c", script.replace("./dev admin", f"{sys.executable} -m admin")]
+    shell = ["bash", "-eo", "pipefail", "-c", script.replace("./dev admin", f"{sys.executable} -m tools.admin")]
     done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 0, done.stderr
     tables, definitions = (tmp_path / "played").read_text().splitlines()

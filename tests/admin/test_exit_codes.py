@@ -9,14 +9,14 @@ from collections.abc import Mapping
 
 import pytest
 
-from admin.work import UNSUCCESSFUL
-from local.stack import Stack
-from local.state import ROOT
 from tests.admin.command_line import run_command
 from tests.admin.operators import Operator
 from tests.clients.deployment import Deployment
 from tests.console.scene import Scene
 from tests.local.stacks import free_ports
+from tools.admin.work import UNSUCCESSFUL
+from tools.local.stack import Stack
+from tools.local.state import ROOT
 
 NOBODY = {"TASKCLUSTER_CLIENT_ID": "nobody", "TASKCLUSTER_ACCESS_TOKEN": "wrong"}
 MISSING = "AAAAAAAAQAaAAAAAAAAAAA"
@@ -37,7 +37,7 @@ def test_the_document_has_the_codes_that_there_are() -> None:
 def test_what_is_done_ends_with_0(operator: Operator) -> None:
     """As a process of its own; the others show that the same is said in this one."""
     done = subprocess.run(
-        [sys.executable, "-m", "admin", "whoami"],
+        [sys.executable, "-m", "tools.admin", "whoami"],
         cwd=ROOT,
         env=operator.environment,
         capture_output=True,
@@ -104,7 +104,7 @@ def test_a_reader_that_ends_early_causes_no_traceback(operator: Operator, stack:
     for number in range(3):
         scene.create(f"build-{number}")
     with subprocess.Popen(
-        [sys.executable, "-m", "admin", "group", "show", scene.group, "--json"],
+        [sys.executable, "-m", "tools.admin", "group", "show", scene.group, "--json"],
         cwd=ROOT,
         env=operator.environment,
         stdout=subprocess.PIPE,

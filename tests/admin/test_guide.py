@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from local.state import ROOT
 from tests.admin.operators import OLD_KEY, Operator
 from tests.local.stacks import free_ports
+from tools.local.state import ROOT
 
 GUIDE = ROOT / "docs" / "operations.md"
 INCIDENTS = sorted((ROOT / "docs" / "incidents").glob("*.md"))
@@ -85,11 +85,13 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
         script = first + block
         for name, value in examples.items():
             script = re.sub(rf"^{name}=\S+$", f"{name}={value}", script, flags=re.MULTILINE)
-        script = script.replace("./dev package", "true").replace("./dev admin", f"{sys.executable} -m admin")
-        script = script.replace("./dev deployment", f"{sys.executable} -m local.deployments --folder {descriptions}")
+        script = script.replace("./dev package", "true").replace("./dev admin", f"{sys.executable} -m tools.admin")
+        script = script.replace(
+            "./dev deployment", f"{sys.executable} -m tools.local.deployments --folder {descriptions}"
+        )
         script = script.replace("infra/deployments", str(descriptions))
         if "./dev drill" in script:
-            script = script.replace("./dev drill", f"{sys.executable} -m local.drill --into {next(ports)}")
+            script = script.replace("./dev drill", f"{sys.executable} -m tools.local.drill --into {next(ports)}")
         script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
         done = subprocess.run(
             ["bash", "-c", script],

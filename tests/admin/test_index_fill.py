@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from admin import index_fill
-from admin.account import Records
 from shared.base.errors import ResourceNotFound
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import Delete
 from tests.simulator.world import World
+from tools.admin import index_fill
+from tools.admin.account import Records
 
 
 async def ended(world: World, routes: list[str], resolution: Resolved = Resolved.COMPLETED, **changes: Any) -> str:

@@ -8,11 +8,6 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from admin import index_inspection
-from admin.account import Records
-from admin.index_inspection import TOP, IndexRow, inspect_index
-from admin.inspection import Finding, inspect_task
-from admin.output import Report, unwatched
 from shared.base.dates import format_date
 from shared.index.rules import IndexEntry
 from shared.queue.tasks.rules import Resolved
@@ -21,6 +16,11 @@ from shared.store import keys
 from shared.store.interface import Create, Delete, Merge, Operation
 from tests.simulator import indexing
 from tests.simulator.world import World
+from tools.admin import index_inspection
+from tools.admin.account import Records
+from tools.admin.index_inspection import TOP, IndexRow, inspect_index
+from tools.admin.inspection import Finding, inspect_task
+from tools.admin.output import Report, unwatched
 
 PATH = "team.v2.app"
 Damage = Callable[[], list[tuple[str, str, Operation]]]

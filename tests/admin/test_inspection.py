@@ -8,8 +8,6 @@ from datetime import timedelta
 
 import pytest
 
-from admin.account import Records
-from admin.inspection import Finding, group_tasks, inspect_group, inspect_task
 from shared.queue.groups.rows import active_values
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
@@ -21,6 +19,8 @@ from shared.store.interface import Create, Delete, Merge, Operation, Receipt
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
+from tools.admin.account import Records
+from tools.admin.inspection import Finding, group_tasks, inspect_group, inspect_task
 
 HOUR = 3600.0
 

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import taskcluster
 
-from local.stack import Stack, StackOptions
 from tests.admin.conftest import SETTINGS, started
 from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
+from tools.local.stack import Stack, StackOptions
 
 
 @pytest.fixture(scope="module")

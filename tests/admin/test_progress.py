@@ -7,7 +7,7 @@ from io import StringIO
 
 import pytest
 
-from admin.tables import SILENT_SECONDS, Progress
+from tools.admin.tables import SILENT_SECONDS, Progress
 
 
 class Terminal(StringIO):

@@ -7,8 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from admin.account import Records
-from admin.inspection import inspect_task
 from shared.base.dates import format_date
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
@@ -20,6 +18,8 @@ from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
+from tools.admin.account import Records
+from tools.admin.inspection import inspect_task
 
 NEVER_DELETED = "it would never be deleted"
 

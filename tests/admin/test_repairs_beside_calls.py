@@ -8,8 +8,6 @@ from datetime import timedelta
 
 import pytest
 
-from admin.account import Records
-from admin.inspection import inspect_group, inspect_task
 from shared.base.dates import format_date
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import Resolved
@@ -22,6 +20,8 @@ from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, as_process, process_name
+from tools.admin.account import Records
+from tools.admin.inspection import inspect_group, inspect_task
 
 OPERATOR = "operator"
 SETTLED = 16 * 60

@@ -11,8 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from admin import backup
-from admin.backup import BackupError, import_tables
 from shared.app.entities import TABLES
 from shared.auth import audit
 from shared.auth.roles.accounts import RoleRequest
@@ -28,6 +26,8 @@ from tests.simulator.world import POOL, WORKER, World
 from tests.twin import MemoryStorage
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
+from tools.admin import backup
+from tools.admin.backup import BackupError, import_tables
 
 LANGUAGES = "Grüße, Ελλάδα, Привет, こんにちは, 😀 \u2028\x7f\"\\'"
 KINDS = {

@@ -15,15 +15,15 @@ from typing import Any
 
 import pytest
 
-from admin import backup
-from admin.cli import main
-from local.azurite import Azurite
 from shared.app.entities import TABLES
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
 from shared.store import keys
 from shared.store.connection import AzureStorage
 from tests.admin.test_restore import exported, one_of_everything, open_world
 from tests.programs import Program
+from tools.admin import backup
+from tools.admin.cli import main
+from tools.local.azurite import Azurite
 
 COPIES = 150
 """Of an unresolved task, so that putting the timers takes a while."""

@@ -10,13 +10,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from admin import tables
-from admin.cli import main
-from local.stack import Stack
 from tests.admin.operators import Operator
 from tests.clients.deployment import Deployment
 from tests.console.scene import Scene
 from tests.programs import Program
+from tools.admin import tables
+from tools.admin.cli import main
+from tools.local.stack import Stack
 
 RED, END = "\x1b[31m", "\x1b[0m"
 

@@ -13,13 +13,13 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from admin.verification import CHECKS
-from admin.verification.core import Check, Deployment, Differs, NotChecked, Outcome, expect, refused, run
-from local.stack import Stack
-from local.state import ROOT
 from tests.admin.conftest import FRONT
 from tests.admin.fake_queue import FakeQueue
 from tests.admin.operators import Operator
+from tools.admin.verification import CHECKS
+from tools.admin.verification.core import Check, Deployment, Differs, NotChecked, Outcome, expect, refused, run
+from tools.local.stack import Stack
+from tools.local.state import ROOT
 
 DOCUMENT = (ROOT / "docs" / "assumptions.md").read_text()
 EXPECTED = {check.name for check in CHECKS if check.emulated}

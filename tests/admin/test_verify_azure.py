@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import requests
 
-from admin.verification import azure_checks
-from admin.verification.core import Check, Deployment, Differs, run
 from tests.infra import templates
+from tools.admin.verification import azure_checks
+from tools.admin.verification.core import Check, Deployment, Differs, run
 
 APP = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "rg-test", "AZURE_FUNCTION_APP_NAME": "func-abc"}
 

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from admin.verification import description_check
-from admin.verification.core import Deployment, Outcome, run
-from local.deployments import description
-from local.templates.__main__ import INFRA
-from local.templates.deployment import deploy
-from local.templates.values import SUBSCRIPTION, Later, Reference, Unknown
+from tools.admin.verification import description_check
+from tools.admin.verification.core import Deployment, Outcome, run
+from tools.local.deployments import description
+from tools.local.templates.__main__ import INFRA
+from tools.local.templates.deployment import deploy
+from tools.local.templates.values import SUBSCRIPTION, Later, Reference, Unknown
 
 TOKEN = "abcdefghijklm"
 APP = {

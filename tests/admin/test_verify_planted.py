@@ -18,12 +18,12 @@ from azure.servicebus.exceptions import MessageSizeExceededError
 from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter
 from azure.storage.queue import generate_queue_sas
 
-from admin.verification import CHECKS, bus_checks, front_checks
-from admin.verification.core import Deployment, Outcome, run
-from local.azurite import ACCOUNT_KEY
-from local.stack import Stack
 from tests.admin import test_verify, test_verify_azure, test_verify_description
 from tests.admin.test_verify import Front, _listening
+from tools.admin.verification import CHECKS, bus_checks, front_checks
+from tools.admin.verification.core import Deployment, Outcome, run
+from tools.local.azurite import ACCOUNT_KEY
+from tools.local.stack import Stack
 
 
 class Otherwise:

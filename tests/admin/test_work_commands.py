@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import requests
 
-from admin.cli import main
-from admin.work import UNSUCCESSFUL
-from local.stack import Stack
 from tests.admin.operators import Operator
 from tests.clients.deployment import Deployment
 from tests.console.scene import LOG, Scene, put
 from tests.programs import Program
+from tools.admin.cli import main
+from tools.admin.work import UNSUCCESSFUL
+from tools.local.stack import Stack
 
 
 @pytest.fixture

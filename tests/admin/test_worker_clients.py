@@ -12,7 +12,7 @@ import pytest
 import typer
 from taskcluster.exceptions import TaskclusterRestFailure
 
-from admin import worker_clients
+from tools.admin import worker_clients
 
 POOL = "p/w"
 WORKER, SCALER = "worker/p/w", "scaler/p/w"

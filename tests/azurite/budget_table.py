@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 _TERM = re.compile(r"(\d*)(n?)")
 

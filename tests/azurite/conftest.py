@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.azurite import Azurite
 from tests.azurite.crashing import Worlds
 from tests.azurite.inside import PRELOAD
+from tools.local.azurite import Azurite
 
 
 @pytest.fixture(scope="package")

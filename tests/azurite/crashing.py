@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 
 import aiohttp
 
-from local.azurite import Azurite
 from shared.store.connection import AzureStorage
 from shared.store.http_connections import Connections
 from shared.store.interface import Row, Storage
@@ -21,6 +20,7 @@ from tests.azurite.simulation import AzuriteSimulation, RequestLoop
 from tests.simulator.world import World
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import Gate
+from tools.local.azurite import Azurite
 
 _PATIENCE = Patience(jitter=lambda: 0.5)
 _KEPT_SECONDS = 1e9

@@ -22,11 +22,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from local.azurite import ACCOUNT, Azurite
 from shared.store.connection import AzureStorage, Endpoints
 from shared.store.http_connections import Connections
 from shared.store.pipeline import Transport
 from shared.store.wire import Patience
+from tools.local.azurite import ACCOUNT, Azurite
 
 TENANT = "00000000-0000-0000-0000-00000000000a"
 AUDIENCE = "https://storage.azure.com"

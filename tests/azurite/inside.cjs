@@ -1,6 +1,6 @@
 "use strict";
 /*
- * Loaded into Azurite, one process for all services, by the crash tests (`node -r`), after local/azurite-preload.cjs.
+ * Loaded into Azurite, one process for all services, by the crash tests (`node -r`), after tools/local/azurite-preload.cjs.
  *
  * 1. Clock. A request with the header `clock` (milliseconds since 1970) sets the time that Azurite sees from then
  *    on: a visibility of hours passes at once, and time stands still between requests.

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from local.azurite import ACCOUNT, Azurite
 from shared.store.interface import Row, Value
 from shared.store.names import Names
+from tools.local.azurite import ACCOUNT, Azurite
 
 PRELOAD = Path(__file__).parent / "inside.cjs"
 _SINCE = datetime(1970, 1, 1, tzinfo=UTC)

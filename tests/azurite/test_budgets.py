@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from local.state import ROOT
 from shared.base.concurrency import together
 from shared.base.ids import new_slugid
 from shared.queue.artifacts.rules import StorageType, Upload
@@ -26,6 +25,7 @@ from tests.azurite.budgets import BUDGETS, POOL, WORKER, Bench, Budget
 from tests.azurite.calls import artifacts, handlers
 from tests.azurite.rounds import twin_in_rounds
 from tests.simulator.artifact_scenarios import relay_to
+from tools.local.state import ROOT
 
 ELSEWHERE = {
     "createTask … 10,000 dependencies": "tests/simulator/test_dependency_costs.py",

@@ -15,9 +15,9 @@ from azure.storage.queue.aio import QueueClient
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from local.azurite import Azurite
 from shared.store.connection import AzureStorage
 from shared.store.interface import Create, Delete, Merge, Replace, Row, Upsert, Value
+from tools.local.azurite import Azurite
 
 AZURITE = settings(
     deadline=None, max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]

@@ -18,7 +18,6 @@ import pytest
 from azure.storage.blob import UserDelegationKey
 from yarl import URL
 
-from local.azurite import Azurite
 from shared.app.assembly import assemble
 from shared.base.ids import new_slugid
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, ResolvedBody
@@ -31,6 +30,7 @@ from tests.azurite.identity import Identity, make_certificate, open_account
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
 from tests.twin.gate import open_gate
+from tools.local.azurite import Azurite
 
 
 @pytest.fixture

@@ -23,11 +23,11 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from local.azurite import ACCOUNT
-from local.child import Child
 from shared.store.connection import AzureStorage, Endpoints
 from shared.store.interface import Storage
 from tests.azurite.identity import trusting
+from tools.local.azurite import ACCOUNT
+from tools.local.child import Child
 
 TIMEOUT = 30
 PATH = "task/0/digest"
@@ -134,7 +134,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def secure_endpoint(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """Blobs of an Azurite that speaks https and takes tokens."""
     folder = tmp_path_factory.mktemp("azurite")
-    script = Path(__file__).parents[2] / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
+    script = Path(__file__).parents[2] / "tools" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     options = ["--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck", "--silent"]
     secure = ["--oauth", "basic", "--cert", str(certificate), "--key", str(certificate)]
     child = Child.start("azurite", ["node", str(script), *options, *secure], log=folder / "log", cwd=folder)

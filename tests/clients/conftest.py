@@ -5,12 +5,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from local import state
-from local.stack import Stack, StackOptions
 from tests.clients.deployment import Deployment
 from tests.host.conftest import QUICK
 from tests.host.events import SUBSCRIPTION
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
 
 LOCAL_PATHS = pytest.param(False, marks=pytest.mark.large, id="local paths")
 """As the stacks of the other folders, whose tests call the same endpoints."""

@@ -19,8 +19,8 @@ from urllib.parse import urlsplit
 import taskcluster
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailure
 
-from local import state
-from local.stack import Stack
+from tools.local import state
+from tools.local.stack import Stack
 
 Credentials = Mapping[str, str]
 

@@ -2,7 +2,10 @@
 // outcomes for each.
 import { createInterface } from "node:readline";
 
-import taskcluster from "taskcluster-client";
+import { createRequire } from "node:module";
+
+const { resolve } = createRequire(new URL("../../tools/package.json", import.meta.url));
+const { default: taskcluster } = await import(resolve("taskcluster-client"));
 
 const operations = {
   call: ({ service, options, method, args }) => new taskcluster[service](options)[method](...args),

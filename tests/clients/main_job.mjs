@@ -1,7 +1,10 @@
 // A task's life with the public JavaScript client: reads options from stdin, writes what each step answered.
 import { Writable } from "node:stream";
 
-import taskcluster from "taskcluster-client";
+import { createRequire } from "node:module";
+
+const { resolve } = createRequire(new URL("../../tools/package.json", import.meta.url));
+const { default: taskcluster } = await import(resolve("taskcluster-client"));
 
 let text = "";
 for await (const chunk of process.stdin) {

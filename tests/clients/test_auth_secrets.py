@@ -17,15 +17,15 @@ import taskcluster
 from azure.servicebus import ServiceBusClient
 from taskcluster import utils
 
-from local import state
-from local.azurite import ACCOUNT_KEY
-from local.stack import Stack, StackOptions
 from shared.base.ids import new_slugid
 from shared.queue.events.exchanges import TOPICS
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time, temporary
 from tests.host.service import eventually
 from tests.local.stacks import free_ports
 from tests.telemetry.collector import Collector, collecting
+from tools.local import state
+from tools.local.azurite import ACCOUNT_KEY
+from tools.local.stack import Stack, StackOptions
 
 SUBSCRIPTION = "all"
 _IN_HEADER = re.compile(r'mac="([^"]+)"')

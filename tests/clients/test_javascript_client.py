@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from local import state
 from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, Outcome, a_task, format_time, javascript
+from tools.local import state
 
 SCRIPT = Path(__file__).with_name("main_job.mjs")
 NAMES = ["private/c", "public/a b.txt", "public/a/+?#%.txt", "public/it's (1).txt", "public/log", "public/z"]

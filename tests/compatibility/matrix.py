@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from local.state import ROOT
 from tests.compatibility.rows import INDEX, INDEX_ROWS, QUEUE_ROWS, Row
+from tools.local.state import ROOT
 
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 

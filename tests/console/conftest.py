@@ -13,9 +13,6 @@ from urllib.parse import urljoin, urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from local import state
-from local.ports import Ports
-from local.stack import Stack, StackOptions
 from tests.clients.deployment import Credentials, Deployment
 from tests.console.browser import (
     BASELINE,
@@ -33,6 +30,9 @@ from tests.console.scene import LOG, Scene, lines
 from tests.host.conftest import QUICK
 from tests.host.issuer import running_issuer
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.ports import Ports
+from tools.local.stack import Stack, StackOptions
 
 
 @pytest.fixture(scope="package")

@@ -11,9 +11,9 @@ import sys
 
 from playwright.sync_api import Page, sync_playwright
 
-from local.state import ROOT
 from tests.console.browser import launched
 from tests.console.test_pages import PICTURES
+from tools.local.state import ROOT
 
 FOLDER = ROOT / "docs" / "console"
 KEPT = (

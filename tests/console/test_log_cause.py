@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 _RUN = """
 import { causeIn } from "./console/core/log-cause.js";

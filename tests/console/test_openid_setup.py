@@ -13,10 +13,6 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from local import state
-from local.stack import Stack, StackOptions
-from local.state import ROOT
-from local.templates import scenarios
 from tests.admin.command_line import run_command
 from tests.clients.deployment import Deployment
 from tests.console.browser import SESSION_KEY
@@ -27,6 +23,10 @@ from tests.host.conftest import QUICK
 from tests.host.issuer import running_issuer
 from tests.infra.templates import settings_of
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
+from tools.local.state import ROOT
+from tools.local.templates import scenarios
 
 DOCUMENT = ROOT / "docs" / "console.md"
 LACKS = re.compile("lack a scope|Sign in")

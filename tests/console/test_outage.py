@@ -8,14 +8,14 @@ from collections.abc import Iterator
 import pytest
 from playwright.sync_api import expect
 
-from local import state
-from local.stack import Stack, StackOptions
 from tests.clients.deployment import Deployment
 from tests.console.browser import storage_of
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene, put
 from tests.host.conftest import QUICK
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
 
 LONGEST = 150_000
 """Milliseconds: a page that fails looks less and less often, once a minute in the end."""

@@ -13,18 +13,18 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
-from local.state import ROOT
 from tests.clients.deployment import Deployment
 from tests.console.browser import answered
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, WORKER_GROUP, Scene, lately
+from tools.local.state import ROOT
 
 PICTURES = Path(os.environ.get("CONSOLE_PICTURES", ROOT / ".local" / "console"))
 """Where pictures of the pages are kept; CI keeps the folder."""
 
 WIDE: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 800}
-AXE = ROOT / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / "tools" / "node_modules" / "axe-core" / "axe.min.js"
 
 PAGES: Mapping[str, tuple[str, str]] = {
     "home": ("/", "1 failed"),

@@ -13,12 +13,12 @@ from urllib.parse import parse_qs, quote, urlencode, urlsplit
 import pytest
 from playwright.sync_api import Page, expect
 
-from local import ui
 from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, temporary
 from tests.console.browser import SESSION_KEY, Watch, answered
 from tests.console.conftest import OpenPage
 from tests.console.test_pages import PHONE, WIDE, faults_of, keep
+from tools.local import ui
 
 
 def _is(page: Page, client_id: str) -> None:

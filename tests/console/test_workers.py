@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 import requests
 from playwright.sync_api import Locator, Page, expect
 
-from admin.signing import signed_url
 from tests.clients.deployment import format_time
 from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import WORKER_GROUP, Scene
 from tests.console.stuck import task_has_waited, work_was_asked_for, worker_was_seen
 from tests.console.test_pages import faults_of
+from tools.admin.signing import signed_url
 
 
 def _queue(scene: Scene) -> str:

@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from local.service_bus import ServiceBus
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage
 from tests.events.builders import Life
 from tests.events.receiving import PATIENCE, received, stored
+from tools.local.service_bus import ServiceBus
 
 TOPIC = "task-pending"
 OTHER = "task-exception"

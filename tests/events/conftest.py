@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.service_bus import ServiceBus
 from tests.events.attempts import OTHER, TOPIC
 from tests.events.receiving import SUBSCRIPTION
+from tools.local.service_bus import ServiceBus
 
 
 @pytest.fixture(scope="package")

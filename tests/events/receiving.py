@@ -10,8 +10,8 @@ from typing import Any
 from azure.servicebus import ServiceBusReceivedMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient
 
-from local.service_bus import ServiceBus
 from shared.queue.events.publisher import EventPublisher
+from tools.local.service_bus import ServiceBus
 
 SUBSCRIPTION = "all"
 PATIENCE = 30.0

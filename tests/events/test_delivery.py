@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.service_bus import ServiceBus
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.pointers import from_json, to_json
 from shared.queue.events.publisher import EventPublisher
@@ -18,6 +17,7 @@ from shared.queue.events.rendering import EventMessage, render
 from shared.queue.events.rules import TaskEvent
 from tests.events.builders import Life
 from tests.events.receiving import SUBSCRIPTION, publishing, received, stored
+from tools.local.service_bus import ServiceBus
 
 TOPICS = ("task-pending", "task-running")
 CALLS_AT_A_TIME = 20

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from listen.filters import CorrelationRule, PatternError, SqlRule, TrueRule, rules_for
 from shared.queue.events.exchanges import ENTRIES, TOPICS
 from shared.queue.events.rules import Exchange
 from tests.events.builders import Life
+from tools.listen.filters import CorrelationRule, PatternError, SqlRule, TrueRule, rules_for
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 TEXT = (DOCS / "events.md").read_text()

@@ -22,16 +22,16 @@ from docs.examples.dependent_scheduler import Graph
 from docs.examples.observing_provisioner import PendingRuns
 from docs.examples.statistics_monitor import Statistics
 from docs.examples.woken_worker import work
-from listen.filters import CorrelationRule, rules_for
-from listen.subscription import rules_for_any, subscription
-from local.service_bus import ServiceBus
-from local.service_bus_admin import AsyncPlainHttpTransport
 from shared.queue.events.exchanges import parse_exchange
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.rules import Resolved, Worker
 from tests.events.builders import WORKER, Life
 from tests.events.receiving import publishing
+from tools.listen.filters import CorrelationRule, rules_for
+from tools.listen.subscription import rules_for_any, subscription
+from tools.local.service_bus import ServiceBus
+from tools.local.service_bus_admin import AsyncPlainHttpTransport
 
 TOPICS = ("task-pending", "task-running", "task-exception", "task-completed", "task-failed")
 NAME = "example"

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
 from shared.queue.events.rendering import render_group
 from shared.queue.events.rules import Exchange, check_routes, route_properties
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate
 from tests.events.topic_patterns import matches, selects
 from tests.selection import examples
+from tools.listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
 
 
 def chosen(rules: tuple[Rule, ...], properties: dict[str, str]) -> bool:

@@ -22,12 +22,12 @@ from azure.servicebus._transport._pyamqp_transport import PyamqpTransport
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusError, ServiceBusServerBusyError
 
-from local.service_bus import ServiceBus
 from shared.queue.events import frames
 from shared.queue.events.link import Link, _to_service_bus
 from shared.queue.events.rendering import EventMessage
 from tests.events.attempts import TOPIC, one, until
 from tests.events.receiving import stored
+from tools.local.service_bus import ServiceBus
 
 PLAIN = one()
 VARIANTS = {

@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable, Iterator
 import pytest
 from azure.servicebus.aio import ServiceBusClient
 
-from local.service_bus import ServiceBus
 from shared.queue.events.link import POLL_SECONDS, Link
+from tools.local.service_bus import ServiceBus
 
 TOPIC = "task-pending"
 THE_SDKS_PAUSE = 0.05

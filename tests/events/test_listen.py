@@ -15,13 +15,13 @@ import pytest
 from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
 from azure.servicebus.exceptions import ServiceBusAuthorizationError
 
-from listen.__main__ import main
-from listen.connect import Namespace
-from listen.problems import in_words
-from local.child import Child
-from local.service_bus import ServiceBus
 from tests.events.builders import GROUP_ID, TASK_ID, Life
 from tests.events.receiving import publishing
+from tools.listen.__main__ import main
+from tools.listen.connect import Namespace
+from tools.listen.problems import in_words
+from tools.local.child import Child
+from tools.local.service_bus import ServiceBus
 
 ROOT = Path(__file__).resolve().parents[2]
 TOPIC = "task-pending"
@@ -36,7 +36,7 @@ def bus() -> Iterator[ServiceBus]:
 @contextmanager
 def listening(bus: ServiceBus, log: Path, *arguments: str, is_forked: bool = True) -> Iterator[Child]:
     """The command, once it listens; ended if the test does not wait for its end."""
-    program = ("local.tethered", "listen") if is_forked else ("listen",)
+    program = ("tools.local.tethered", "tools.listen") if is_forked else ("tools.listen",)
     child = Child.start(
         "listen",
         [sys.executable, "-m", *program, *arguments],
@@ -133,7 +133,7 @@ def test_what_is_typed_wins_over_what_the_environment_names(
     async def session(namespace: Namespace, *_: object, **__: object) -> None:
         used.append(namespace)
 
-    monkeypatch.setattr("listen.__main__._listen", session)
+    monkeypatch.setattr("tools.listen.__main__._listen", session)
     with pytest.raises(SystemExit):
         main([TOPIC, *typed])
     assert used == [meant]
@@ -160,7 +160,7 @@ def test_the_help_has_the_name_that_was_typed(
         monkeypatch.setenv("STARTED_AS", name)
     code, output = run(capsys, "--help")
     assert code == 0
-    assert output.startswith(f"Usage: {name or 'python -m listen'} [OPTIONS]")
+    assert output.startswith(f"Usage: {name or 'python -m tools.listen'} [OPTIONS]")
     assert "<bool>" not in output
 
 

@@ -17,14 +17,14 @@ from azure.servicebus.aio.management import ServiceBusAdministrationClient
 from requests import HTTPError
 
 from docs.examples import notify
-from listen.subscription import rules_for_any, subscription
-from local.service_bus import ServiceBus
-from local.service_bus_admin import AsyncPlainHttpTransport
 from shared.queue.events.exchanges import parse_exchange
 from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.rules import Resolved
 from tests.events.builders import Life
 from tests.events.receiving import publishing, received
+from tools.listen.subscription import rules_for_any, subscription
+from tools.local.service_bus import ServiceBus
+from tools.local.service_bus_admin import AsyncPlainHttpTransport
 
 PATTERNS = ("route.notify.email.#", "route.notify.teams.#")
 MAIL = "notify.email.me@example.com"

@@ -10,14 +10,14 @@ from datetime import timedelta
 
 from azure.servicebus.aio.management import ServiceBusAdministrationClient
 
-from listen.subscription import rules_for_any, subscription
-from local.service_bus import ServiceBus
-from local.service_bus_admin import AsyncPlainHttpTransport
 from shared.queue.events.rendering import EventMessage
 from shared.queue.events.rules import Exchange
 from tests.events.builders import Life
 from tests.events.receiving import publishing, received
 from tests.events.topic_patterns import selects
+from tools.listen.subscription import rules_for_any, subscription
+from tools.local.service_bus import ServiceBus
+from tools.local.service_bus_admin import AsyncPlainHttpTransport
 
 TOPIC = Exchange.TASK_PENDING.value
 PATTERNS = [

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from local.service_bus import ServiceBus
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.tasks.rules import Resolved
@@ -23,6 +22,7 @@ from tests.events.attempts import (
 )
 from tests.events.builders import Life
 from tests.events.receiving import body_of, publishing, received, sends, stored
+from tools.local.service_bus import ServiceBus
 
 
 async def test_what_is_sent_arrives_with_all_its_properties(bus: ServiceBus) -> None:

@@ -8,12 +8,12 @@ from typing import Literal
 
 import pytest
 
-from local.service_bus import ServiceBus
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage
 from tests.events.attempts import LONGEST_PAUSE, OTHER, TOPIC, Clock, all_received, attempt, one, until
 from tests.events.receiving import publishing, sends, stored
+from tools.local.service_bus import ServiceBus
 
 
 async def unsent_of(publisher: EventPublisher, messages: Sequence[EventMessage]) -> list[EventMessage]:

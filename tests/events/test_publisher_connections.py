@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from local.service_bus import ServiceBus
 from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import (
     LONGEST_PAUSE,
@@ -18,6 +17,7 @@ from tests.events.attempts import (
     until_accepted,
 )
 from tests.events.receiving import publishing, stored
+from tools.local.service_bus import ServiceBus
 
 
 async def test_an_opening_goes_on_when_no_call_waits_for_it_and_blocks_no_other_topic(bus: ServiceBus) -> None:

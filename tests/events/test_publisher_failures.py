@@ -6,7 +6,6 @@ import asyncio
 
 import pytest
 
-from local.service_bus import ServiceBus
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import (
@@ -19,6 +18,7 @@ from tests.events.attempts import (
     until_accepted,
 )
 from tests.events.receiving import PATIENCE, publishing, sends, stored
+from tools.local.service_bus import ServiceBus
 
 
 async def test_a_missing_topic_is_its_own_trouble(bus: ServiceBus) -> None:

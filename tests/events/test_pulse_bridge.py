@@ -18,10 +18,10 @@ import pytest
 from azure.servicebus import ServiceBusClient
 
 from docs.examples.pulse_bridge import PREFIX, run
-from local.service_bus import ServiceBus
 from tests.events.receiving import publishing
 from tests.events.test_examples import NAME, life
 from tests.host.service import eventually
+from tools.local.service_bus import ServiceBus
 
 SERVER = Path("/usr/lib/rabbitmq/bin/rabbitmq-server")
 

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 import taskcluster
 
-from listen.filters import pattern_for
 from shared.app.reference.documents import exchanges_reference
 from shared.queue.events.exchanges import ENTRIES, TOPICS, ExchangeEntry, entry_of, parse_exchange
 from shared.queue.events.rules import Exchange
+from tools.listen.filters import pattern_for
 
 CLIENT = taskcluster.QueueEvents({"rootUrl": "https://tc.example.com"})
 

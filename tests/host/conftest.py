@@ -11,14 +11,14 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
-from local import state
-from local.stack import Stack, StackOptions
 from tests.compatibility.plugin import endpoints_to_answer
 from tests.host.artifacts import Run
 from tests.host.events import SUBSCRIPTION
 from tests.host.service import Running, Service
 from tests.host.workers import worker
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
 
 QUICK = {
     "LONG_POLL_SECONDS": "1",

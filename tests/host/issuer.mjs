@@ -3,7 +3,10 @@
 //   node issuer.mjs PORT CALLBACK [ISSUER [HOURS]]
 // ISSUER: what it calls itself; HOURS: how late its clock is.
 import http from "node:http";
-import Provider from "oidc-provider";
+import { createRequire } from "node:module";
+
+const { resolve } = createRequire(new URL("../../tools/package.json", import.meta.url));
+const { default: Provider } = await import(resolve("oidc-provider"));
 
 const [port, callback, issuer = `http://127.0.0.1:${port}`, hours = "0"] = process.argv.slice(2);
 const now = Date.now;

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 _PROGRAM = Path(__file__).with_name("issuer.mjs")
 

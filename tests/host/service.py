@@ -18,12 +18,12 @@ import taskcluster
 import taskcluster.utils
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailure
 
-from local.stack import Stack
 from shared.base.dates import format_date
 from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment
 from tests.host.events import Events
 from tests.host.published import Published
+from tools.local.stack import Stack
 
 T = TypeVar("T")
 

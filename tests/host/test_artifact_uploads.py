@@ -10,10 +10,10 @@ import pytest
 import requests
 from azure.storage.blob import BlobBlock, BlobClient, ContainerClient, ContentSettings
 
-from local.azurite import ACCOUNT, ACCOUNT_KEY
 from shared.base.ids import new_slugid
 from tests.host.artifacts import PACKED, TEXT, TIMEOUT, Run
 from tests.host.service import Service, eventually, refused
+from tools.local.azurite import ACCOUNT, ACCOUNT_KEY
 
 
 @pytest.mark.parametrize("direct", [False, True], ids=["relay", "direct"])

@@ -13,12 +13,12 @@ from random import Random
 import pytest
 import requests
 
-from local import state
-from local.stack import Stack, StackOptions
 from tests.host.artifacts import Run
 from tests.host.conftest import QUICK, STRAIGHT
 from tests.host.service import Running, Service
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
 
 MEGABYTE = 1 << 20
 PIECE = bytes(range(256)) * (MEGABYTE // 256)

@@ -11,13 +11,13 @@ from azure.storage.blob import BlobServiceClient, PublicAccess
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from local import state
-from local.stack import Stack, StackOptions
 from shared.store.keys import PUBLIC
 from tests.host.artifacts import TIMEOUT, Run
 from tests.host.conftest import QUICK, STRAIGHT
 from tests.host.service import Running, Service, refused
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
 
 RELAY_LIMIT = 1 << 20
 

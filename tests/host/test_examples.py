@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from local.child import Child
-from local.state import ROOT, logs_folder
 from shared.base.ids import new_slugid
 from tests.host.service import Service
+from tools.local.child import Child
+from tools.local.state import ROOT, logs_folder
 
 PATIENCE = 60
 
@@ -41,13 +41,13 @@ class Program:
 def as_typed(service: Service, name: str, *arguments: str) -> Child:
     """An example as a reader starts it."""
     port = str(service.running.stack.options.ports.api)
-    command = [sys.executable, "-m", "local.cli", "example", "--port", port, name, *arguments]
+    command = [sys.executable, "-m", "tools.local.cli", "example", "--port", port, name, *arguments]
     return Child.start("example", command, log=_log(service), cwd=ROOT)
 
 
 def forked(service: Service, name: str, *arguments: str) -> Child:
     """The same without two new interpreters."""
-    command = [sys.executable, "-m", "local.tethered", f"docs.examples.{name.replace('-', '_')}", *arguments]
+    command = [sys.executable, "-m", "tools.local.tethered", f"docs.examples.{name.replace('-', '_')}", *arguments]
     return Child.start("example", command, log=_log(service), env=service.running.stack.environment, cwd=ROOT)
 
 
@@ -140,7 +140,7 @@ def test_the_bridge_says_what_it_cannot_reach(service: Service) -> None:
 
 def test_an_unknown_example_is_answered_with_the_names() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "local.cli", "example", "nothing"],
+        [sys.executable, "-m", "tools.local.cli", "example", "nothing"],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from local import state
-from local.child import Child
-from local.stack import Stack, StackOptions
 from shared.base.priority import PRIORITIES
 from tests.host.conftest import QUICK
 from tests.host.service import Running, Service, eventually
 from tests.host.workers import MODES, start_worker
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.child import Child
+from tools.local.stack import Stack, StackOptions
 
 WORKERS = 20
 SETTINGS = {**QUICK, "CLAIM_TIMEOUT_SECONDS": "8"}

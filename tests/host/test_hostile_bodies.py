@@ -19,13 +19,13 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from local.state import StackState
 from shared.api.endpoint import Endpoint
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
 from tests.host.wire import JSON, Answer, send
+from tools.local.state import StackState
 
 MEGABYTE = 1 << 20
 PATIENCE = 0.25

@@ -22,12 +22,12 @@ import aiohttp
 import pytest
 import taskcluster.aio
 
-from local.state import StackState
 from shared.base.dates import format_date
 from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Running, Service
 from tests.host.wire import API, signature
+from tools.local.state import StackState
 
 MEGABYTE = 1 << 20
 RECOVERY = 5.0

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from admin.signing import signed_url
 from shared.base.ids import new_slugid
 from tests.host.service import Service, eventually, in_future, refused
 from tests.host.wire import API, send
+from tools.admin.signing import signed_url
 
 
 def counts(service: Service) -> tuple[int, int]:

@@ -15,17 +15,17 @@ from typing import Any
 
 import pytest
 
-from local.child import Child
-from local.state import ROOT
-from local.worker_pool import Look, PoolOptions, WorkerPool
-from local.workers import load_path
-from local.workers import run as look_after
 from shared.base.priority import PRIORITIES
 from tests.host.bare_worker import polling
 from tests.host.projections import settle
 from tests.host.scriptworker import payload, scriptworker
 from tests.host.service import Service, eventually
 from tests.local.stacks import is_running
+from tools.local.child import Child
+from tools.local.state import ROOT
+from tools.local.worker_pool import Look, PoolOptions, WorkerPool
+from tools.local.workers import load_path
+from tools.local.workers import run as look_after
 
 INTERVAL = 2.0
 IDLE = 4.0
@@ -161,7 +161,7 @@ def _rising(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str
 def _assert_each_has_a_worker(pool: Observed) -> None:
     """After each look at the load there are as many workers as there is work, up to the most that may run.
 
-    How long a worker takes to start, and to ask, is the machine's matter, and is measured in bench/.
+    How long a worker takes to start, and to ask, is the machine's matter, and is measured in tools/bench/.
     """
     for look in pool.looks:
         assert look.unresolved is not None
@@ -177,7 +177,7 @@ def _assert_none_is_left(pool: Observed) -> None:
 def commanded(service: Service, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
     """`./dev workers` on the test's own task queue."""
     environment = {**os.environ, **service.running.stack.environment, "TMPDIR": str(folder)}
-    command = [sys.executable, "-m", "local.workers", service.pool, "--max", "2", *more]
+    command = [sys.executable, "-m", "tools.local.workers", service.pool, "--max", "2", *more]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield process
@@ -225,7 +225,7 @@ def test_the_command_goes_on_while_the_load_cannot_be_read(service: Service, tmp
         "TASKCLUSTER_ACCESS_TOKEN": made["accessToken"],
         "TMPDIR": str(tmp_path),
     }
-    command = [sys.executable, "-m", "local.workers", service.pool, "--polling-interval", "0.2"]
+    command = [sys.executable, "-m", "tools.local.workers", service.pool, "--polling-interval", "0.2"]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         lines = [process.stdout.readline() for _ in range(4)]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from local.child import Child
 from tests.host.service import Service, eventually
 from tests.host.worker_support import (
     BACKING,
@@ -23,6 +22,7 @@ from tests.host.worker_support import (
     wait_for_file,
     working,
 )
+from tools.local.child import Child
 
 LIVELY = ("--log-seconds", "0.3")
 
@@ -136,7 +136,7 @@ def test_the_log_is_followed_on_the_command_line(served: Service, tmp_path: Path
     log_with(served, task_id, "\nfirst\n")
     following = Child.start(
         "follow",
-        [sys.executable, "-m", "admin", "task", "log", "-f", task_id],
+        [sys.executable, "-m", "tools.admin", "task", "log", "-f", task_id],
         log=tmp_path / "followed",
         env=served.running.stack.environment,
         cwd=Path(__file__).parents[2],

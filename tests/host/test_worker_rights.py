@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from admin.worker_clients import worker_scopes
 from tests.host.service import Service, eventually
 from tests.host.worker_support import SECONDS, log_with, shell, wait_for_file
 from tests.host.workers import start_worker, worker
+from tools.admin.worker_clients import worker_scopes
 
 SCOPES_OF_THE_TASK = ["auth:current-scopes", "generic-worker:cache:own", "queue:get-artifact:private/out"]
 BY_SIGNED_URLS = pytest.mark.parametrize("mode", ["signed", pytest.param("claim-work", marks=pytest.mark.large)])

@@ -25,10 +25,10 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 from taskcluster.exceptions import TaskclusterAuthFailure
 
-from local.state import ROOT
 from tests.admin.command_line import run_command
 from tests.host.conftest import start
 from tests.host.service import Running, refused
+from tools.local.state import ROOT
 
 WORKFLOW = ROOT / "docs" / "examples" / "decision-task.yml"
 PAGE = ROOT / "docs" / "ecosystem.md"

@@ -9,9 +9,9 @@ from typing import Any
 
 import requests
 
-from local.child import Child
 from tests.host.service import Refused, Service, eventually, outcome
 from tests.host.workers import worker
+from tools.local.child import Child
 
 SECONDS = 30
 LOG = "public/logs/live.log"

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from local import state
-from local.child import Child
-from local.stack import Stack
+from tools.local import state
+from tools.local.child import Child
+from tools.local.stack import Stack
 
 MODES = ("signed", "claim-work")
 
@@ -30,7 +30,7 @@ def start_worker(
     arguments += ["--poll-mode", mode, "--idle-seconds", "0.5", "--work-dir", str(logs), *more]
     return Child.start(
         name,
-        [sys.executable, "-m", "local.tethered", "worker", *arguments],
+        [sys.executable, "-m", "tools.local.tethered", "worker", *arguments],
         log=logs / f"{name}.log",
         env={**stack.environment, **(environment or {})},
         cwd=state.ROOT,

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from local import bootstrap, package
-from local.state import ROOT
 from tests.infra.packages import PYTHON
 from tests.infra.play import Play, stage
 from tests.infra.templates import INFRA
+from tools.local import bootstrap, package
+from tools.local.state import ROOT
 
 
 @pytest.fixture

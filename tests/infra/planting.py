@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.templates.__main__ import problems
 from tests.infra import templates
+from tools.local.templates.__main__ import problems
 
 WITH_MOST_IN_IT = "large, closed"
 """The scenario."""

@@ -8,8 +8,8 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from local.state import ROOT
 from tests.infra import templates
+from tools.local.state import ROOT
 
 HOOKS = templates.INFRA / "hooks"
 VAULT = "/subscriptions/s/resourceGroups/rg-test/providers/Microsoft.KeyVault/vaults/kv-abc"
@@ -72,9 +72,9 @@ class Play:
         return self._run(["sh", str(HOOKS / hook)], more)
 
     def deployments(self, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        """`python3 -m local.deployments`, with this stage's descriptions."""
+        """`python3 -m tools.local.deployments`, with this stage's descriptions."""
         folder = str(self.folder / "deployments")
-        return self._run([sys.executable, "-m", "local.deployments", "--folder", folder, *arguments], more)
+        return self._run([sys.executable, "-m", "tools.local.deployments", "--folder", folder, *arguments], more)
 
     def _run(self, command: list[str], more: dict[str, str]) -> subprocess.CompletedProcess[str]:
         environment = {

@@ -7,11 +7,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from local.state import ROOT
-from local.templates import app_settings, scenarios, syntax
-from local.templates.__main__ import evaluate
-from local.templates.expressions import File
-from local.templates.values import Deployed, Resource
+from tools.local.state import ROOT
+from tools.local.templates import app_settings, scenarios, syntax
+from tools.local.templates.__main__ import evaluate
+from tools.local.templates.expressions import File
+from tools.local.templates.values import Deployed, Resource
 
 INFRA = ROOT / "infra"
 FILES = sorted(INFRA.rglob("*.bicep"))

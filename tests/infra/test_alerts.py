@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from local.state import ROOT
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.infra import templates
+from tools.local.state import ROOT
 
 SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)
 COMMON = {"TimeGenerated", "Name", "Properties", "AppRoleName", "AppRoleInstance", "OperationId"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from local.templates import limits
 from tests.infra import templates
 from tests.infra.kql import NotKnown, Row, run
+from tools.local.templates import limits
 
 NOW = datetime(2030, 5, 6, 12, 0, tzinfo=UTC)
 Logs = dict[str, list[Row]]

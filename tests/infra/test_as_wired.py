@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from admin.worker_clients import secret_names, worker_client_id
-from local.host.config import parse_host_json
-from local.state import ROOT
 from tests.infra import templates
+from tools.admin.worker_clients import secret_names, worker_client_id
+from tools.local.host.config import parse_host_json
+from tools.local.state import ROOT
 
 SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)
 HOST = (ROOT / "host.json").read_text()

@@ -14,14 +14,6 @@ from typing import Any
 
 import pytest
 
-from bench import budgets
-from bench.cost_model.bill import LOG_ALERTS, METRIC_ALERTS, Bill
-from bench.cost_model.limits import capacity, lateness
-from bench.cost_model.model import INPUTS as INPUTS_FILE
-from bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, Model
-from bench.cost_model.tables import DOCUMENT, MARKS, document, report
-from local.state import ROOT
-from local.templates import flex
 from shared.base.priority import PRIORITIES
 from shared.base.settings import Settings
 from shared.queue.claims.poll_urls import LIFE
@@ -29,6 +21,14 @@ from shared.queue.tasks.rules import Resolved
 from shared.store.counting import counting
 from tests.infra import templates
 from tests.simulator.world import World
+from tools.bench import budgets
+from tools.bench.cost_model.bill import LOG_ALERTS, METRIC_ALERTS, Bill
+from tools.bench.cost_model.limits import capacity, lateness
+from tools.bench.cost_model.model import INPUTS as INPUTS_FILE
+from tools.bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, Model
+from tools.bench.cost_model.tables import DOCUMENT, MARKS, document, report
+from tools.local.state import ROOT
+from tools.local.templates import flex
 from worker.claimwork import SHORT
 from worker.options import Options
 from worker.signed import FRESH
@@ -41,7 +41,7 @@ BOTH = pytest.mark.parametrize("model", MODELS.values(), ids=MODELS)
 def test_the_document_has_the_tables_of_today() -> None:
     text = DOCUMENT.read_text()
     assert all(mark in text for mark in MARKS)
-    assert text == document(text, report(INPUTS)), "run: python -m bench.cost_model --write"
+    assert text == document(text, report(INPUTS)), "run: python -m tools.bench.cost_model --write"
 
 
 async def _counted(call: Awaitable[Any]) -> Counter[str]:
@@ -194,7 +194,7 @@ def test_cost_model_command(tmp_path: Path) -> None:
     changed["prices"]["servicebus_standard_month"] = 123456
     inputs.write_text(json.dumps(changed))
     done = subprocess.run(
-        [sys.executable, "-m", "bench.cost_model", "--inputs", str(inputs)],
+        [sys.executable, "-m", "tools.bench.cost_model", "--inputs", str(inputs)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from local.templates import scenarios
-from local.templates.__main__ import evaluate
-from local.templates.values import Deployed, Resource
 from tests.infra import templates
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate
+from tools.local.templates.values import Deployed, Resource
 
 ADDRESS = "203.0.113.0/24"
 

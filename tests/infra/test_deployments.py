@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from local.deployments import description, differences, grants
-from local.deployments.__main__ import az
-from local.templates import scenarios, syntax
-from local.templates.__main__ import evaluate, findings
-from local.templates.deployment import deploy
-from local.templates.values import Deployed, Later, Reference, Unknown
 from tests.infra import templates
 from tests.infra.play import Play
+from tools.local.deployments import description, differences, grants
+from tools.local.deployments.__main__ import az
+from tools.local.templates import scenarios, syntax
+from tools.local.templates.__main__ import evaluate, findings
+from tools.local.templates.deployment import deploy
+from tools.local.templates.values import Deployed, Later, Reference, Unknown
 
 EXAMPLE = description.FOLDER / "example.json"
 SITE = {"AZURE_ENV_NAME": "example", "AZURE_RESOURCE_GROUP": "rg-example"}
@@ -124,7 +124,7 @@ def test_a_pipeline_is_no_person(play: Play) -> None:
 def test_what_is_deployed_is_not_deployed_again_without_its_description(play: Play) -> None:
     done = play.run("apply-description.sh", **PERSON, QUEUE_PROFILE="small")
     assert done.returncode == 1
-    assert "python3 -m local.deployments pull example" in done.stderr
+    assert "python3 -m tools.local.deployments pull example" in done.stderr
     assert play.env == {}
 
 

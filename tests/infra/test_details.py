@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from local.templates import scenarios
-from local.templates.__main__ import evaluate
 from shared.base.settings import Settings
 from tests.infra import templates
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate
 
 CLOSED = "large, closed"
 SCENARIO = pytest.mark.parametrize("scenario", ["small, bare", CLOSED])

@@ -8,16 +8,16 @@ from urllib.parse import quote
 
 import pytest
 
-from admin.worker_clients import WORKER_GROUP, secret_names, worker_client_id, worker_scopes
-from local.state import ROOT
-from local.templates import scenarios
-from local.templates.__main__ import evaluate
-from local.templates.expressions import Text
 from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.queue.artifacts import reading
 from shared.queue.artifacts.rules import LONGEST_UPLOAD
 from shared.queue.claims import poll_urls
 from tests.infra import templates
+from tools.admin.worker_clients import WORKER_GROUP, secret_names, worker_client_id, worker_scopes
+from tools.local.state import ROOT
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate
+from tools.local.templates.expressions import Text
 from worker.options import parse
 
 ROLES = {

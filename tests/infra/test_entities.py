@@ -6,10 +6,10 @@ import ast
 import re
 from pathlib import Path
 
-from local import infra_entities
-from local.state import ROOT
 from shared.queue.events.exchanges import TOPICS
 from tests.infra import templates
+from tools.local import infra_entities
+from tools.local.state import ROOT
 
 ENTITIES = templates.document("entities.json")
 DECLARED = {
@@ -21,7 +21,7 @@ DECLARED = {
 
 
 def test_the_list_is_up_to_date() -> None:
-    assert infra_entities.FILE.read_text() == infra_entities.document(), "run: python -m local.infra_entities"
+    assert infra_entities.FILE.read_text() == infra_entities.document(), "run: python -m tools.local.infra_entities"
 
 
 def test_the_templates_make_the_whole_list() -> None:

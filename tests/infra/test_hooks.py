@@ -8,12 +8,12 @@ import re
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local import package
-from local.state import ROOT
 from shared.base.settings import Settings
 from shared.base.vault import Vault
 from tests.infra import templates
 from tests.infra.play import HOOKS, VAULT, Play
+from tools.local import package
+from tools.local.state import ROOT
 
 VARIABLES = ("QUEUE_NEW_ROOT_ACCESS_TOKEN", "QUEUE_NEW_MESSAGE_SIGNING_KEYS", "QUEUE_NEW_ACCESS_TOKEN_KEYS")
 

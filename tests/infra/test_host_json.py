@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from local.host.config import parse_host_json
-from local.state import ROOT
 from shared.base.protocol import MESSAGE_LOST_AFTER
+from tools.local.host.config import parse_host_json
+from tools.local.state import ROOT
 
 BUNDLE = '"version": "[4.*, 5.0.0)"'
 """The extensions whose queue trigger the local host is held against (docs/functions-host.md)."""

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from local.templates import limits
 from tests.infra import templates
+from tools.local.templates import limits
 
 Series = dict[tuple[str, str], list[float]]
 """By metric and entity (a topic, or nothing): a value a minute, the oldest first."""

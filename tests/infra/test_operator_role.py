@@ -6,9 +6,9 @@ import fnmatch
 import re
 from typing import Any
 
-from local.state import ROOT
-from local.templates import scenarios
-from local.templates.__main__ import evaluate, findings
+from tools.local.state import ROOT
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate, findings
 
 PERSON = {
     **scenarios.CLOSED,

@@ -19,12 +19,12 @@ from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueServiceClient
 from rich.console import Console
 
-from local import bootstrap, console_vendor, demo, package, python313, sbom, state
-from local.stack import Stack, StackOptions
-from local.state import ROOT
 from tests.infra import templates
 from tests.infra.packages import NEEDS_PYTHON
 from tests.local.stacks import free_ports
+from tools.local import bootstrap, console_vendor, demo, package, python313, sbom, state
+from tools.local.stack import Stack, StackOptions
+from tools.local.state import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_a_checkout_that_is_not_set_up_gives_no_package(tmp_path: Path) -> None:
     for name in package.PRODUCT:
         (tmp_path / name).symlink_to(ROOT / name)
     (tmp_path / "console").unlink()
-    with pytest.raises(package.PackageError, match=r"preact.js.*\n.*local.console_vendor"):
+    with pytest.raises(package.PackageError, match=r"preact.js.*\n.*tools.local.console_vendor"):
         package.make(tmp_path / "output", dependencies=False, root=tmp_path)
     assert not (tmp_path / "output").exists()
 
@@ -82,7 +82,13 @@ def test_core_tools_upload_the_same_files() -> None:
     present = {path for path in listing.stdout.splitlines() if (ROOT / path).is_file()}
     left = {path for path in present if not ignored.match_file(path)}
     assert left == {str(path) for path in package.product_files(ROOT)} & present
-    for never in ("local.settings.json", ".venv/bin/python", "node_modules/x", "shared/__pycache__/a.pyc", ".azure/x"):
+    for never in (
+        "local.settings.json",
+        ".venv/bin/python",
+        "tools/node_modules/x",
+        "shared/__pycache__/a.pyc",
+        ".azure/x",
+    ):
         assert ignored.match_file(never), never
 
 
@@ -102,17 +108,17 @@ def _direct(name: str) -> set[str]:
 
 
 def test_every_package_is_locked_with_hashes_and_the_app_has_the_versions_that_are_tested() -> None:
-    app, everything = _locked("requirements.txt"), _locked("constraints.txt")
+    app, everything = _locked("requirements.txt"), _locked("requirements/dev.txt")
     assert app.items() <= everything.items()
-    assert _direct("requirements.in") <= {line.partition("==")[0] for line in app}
-    assert _direct("requirements-dev.in") <= {line.partition("==")[0] for line in everything}
+    assert _direct("requirements/app.in") <= {line.partition("==")[0] for line in app}
+    assert _direct("requirements/dev.in") <= {line.partition("==")[0] for line in everything}
     assert not {"pytest", "uvicorn", "mypy"} & {line.partition("==")[0] for line in app}
-    assert _direct("requirements-audit.in") <= {line.partition("==")[0] for line in _locked("requirements-audit.txt")}
+    assert _direct("requirements/audit.in") <= {line.partition("==")[0] for line in _locked("requirements/audit.txt")}
     for file in (path.name for path in ROOT.glob("*.*") if path.name.startswith(("requirements", "constraints"))):
         assert "://" not in (ROOT / file).read_text(), f"{file}: the index is whatever pip is configured with"
 
 
-@pytest.mark.parametrize("file", ["local/bootstrap.py", "local/package.py", "tests/local/python313.py"])
+@pytest.mark.parametrize("file", ["tools/local/bootstrap.py", "tools/local/package.py", "tests/local/python313.py"])
 def test_the_set_up_and_the_package_run_no_code_of_what_they_install(file: str) -> None:
     assert set(bootstrap.LOCKED) == {"--require-hashes", "--no-deps", "--only-binary=:all:"}
     installs = re.findall(r"run_quietly\(\[\*pip, (.*)\]", (ROOT / file).read_text())
@@ -122,7 +128,7 @@ def test_the_set_up_and_the_package_run_no_code_of_what_they_install(file: str) 
 
 
 def test_no_npm_package_runs_anything_when_it_is_installed() -> None:
-    packages = json.loads((ROOT / "package-lock.json").read_text())["packages"]
+    packages = json.loads((ROOT / "tools/package-lock.json").read_text())["packages"]
     assert [name for name, about in packages.items() if about.get("hasInstallScript")] == []
 
 
@@ -202,7 +208,7 @@ def test_dependencies_are_the_locked_ones_and_no_others(unpacked: Path) -> None:
 def stack(unpacked: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack whose host knows nothing of this checkout but a copy of the local host."""
     elsewhere = tmp_path_factory.mktemp("host")
-    shutil.copytree(ROOT / "local", elsewhere / "local")
+    shutil.copytree(ROOT / "tools" / "local", elsewhere / "tools" / "local")
     options = StackOptions(
         free_ports(),
         in_memory=True,
@@ -249,7 +255,7 @@ def _it_has_made_nothing_that_the_infrastructure_does_not(stack: Stack) -> None:
 
 def test_package_command(tmp_path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "local.cli", "package", "--sources", "-o", str(tmp_path)],
+        [sys.executable, "-m", "tools.local.cli", "package", "--sources", "-o", str(tmp_path)],
         cwd=ROOT,
         capture_output=True,
         text=True,

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from local import package
-from local.state import ROOT
 from tests.infra import templates
 from tests.infra.packages import NEEDS_PYTHON, PYTHON
 from tests.local import python313 as library
+from tools.local import package
+from tools.local.state import ROOT
 
 NOWHERE = "InstrumentationKey=00000000-0000-0000-0000-000000000000;IngestionEndpoint=http://127.0.0.1:1/"
 """Telemetry is on, as deployed, and goes nowhere."""

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.state import ROOT
 from tests.infra.workflow_expressions import holds
+from tools.local.state import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 _TOOL = """#!/bin/sh

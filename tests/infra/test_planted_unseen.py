@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
-from local.state import ROOT
 from tests.infra.kept.texts import TEXTS
+from tools.local.state import ROOT
 
 LIST: list[dict[str, str]] = json.loads((Path(__file__).parent / "planted_unseen.json").read_text())
-PARTS = (".devcontainer", ".github", "admin", "docs", "functions", "infra", "local", "shared", "tests", "worker")
+PARTS = (".devcontainer", ".github", "docs", "functions", "infra", "requirements", "shared", "tests", "tools", "worker")
 FAILED = 1
 """pytest's exit code when tests ran, and some failed; that of a text that would change."""
 

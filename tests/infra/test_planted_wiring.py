@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from local.templates.__main__ import evaluate
 from tests.infra import templates, test_alerts, test_as_wired
+from tools.local.templates.__main__ import evaluate
 
 SCENARIO = "large, closed"
 ALERTS, APP, MONITORING = "modules/alerts.bicep", "modules/app.bicep", "modules/monitoring.bicep"

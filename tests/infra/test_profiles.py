@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from local.state import ROOT
-from local.templates import limits, scenarios
-from local.templates.__main__ import evaluate
 from shared.base import protocol
 from shared.base.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.infra import templates
+from tools.local.state import ROOT
+from tools.local.templates import limits, scenarios
+from tools.local.templates.__main__ import evaluate
 
 SMALL, LARGE = (templates.document(f"profiles/{name}.json") for name in templates.PROFILES)
 PROFILES = pytest.mark.parametrize("profile", [SMALL, LARGE], ids=templates.PROFILES)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from local import settings_docs
-from local.state import ROOT
-from local.templates import scenarios
-from local.templates.__main__ import evaluate
-from local.templates.app_settings import PLATFORM
 from shared.base.settings import Settings
 from shared.store import keys
 from tests.infra import templates
+from tools.local import settings_docs
+from tools.local.state import ROOT
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate
+from tools.local.templates.app_settings import PLATFORM
 
 READ = {name.upper() for name in Settings.model_fields} - set(settings_docs.KEYS_INSTEAD_OF_IDENTITIES)
 SECRETS = {

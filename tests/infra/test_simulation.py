@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import json
 
-from bench.cost_model.model import INPUTS, Model
-from bench.cost_model.tables import DOCUMENT
-from bench.simulation.__main__ import MARKS
-from bench.simulation.charts import Line, chart
-from bench.simulation.deployment import Deployment, Load
-from bench.simulation.listeners import LOST
-from bench.simulation.scenarios import fingerprint
-from bench.simulation.storage import Allowance, Latency
+from tools.bench.cost_model.model import INPUTS, Model
+from tools.bench.cost_model.tables import DOCUMENT
+from tools.bench.simulation.__main__ import MARKS
+from tools.bench.simulation.charts import Line, chart
+from tools.bench.simulation.deployment import Deployment, Load
+from tools.bench.simulation.listeners import LOST
+from tools.bench.simulation.scenarios import fingerprint
+from tools.bench.simulation.storage import Allowance, Latency
 
 LARGE = Model.of("large", json.loads(INPUTS.read_text()))
 SMALL = Model.of("small", json.loads(INPUTS.read_text()))
@@ -77,4 +77,4 @@ def test_a_chart_has_its_lines() -> None:
 def test_the_document_is_of_these_inputs() -> None:
     text = DOCUMENT.read_text()
     assert all(text.count(mark) == 1 for mark in MARKS)
-    assert f"Of the inputs {fingerprint()}." in text, "run: python -m bench.simulation --write"
+    assert f"Of the inputs {fingerprint()}." in text, "run: python -m tools.bench.simulation --write"

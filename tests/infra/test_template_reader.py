@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from local.templates import extract, meaning, resource_types, shapes, syntax
-from local.templates.deployment import deploy
-from local.templates.values import Deployed, Value
 from tests.infra import templates
+from tools.local.templates import extract, meaning, resource_types, shapes, syntax
+from tools.local.templates.deployment import deploy
+from tools.local.templates.values import Deployed, Value
 
 
 def _deployed(text: str, folder: Path, **given: Value) -> Deployed:

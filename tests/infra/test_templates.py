@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from local.templates import __main__ as command
-from local.templates import conventions, flex, limits, meaning, names, naming, scenarios, secrecy
-from local.templates.__main__ import NOT_CHECKED, check, evaluate
-from local.templates.values import Deployed, Resource, Value
 from tests.infra import templates
+from tools.local.templates import __main__ as command
+from tools.local.templates import conventions, flex, limits, meaning, names, naming, scenarios, secrecy
+from tools.local.templates.__main__ import NOT_CHECKED, check, evaluate
+from tools.local.templates.values import Deployed, Resource, Value
 
 SCENARIO = pytest.mark.parametrize("scenario", templates.SCENARIOS)
 
@@ -146,7 +146,7 @@ def test_the_command_says_what_is_wrong_and_where(tmp_path: Path) -> None:
 def test_the_command_lists_what_was_not_checked(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sys, "argv", ["python -m local.templates", "--unchecked"])
+    monkeypatch.setattr(sys, "argv", ["python -m tools.local.templates", "--unchecked"])
     assert command.main() == 0
     first, *rest = capsys.readouterr().out.splitlines()
     assert first.startswith("0 findings. Not checked: ")

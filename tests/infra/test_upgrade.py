@@ -10,16 +10,16 @@ from pathlib import Path
 
 import pytest
 
-from local import state
-from local.chaos.announced import SUBSCRIPTION
-from local.chaos.command import SETTINGS, TAKE_SECONDS
-from local.chaos.faults import Disturbance, Fleet
-from local.chaos.run import Chaos, ChaosOptions
-from local.stack import Stack, StackOptions
-from local.state import ROOT
 from tests.infra.packages import NEEDS_PYTHON
 from tests.infra.upgrading import Relay, Step, Swaps, app_of, git, last_release, tree_of, unpacked_package_of
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.chaos.announced import SUBSCRIPTION
+from tools.local.chaos.command import SETTINGS, TAKE_SECONDS
+from tools.local.chaos.faults import Disturbance, Fleet
+from tools.local.chaos.run import Chaos, ChaosOptions
+from tools.local.stack import Stack, StackOptions
+from tools.local.state import ROOT
 
 OLD, NEW = "old", "new"
 STEPS = (
@@ -46,7 +46,7 @@ def old(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def relay_and_options(old: Path, interpreter: Path, tmp_path: Path) -> Iterator[tuple[Relay, StackOptions]]:
     """A relay that listens, and a stack of two old hosts behind it that know nothing of this checkout."""
-    shutil.copytree(ROOT / "local", tmp_path / "local")
+    shutil.copytree(ROOT / "tools" / "local", tmp_path / "tools" / "local")
     ports = free_ports(2)
     front = ports.api + FRONT
     app = app_of(old, OLD)

@@ -13,11 +13,11 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from admin.worker_clients import secret_names, worker_client_id
-from local.state import ROOT
-from local.templates import names, syntax
-from local.templates.deployment import Template
-from local.templates.values import Deployed, Later
+from tools.admin.worker_clients import secret_names, worker_client_id
+from tools.local.state import ROOT
+from tools.local.templates import names, syntax
+from tools.local.templates.deployment import Template
+from tools.local.templates.values import Deployed, Later
 
 FOLDER = ROOT / "docs" / "examples" / "virtual-machines"
 TASK_QUEUE_ID = "My_Team/linux"

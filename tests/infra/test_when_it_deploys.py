@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.state import ROOT
 from tests.infra import templates
 from tests.infra.workflow_expressions import filled_in, holds, value
+from tools.local.state import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 TESTED = {"github.sha": "abc", "needs.ci.result": "success"}

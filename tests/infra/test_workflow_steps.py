@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))
@@ -75,7 +75,7 @@ def _script(script: str, known: set[str]) -> Iterator[str]:
         if not (ROOT / file).exists():
             yield f"there is no {file}"
     for command in re.findall(r"\./dev ([a-z-]+)", plain):
-        code = (ROOT / "local" / "cli.py").read_text()
+        code = (ROOT / "tools" / "local" / "cli.py").read_text()
         if f"def {command.replace('-', '_')}(" not in code and not re.search(rf'(name=|Tool\()"{command}"', code):
             yield f"./dev has no command {command}"
 

@@ -17,12 +17,12 @@ import jsonschema_rs
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.deployments import description
-from local.state import ROOT
-from local.templates import scenarios
-from local.templates.__main__ import evaluate
 from tests.infra import templates
 from tests.infra.workflow_expressions import holds
+from tools.local.deployments import description
+from tools.local.state import ROOT
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate
 
 FOLDER = ROOT / ".github" / "workflows"
 FILES = sorted(FOLDER.glob("*.yml"))

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import requests
 
-from local import console_vendor, package
-from local.chaos.run import Chaos
-from local.stack import App
-from local.state import ROOT
+from tools.local import console_vendor, package
+from tools.local.chaos.run import Chaos
+from tools.local.stack import App
+from tools.local.state import ROOT
 
 VARIABLE = "UPGRADE_FROM"
 """The revision that the upgrade begins with, in place of the last release."""
@@ -52,10 +52,10 @@ def unpacked_package_of(tree: Path, folder: Path, other: Path) -> Path:
     """
     if not (tree / console_vendor.FOLDER).exists():
         # As ./dev does when it sets up a checkout; the console is of no account here, so that of today's npm packages.
-        (tree / "node_modules").symlink_to(ROOT / "node_modules")
-        _run("local.console_vendor", cwd=tree)
+        (tree / "tools" / "node_modules").symlink_to(ROOT / "tools" / "node_modules")
+        _run("tools.local.console_vendor", cwd=tree)
     shared = (tree / "requirements.txt").read_bytes() == (other / "requirements.txt").read_bytes()
-    _run("local.cli", "package", "--output", str(folder / "made"), *(["--sources"] if shared else []), cwd=tree)
+    _run("tools.local.cli", "package", "--output", str(folder / "made"), *(["--sources"] if shared else []), cwd=tree)
     package.unpack(folder / "made" / package.PACKAGE, folder / "app")
     if shared:
         installed = package.SITE_PACKAGES.parts[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 from azure.servicebus import ServiceBusClient, ServiceBusMessage, ServiceBusReceivedMessage, ServiceBusReceiver
 
-from local.service_bus import ServiceBus
+from tools.local.service_bus import ServiceBus
 
 RECEIVE_SECONDS = 5
 """How long a receiver waits for messages that are on their way."""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from local.service_bus import ServiceBus
+from tools.local.service_bus import ServiceBus
 
 SDK_MODULES = ("_servicebus_sender", "_servicebus_receiver", "_pyamqp.client")
 """Modules of azure.servicebus that sleep between looks at a connection."""

@@ -2,8 +2,8 @@
 // Evaluates filters for tests: reads lines {"sql", "user", "system"}, prints true, false or null (UNKNOWN) for each.
 
 const readline = require("node:readline");
-const { parse } = require("../../local/broker/sql-parser.js");
-const { evaluate } = require("../../local/broker/sql-evaluator.js");
+const { parse } = require("../../tools/local/broker/sql-parser.js");
+const { evaluate } = require("../../tools/local/broker/sql-evaluator.js");
 
 readline.createInterface({ input: process.stdin }).on("line", (line) => {
   const { sql, user = {}, system = {} } = JSON.parse(line);

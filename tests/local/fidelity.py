@@ -20,15 +20,15 @@ import azure.functions as func
 from azure.functions.meta import Datum
 from azure.storage.queue import QueueMessage
 
-from local.host.asgi import HttpApp
-from local.host.context import TraceContext
-from local.host.functions import TRIGGER_BINDINGS, HttpTrigger, IndexedFunction, index
-from local.host.invocation import InvocationFailed, Invoker
-from local.host.loading import load_app
-from local.host.queues import message_metadata, message_payload
-from local.host.routes import Router, parse_route
-from local.host.timers import ScheduleStatus, timer_payload
 from tests.local.worker_library import WorkerLibrary
+from tools.local.host.asgi import HttpApp
+from tools.local.host.context import TraceContext
+from tools.local.host.functions import TRIGGER_BINDINGS, HttpTrigger, IndexedFunction, index
+from tools.local.host.invocation import InvocationFailed, Invoker
+from tools.local.host.loading import load_app
+from tools.local.host.queues import message_metadata, message_payload
+from tools.local.host.routes import Router, parse_route
+from tools.local.host.timers import ScheduleStatus, timer_payload
 
 Document = dict[str, Any]
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from local.azurite import Azurite
-from local.child import Child
+from tools.local.azurite import Azurite
+from tools.local.child import Child
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = Path(__file__).parent / "sample_app"
@@ -59,7 +59,17 @@ def running_host(
     }
     child = Child.start(
         "host",
-        [sys.executable, "-m", "local.tethered", "local.host", "--app-dir", str(app), "--port", "0", *arguments],
+        [
+            sys.executable,
+            "-m",
+            "tools.local.tethered",
+            "tools.local.host",
+            "--app-dir",
+            str(app),
+            "--port",
+            "0",
+            *arguments,
+        ],
         log=folder / f"{uuid.uuid4().hex}.log",
         env=environment,
         cwd=ROOT,

@@ -3,8 +3,8 @@
 import sys
 from pathlib import Path
 
-from local import bootstrap
-from local.python313 import WANTED, find
+from tools.local import bootstrap
+from tools.local.python313 import WANTED, find
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ".venv-3.13"
@@ -34,7 +34,7 @@ def python_with_library() -> Path | None:
 
     step = bootstrap.Step(
         title="Python 3.13 with Microsoft's worker library",
-        inputs=("requirements.txt", "constraints.txt"),
+        inputs=("requirements.txt", "requirements/dev.txt"),
         stamp=f"{VENV}/.installed",
         proof=f"{VENV}/bin/python",
         install=install,

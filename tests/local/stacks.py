@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from local.ports import SPAN, Ports, is_free
+from tools.local.ports import SPAN, Ports, is_free
 
 _APP = """\
 import azure.functions as func

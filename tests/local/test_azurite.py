@@ -16,9 +16,9 @@ from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
 from azure.storage.queue import QueueClient, QueueServiceClient, generate_queue_sas
 
-from local.azurite import ACCOUNT, ACCOUNT_KEY, SERVICES, Azurite
-from local.child import ChildError
 from tests.local.stacks import is_running, wait
+from tools.local.azurite import ACCOUNT, ACCOUNT_KEY, SERVICES, Azurite
+from tools.local.child import ChildError
 
 
 def _queue(azurite: Azurite) -> QueueClient:
@@ -86,8 +86,8 @@ def in_node(script: str) -> Any:
     """What a script prints as JSON, in a process in which Loki is as the preload makes it."""
     root = Path(__file__).parents[2]
     begin = f"""
-        process.argv[1] = {json.dumps(str(root / "node_modules/azurite/dist/src/queue/main.js"))};
-        require({json.dumps(str(root / "local/azurite-preload.cjs"))});
+        process.argv[1] = {json.dumps(str(root / "tools/node_modules/azurite/dist/src/queue/main.js"))};
+        require({json.dumps(str(root / "tools/local/azurite-preload.cjs"))});
         const Loki = require(require.resolve("lokijs", {{ paths: [process.argv[1]] }}));
     """
     return json.loads(subprocess.run(["node", "-e", begin + script], capture_output=True, text=True, check=True).stdout)
@@ -250,7 +250,7 @@ def test_in_memory_starts_empty_and_stops_while_a_client_is_connected(azurite: A
 
 def test_a_killed_parent_leaves_nothing_running(tmp_path: Path) -> None:
     script = (
-        "import time; from local.azurite import Azurite\n"
+        "import time; from tools.local.azurite import Azurite\n"
         "azurite = Azurite.start(in_memory=True)\n"
         "print(*azurite.pids.values(), flush=True); time.sleep(600)\n"
     )

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from bench import calls_cpu
-from bench.load.result import Result
-from local import state
 from tests.local.stacks import free_ports
+from tools.bench import calls_cpu
+from tools.bench.load.result import Result
+from tools.local import state
 
 
 @pytest.mark.large
 @pytest.mark.timeout(1200)
 def test_quick_run_measures_every_part_without_a_failure(tmp_path: Path) -> None:
     port = free_ports().api
-    command = [sys.executable, "-m", "bench.load", "--quick", "--port", str(port), "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "tools.bench.load", "--quick", "--port", str(port), "--out", str(tmp_path)]
     done = subprocess.run(command, cwd=state.ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     result = Result.load(tmp_path)

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from local import bootstrap
-from local.bootstrap import SetupError, Step, run_quietly, set_up
+from tools.local import bootstrap
+from tools.local.bootstrap import SetupError, Step, run_quietly, set_up
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -131,11 +131,11 @@ def test_packages_are_installed_by_uv_and_by_pip_where_uv_cannot(
     for name in ("python", "uv"):
         (programs / name).write_text(_PROGRAM.replace("PATH", str(tmp_path)).replace("FAILS", fails))
         (programs / name).chmod(0o755)
-    shutil.copy(ROOT / "constraints.txt", tmp_path)
+    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
     bootstrap._install_locked(tmp_path / "venv", tmp_path)
     ran = (tmp_path / "ran").read_text().splitlines()
     assert ran[-1].startswith(last)
-    assert ran[-1].endswith("-r constraints.txt")
+    assert ran[-1].endswith("-r requirements/dev.txt")
     assert ("uv cannot install them (no route)" in capsys.readouterr().err) == last.startswith("python")
 
 
@@ -218,7 +218,7 @@ def test_a_long_installation_shows_how_long_it_has_taken(
     """Also while the command says nothing; on a terminal the line is replaced, and goes when the command has ended."""
     seconds = _Seconds(waits=2)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    monkeypatch.setattr("local.bootstrap.time", seconds)
+    monkeypatch.setattr("tools.local.bootstrap.time", seconds)
     bootstrap._show_progress(["resolving"], seconds)  # type: ignore[arg-type]
     assert capfd.readouterr().err.split("\r\033[K") == shown
 
@@ -242,11 +242,11 @@ def test_node_is_looked_at_before_minutes_are_spent_on_python(
 def test_the_stamps_cover_every_lock_file() -> None:
     names = {name for step in bootstrap.STEPS for name in step.inputs}
     assert names == {
-        "constraints.txt",
-        "package.json",
-        "package-lock.json",
-        ".npmrc",
-        "local/console_vendor.py",
+        "requirements/dev.txt",
+        "tools/package.json",
+        "tools/package-lock.json",
+        "tools/.npmrc",
+        "tools/local/console_vendor.py",
     }
     assert all((ROOT / name).exists() for name in names)
 

@@ -18,10 +18,10 @@ from azure.servicebus.management import (
     TrueRuleFilter,
 )
 
-from local.service_bus import ServiceBus
-from local.service_bus_admin import AsyncPlainHttpTransport, PlainHttpTransport
 from tests.local.broker_support import client, counts, new_topic, receive, send, texts
 from tests.local.stacks import wait
+from tools.local.service_bus import ServiceBus
+from tools.local.service_bus_admin import AsyncPlainHttpTransport, PlainHttpTransport
 
 pytestmark = [
     pytest.mark.usefixtures("quick_sdk"),

@@ -8,8 +8,8 @@ from azure.servicebus import ServiceBusMessage, ServiceBusReceiveMode
 from azure.servicebus.aio import ServiceBusClient, ServiceBusReceiver
 from azure.servicebus.exceptions import MessageLockLostError, MessagingEntityNotFoundError
 
-from local.service_bus import ServiceBus
 from tests.local.broker_support import counts, new_topic
+from tools.local.service_bus import ServiceBus
 
 
 def _client(bus: ServiceBus) -> ServiceBusClient:

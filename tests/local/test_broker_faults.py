@@ -14,9 +14,9 @@ from azure.servicebus.exceptions import (
     ServiceBusServerBusyError,
 )
 
-from local.service_bus import ControlError, ServiceBus
 from tests.local.broker_support import client, counts, new_topic, receive, texts
 from tests.local.stacks import wait
+from tools.local.service_bus import ControlError, ServiceBus
 
 pytestmark = pytest.mark.usefixtures("lost_connections")
 

@@ -17,7 +17,6 @@ from azure.servicebus.exceptions import (
     ServiceBusQuotaExceededError,
 )
 
-from local.service_bus import ServiceBus
 from tests.local.broker_support import (
     NOTHING_SECONDS,
     RECEIVE_SECONDS,
@@ -29,6 +28,7 @@ from tests.local.broker_support import (
     texts,
 )
 from tests.local.stacks import wait
+from tools.local.service_bus import ServiceBus
 
 pytestmark = pytest.mark.usefixtures("quick_sdk")
 

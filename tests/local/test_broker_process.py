@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 from azure.servicebus import ServiceBusMessage
 
-from local.child import ChildError
-from local.service_bus import ServiceBus, Topic
 from tests.local.broker_support import client, counts, receive, send, texts
 from tests.local.stacks import is_running, wait
+from tools.local.child import ChildError
+from tools.local.service_bus import ServiceBus, Topic
 
 ROOT = Path(__file__).resolve().parents[2]
-MAIN = ROOT / "local" / "broker" / "main.js"
+MAIN = ROOT / "tools" / "local" / "broker" / "main.js"
 
 pytestmark = pytest.mark.usefixtures("quick_sdk")
 
@@ -132,7 +132,7 @@ def test_a_broker_that_is_reset_is_as_new() -> None:
 
 def test_a_killed_parent_leaves_nothing_running() -> None:
     script = (
-        "import time; from local.service_bus import ServiceBus\n"
+        "import time; from tools.local.service_bus import ServiceBus\n"
         "bus = ServiceBus.start(['t']); print(bus.pid, flush=True); time.sleep(600)\n"
     )
     with subprocess.Popen([sys.executable, "-c", script], cwd=ROOT, stdout=subprocess.PIPE, text=True) as parent:

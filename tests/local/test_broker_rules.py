@@ -12,8 +12,8 @@ from azure.servicebus import ServiceBusMessage
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.service_bus import ControlError, ServiceBus
 from tests.local.broker_support import client, counts, new_topic, receive, send, texts
+from tools.local.service_bus import ControlError, ServiceBus
 
 USER: dict[str, Any] = {
     "routingKey": "primary.t1.0.g.w",

@@ -14,7 +14,6 @@ from azure.servicebus.exceptions import (
     MessageNotFoundError,
 )
 
-from local.service_bus import ServiceBus
 from tests.local.broker_support import (
     client,
     counts,
@@ -24,6 +23,7 @@ from tests.local.broker_support import (
     texts,
 )
 from tests.local.stacks import wait
+from tools.local.service_bus import ServiceBus
 
 pytestmark = pytest.mark.usefixtures("quick_sdk")
 

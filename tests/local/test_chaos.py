@@ -14,13 +14,13 @@ from azure.data.tables.aio import TableServiceClient
 from azure.storage.blob.aio import BlobServiceClient
 from azure.storage.queue.aio import QueueServiceClient
 
-from local import state
-from local.azurite import Azurite
-from local.chaos.announced import differences, expected, expected_of_artifacts
-from local.chaos.audit import WATCHED_TABLES, leftovers
-from local.chaos.graphs import CHAIN, FAN, Planned, plan
 from shared.store import keys
 from tests.local.stacks import free_ports
+from tools.local import state
+from tools.local.azurite import Azurite
+from tools.local.chaos.announced import differences, expected, expected_of_artifacts
+from tools.local.chaos.audit import WATCHED_TABLES, leftovers
+from tools.local.chaos.graphs import CHAIN, FAN, Planned, plan
 
 TASK = Planned("task", "group", ("required",))
 REQUIRED = Planned("required", "group", ())
@@ -155,7 +155,7 @@ async def test_audit_names_orphans_and_missing_rows() -> None:
 @pytest.mark.large
 @pytest.mark.timeout(2400)
 def test_no_task_and_no_event_is_lost_under_faults(port: int) -> None:
-    command = [sys.executable, "-m", "local.cli", "chaos", "--port", str(port), "--tasks", "120"]
+    command = [sys.executable, "-m", "tools.local.cli", "chaos", "--port", str(port), "--tasks", "120"]
     done = subprocess.run(command, cwd=state.ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"faults: .*host killed", done.stderr), done.stderr

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from local.child import Child, ChildError
-from local.state import ROOT
 from tests.local.stacks import is_running, wait
+from tools.local.child import Child, ChildError
+from tools.local.state import ROOT
 
 _WITH_CHILD = """\
 import subprocess, sys, time
@@ -63,8 +63,8 @@ def test_a_child_that_does_not_listen_is_ended_after_its_grace(tmp_path: Path) -
 def test_a_tethered_module_and_what_it_started_end_with_the_parent(tmp_path: Path) -> None:
     (tmp_path / "module_with_child.py").write_text(_WITH_CHILD)
     script = (
-        "import sys, time; from pathlib import Path; from local.child import Child\n"
-        "argv = [sys.executable, '-m', 'local.tethered', 'module_with_child']\n"
+        "import sys, time; from pathlib import Path; from tools.local.child import Child\n"
+        "argv = [sys.executable, '-m', 'tools.local.tethered', 'module_with_child']\n"
         "child = Child.start('module', argv, log=Path(sys.argv[1]) / 'log', env={'PYTHONPATH': sys.argv[1]})\n"
         "print(child.pid, child.wait_for(r'child (\\d+)\\n', 10)[1], flush=True); time.sleep(600)\n"
     )

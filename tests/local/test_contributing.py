@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local import checks
-from local.state import ROOT
+from tools.local import checks
+from tools.local.state import ROOT
 
 GITHUB = ROOT / ".github"
 FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from local import demo_tasks
-from local.demo_tasks import (
+from shared.queue.events.exchanges import TOPICS
+from tools.local import demo_tasks
+from tools.local.demo_tasks import (
     EXAMPLES,
     Example,
     definition,
@@ -19,8 +20,7 @@ from local.demo_tasks import (
     problem,
     unannounced_claims,
 )
-from local.demo_view import describe_runs, final_report, tasks_table
-from shared.queue.events.exchanges import TOPICS
+from tools.local.demo_view import describe_runs, final_report, tasks_table
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_000, tzinfo=UTC)
 

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from local import state
-from local.demo_tasks import EXAMPLES
-from local.state import StackState
 from tests.local.stacks import free_ports, is_running, wait
+from tools.local import state
+from tools.local.demo_tasks import EXAMPLES
+from tools.local.state import StackState
 
 
 @pytest.fixture
@@ -25,7 +25,7 @@ def port() -> Iterator[int]:
 @pytest.mark.timeout(300)
 @pytest.mark.large
 def test_all_tasks_end_as_they_should_though_the_host_is_killed(port: int) -> None:
-    command = [sys.executable, "-m", "local.cli", "demo", "--port", str(port)]
+    command = [sys.executable, "-m", "tools.local.cli", "demo", "--port", str(port)]
     environment = {**os.environ, "COLUMNS": "300", "TOPIC_PREFIX": "exchange/demo/v1/"}
     with subprocess.Popen(
         command, cwd=state.ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

@@ -6,17 +6,17 @@ import ast
 from collections.abc import Iterator
 from functools import cache
 
-from local.design_tables import DOCUMENT, TABLES, written
-from local.state import ROOT
 from shared.base import remembered
 from shared.base.memo import Remembered
+from tools.local.design_tables import DOCUMENT, TABLES, written
+from tools.local.state import ROOT
 
 
 def test_the_tables_are_as_they_are_written() -> None:
     text = DOCUMENT.read_text()
     for name, table in TABLES.items():
         assert f"<!-- end of {name} -->" in text
-        assert table() in text, "run: .venv/bin/python -m local.design_tables"
+        assert table() in text, "run: .venv/bin/python -m tools.local.design_tables"
     assert written(text) == text
 
 

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from local import checks, state
-from local.child import Child
-from local.state import ProcessIdentity, StackState
 from tests.local.stacks import free_ports, is_running, tiny_app, wait
+from tools.local import checks, state
+from tools.local.child import Child
+from tools.local.state import ProcessIdentity, StackState
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def port() -> Iterator[int]:
 
 
 def _command(command: str, port: int, *arguments: object) -> list[str]:
-    return [sys.executable, "-m", "local.cli", command, "--port", str(port), *(str(word) for word in arguments)]
+    return [sys.executable, "-m", "tools.local.cli", command, "--port", str(port), *(str(word) for word in arguments)]
 
 
 def _dev(command: str, port: int, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
@@ -173,7 +173,7 @@ def test_a_detached_stack_that_cannot_start_says_why_and_leaves_nothing(app: Pat
 
 def _refused(log: Path, port: int, *arguments: object) -> str:
     """What `./dev up` says that starts nothing. It is forked, as a new interpreter would import for half a second."""
-    typed = [sys.executable, "-m", "local.tethered", *_command("up", port, *arguments)[2:]]
+    typed = [sys.executable, "-m", "tools.local.tethered", *_command("up", port, *arguments)[2:]]
     child = Child.start("dev", typed, log=log, cwd=state.ROOT)
     assert child.wait(90) == 1
     child.stop()
@@ -230,7 +230,7 @@ def test_coverage_is_measured_of_the_tests_and_held_against_the_floor_when_all_o
 
 @pytest.mark.parametrize("option", ["--help", "-h"])
 def test_asked_for_help_the_checks_are_not_run(option: str) -> None:
-    command = [sys.executable, "-m", "local.cli", "test", option]
+    command = [sys.executable, "-m", "tools.local.cli", "test", option]
     shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
     assert shown.startswith("Usage: ./dev test [--quick] [--all] [--coverage] [PYTEST_ARGUMENT]...")
     assert "lint, formatting, types, imports, tests" in shown
@@ -239,7 +239,7 @@ def test_asked_for_help_the_checks_are_not_run(option: str) -> None:
 
 @pytest.mark.parametrize("tool", ["listen", "worker"])
 def test_tools_show_the_name_that_was_typed(tool: str) -> None:
-    command = [sys.executable, "-m", "local.cli", tool, "--help"]
+    command = [sys.executable, "-m", "tools.local.cli", tool, "--help"]
     shown = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
     assert shown.lower().startswith(f"usage: ./dev {tool} ")
 
@@ -247,7 +247,7 @@ def test_tools_show_the_name_that_was_typed(tool: str) -> None:
 @pytest.mark.parametrize("command", [["admin", "client", "create"], ["example", "notify"]])
 def test_help_needs_no_stack_though_a_port_is_named(command: list[str]) -> None:
     name, *rest = command
-    typed = [sys.executable, "-m", "local.cli", name, "--port", str(free_ports().api), *rest, "--help"]
+    typed = [sys.executable, "-m", "tools.local.cli", name, "--port", str(free_ports().api), *rest, "--help"]
     shown = subprocess.run(typed, cwd=state.ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
     assert shown.lower().startswith(f"usage: ./dev {' '.join(command)} ")
 
@@ -300,7 +300,7 @@ def test_a_check_that_a_program_can_satisfy_names_the_command(
 
 _INTERRUPTED = """\
 import sys
-from local import checks
+from tools.local import checks
 checks.steps = lambda _: [("Wait", ["sleeper"]), ("Later", ["timeit"])]
 sys.exit(checks.main([]))
 """

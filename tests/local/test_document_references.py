@@ -10,38 +10,41 @@ from typing import Any
 import pytest
 import typer
 
-from admin.cli import app as admin_app
-from bench.load.__main__ import run_parser
-from local.cli import TOOLS, app
-from local.state import ROOT
 from shared.app.apis import QUEUE
 from shared.base.priority import PRIORITIES
 from shared.queue.events.rules import Exchange
 from shared.queue.tasks.rules import Created, Resolved
+from tools.admin.cli import app as admin_app
+from tools.bench.load.__main__ import run_parser
+from tools.local.cli import TOOLS, app
+from tools.local.state import ROOT
 
 CODE = (
     ".github",
-    "admin",
-    "bench",
     "docs/examples",
     "functions",
     "infra",
-    "listen",
-    "local",
     "shared",
     "tests",
+    "tools",
     "worker",
 )
-PACKAGES = ("admin", "bench", "functions", "listen", "local", "shared", "tests", "worker")
+PACKAGES = ("functions", "shared", "tests", "tools", "worker")
 FOLDERS = (*PACKAGES, "console", "docs", "infra", ".github", ".ci", ".vscode")
 MADE = (".venv", ".local", "node_modules", "dist")
 """Folders that commands make: named, and not in the repository."""
 NOT_OURS = {"node_modules", "vendor", "sample_project"}
 
+
+def _inside(folder: str) -> Iterator[Path]:
+    """What is in a folder of the repository and is ours."""
+    return (path for path in (ROOT / folder).rglob("*") if NOT_OURS.isdisjoint(path.parts))
+
+
 DOCUMENTS = sorted(
     path
-    for path in (*ROOT.glob("*.md"), *(found for folder in FOLDERS for found in (ROOT / folder).rglob("*.md")))
-    if NOT_OURS.isdisjoint(path.parts)
+    for path in (*ROOT.glob("*.md"), *(found for folder in FOLDERS for found in _inside(folder)))
+    if path.suffix == ".md"
 )
 OTHERS_VARIABLES = re.compile(r"(AZURE|HTTPS?|PIP|OTEL|FUNCTIONS|CRASH|ACCEPT|MSSQL)_|VARIABLE_NAME")
 """Names of Azure's, pip's and OpenTelemetry's own variables, and of seeds."""
@@ -79,7 +82,7 @@ def commands(document: Path) -> Iterator[list[str]]:
 @cache
 def corpus() -> str:
     """All code as one text, in which strings that are written in several pieces are one."""
-    files = [path for folder in CODE for path in (ROOT / folder).rglob("*") if path.suffix in _SUFFIXES]
+    files = [path for folder in CODE for path in _inside(folder) if path.suffix in _SUFFIXES]
     text = "\n".join(
         path.read_text()
         for path in (*files, ROOT / "dev", *ROOT.glob("*.*"))
@@ -106,7 +109,7 @@ _SUFFIXES = {".py", ".js", ".cjs", ".mjs", ".bicep", ".json", ".sh", ".yml", ".i
 @cache
 def names() -> frozenset[str]:
     """The names of all files."""
-    found = (path.name for folder in FOLDERS for path in (ROOT / folder).rglob("*"))
+    found = (path.name for folder in FOLDERS for path in _inside(folder))
     return frozenset((*found, *(path.name for path in ROOT.iterdir())))
 
 
@@ -158,9 +161,9 @@ def test_files_exist() -> None:
 def test_modules_that_prose_docstrings_and_comments_name_exist() -> None:
     """Of the tests' own files only documents: tests make modules of other names."""
     suffixes = _SUFFIXES - {".json"}
-    code = [path for folder in CODE if folder != "tests" for path in (ROOT / folder).rglob("*")]
+    code = [path for folder in CODE if folder != "tests" for path in _inside(folder)]
     for path in (*DOCUMENTS, *code):
-        if path.suffix in {*suffixes, ".md"} and NOT_OURS.isdisjoint(path.parts):
+        if path.suffix in {*suffixes, ".md"}:
             for name in _MODULE.findall(path.read_text()):
                 places = (ROOT / name, path.parent / name) if "/" in name else ()
                 assert any(place.exists() for place in places) or ("/" not in name and name in names()), (

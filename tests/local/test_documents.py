@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from local import emulator_config, state
-from local.cli import app
-from local.stack import Stack, StackOptions
 from tests.local.stacks import free_ports
+from tools.local import emulator_config, state
+from tools.local.cli import app
+from tools.local.stack import Stack, StackOptions
 
 ROOT = state.ROOT
 README = (ROOT / "README.md").read_text()
@@ -101,7 +101,7 @@ def test_every_command_is_documented() -> None:
 
 
 def test_the_topics_of_the_emulator_are_up_to_date() -> None:
-    assert emulator_config.FILE.read_text() == emulator_config.document(), "run: python -m local.emulator_config"
+    assert emulator_config.FILE.read_text() == emulator_config.document(), "run: python -m tools.local.emulator_config"
 
 
 def test_ci_runs_the_tests_of_dev() -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from local import state
-from local.control import restart_host
-from local.ports import DEFAULT_PORT, Ports, PortTakenError
-from local.stack import Stack, StackOptions
-from local.state import StackState
 from tests.local.stacks import free_ports, tiny_app, wait
+from tools.local import state
+from tools.local.control import restart_host
+from tools.local.ports import DEFAULT_PORT, Ports, PortTakenError
+from tools.local.stack import Stack, StackOptions
+from tools.local.state import StackState
 
 FOLDER = state.ROOT / ".vscode"
 
@@ -56,7 +56,7 @@ def test_a_stack_without_a_host_serves_one_that_somebody_else_starts(tmp_path: P
         with pytest.raises(SystemExit):
             restart_host(ports.api)
         host = subprocess.Popen(
-            [sys.executable, "-m", "local.host", "--port", str(ports.api), "--app-dir", str(app)],
+            [sys.executable, "-m", "tools.local.host", "--port", str(ports.api), "--app-dir", str(app)],
             cwd=state.ROOT,
             env={**os.environ, **stack.environment, "AzureWebJobsStorage": stack.azurite.connection_string},
             stdout=subprocess.DEVNULL,

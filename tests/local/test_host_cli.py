@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from local.child import Child
 from tests.local.host_process import READY, READY_SECONDS, ROOT
+from tools.local.child import Child
 
 APP = """
 import os
@@ -38,12 +38,12 @@ def write_app(folder: Path, code: str = "", extra: str = "", host_json: str = '{
 
 def command(folder: Path, *arguments: str) -> list[str]:
     """The host's command line, on any free port unless one is given."""
-    return [sys.executable, "-W", "error", "-m", "local.host", *_words(folder, arguments)]
+    return [sys.executable, "-W", "error", "-m", "tools.local.host", *_words(folder, arguments)]
 
 
 def forked(folder: Path, *arguments: str) -> list[str]:
     """A command line of the same host for which no new interpreter is started."""
-    return [sys.executable, "-m", "local.tethered", "local.host", *_words(folder, arguments)]
+    return [sys.executable, "-m", "tools.local.tethered", "tools.local.host", *_words(folder, arguments)]
 
 
 def _words(folder: Path, arguments: Sequence[str]) -> list[str]:

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.host.backoff import MINIMUM_SECONDS, Backoff
-from local.host.config import TRACE, HostConfig, QueueOptions, parse_host_json
-from local.host.connections import Connections
-from local.host.errors import HostError
-from local.host.settings import read_settings, resolve
+from tools.local.host.backoff import MINIMUM_SECONDS, Backoff
+from tools.local.host.config import TRACE, HostConfig, QueueOptions, parse_host_json
+from tools.local.host.connections import Connections
+from tools.local.host.errors import HostError
+from tools.local.host.settings import read_settings, resolve
 
 
 def host_json(**sections: Any) -> HostConfig:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from functools import cache
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 ROWS = [
     [cell.strip() for cell in line.split("|")[1:-1]]

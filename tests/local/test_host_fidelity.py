@@ -15,11 +15,11 @@ from typing import Any
 
 import pytest
 
-from local.host.config import parse_host_json
-from local.host.settings import read_settings
 from tests.infra import templates
 from tests.local import python313
 from tests.local.fidelity import HOST, TRACE, Document
+from tools.local.host.config import parse_host_json
+from tools.local.host.settings import read_settings
 
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = {"APPLICATIONINSIGHTS_CONNECTION_STRING": "", "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": ""}

@@ -7,8 +7,8 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from local.host.errors import HostError
-from local.host.functions import HttpTrigger, IndexedFunction, QueueTrigger, TimerTrigger, index
+from tools.local.host.errors import HostError
+from tools.local.host.functions import HttpTrigger, IndexedFunction, QueueTrigger, TimerTrigger, index
 
 
 def indexed(declare: Callable[[func.FunctionApp], Any]) -> IndexedFunction:

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from local.azurite import Azurite
-from local.host.host import listen
 from tests.local.host_process import SAMPLE, HostProcess, running_host, wait_until
+from tools.local.azurite import Azurite
+from tools.local.host.host import listen
 
 LIMIT = 100_000
 

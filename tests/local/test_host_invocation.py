@@ -9,10 +9,10 @@ import azure.functions as func
 import pytest
 from azure.functions.meta import Datum
 
-from local.host.context import Context, TraceContext
-from local.host.functions import IndexedFunction, TimerTrigger
-from local.host.invocation import InvocationFailed, Invoker
-from local.host.timers import timer_payload
+from tools.local.host.context import Context, TraceContext
+from tools.local.host.functions import IndexedFunction, TimerTrigger
+from tools.local.host.invocation import InvocationFailed, Invoker
+from tools.local.host.timers import timer_payload
 
 PAYLOAD = timer_payload(None, past_due=False)
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.host.ncrontab import parse_schedule
-from local.host.timespan import parse_timespan
+from tools.local.host.ncrontab import parse_schedule
+from tools.local.host.timespan import parse_timespan
 
 
 def at(text: str) -> datetime:

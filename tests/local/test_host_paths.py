@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.host.paths import BadPath, decode_path, encode_path
+from tools.local.host.paths import BadPath, decode_path, encode_path
 
 
 @pytest.mark.parametrize(

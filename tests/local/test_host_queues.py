@@ -15,12 +15,12 @@ from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.queue import QueueMessage
 from azure.storage.queue.aio import QueueClient, QueueServiceClient
 
-from local.azurite import Azurite
-from local.host.config import QueueOptions
-from local.host.functions import IndexedFunction, QueueTrigger
-from local.host.invocation import Invoker
-from local.host.queues import QueueListener
 from tests.local.host_process import running_host, wait_until
+from tools.local.azurite import Azurite
+from tools.local.host.config import QueueOptions
+from tools.local.host.functions import IndexedFunction, QueueTrigger
+from tools.local.host.invocation import Invoker
+from tools.local.host.queues import QueueListener
 
 
 @pytest.fixture

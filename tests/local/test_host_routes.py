@@ -2,8 +2,8 @@
 
 import pytest
 
-from local.host.errors import HostError
-from local.host.routes import Route, Router, parse_route
+from tools.local.host.errors import HostError
+from tools.local.host.routes import Route, Router, parse_route
 
 
 @pytest.mark.parametrize(

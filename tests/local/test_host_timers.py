@@ -9,12 +9,12 @@ from typing import Any
 import azure.functions as func
 import pytest
 
-from local.azurite import Azurite
-from local.host.functions import IndexedFunction, TimerTrigger
-from local.host.invocation import Invoker
-from local.host.ncrontab import parse_schedule
-from local.host.timers import TimerListener
 from tests.local.host_process import running_host, wait_until
+from tools.local.azurite import Azurite
+from tools.local.host.functions import IndexedFunction, TimerTrigger
+from tools.local.host.invocation import Invoker
+from tools.local.host.ncrontab import parse_schedule
+from tools.local.host.timers import TimerListener
 
 START = datetime(2026, 11, 21, 6, 0, 30, tzinfo=UTC)
 

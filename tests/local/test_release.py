@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from local import docs_site, release
-from local.state import ROOT
+from tools.local import docs_site, release
+from tools.local.state import ROOT
 
 DIGEST = "sha256:" + "0123456789abcdef" * 4
 OURS = "https://github.com/team/taskcluster-queue-azure"
@@ -52,7 +52,12 @@ def test_a_commit_whose_parts_agree_can_be_released(ready: Path) -> None:
         ("azure.yaml", r"@\d+\.\d+\.\d+", "@7.7.7", "azure.yaml"),
         ("pyproject.toml", r"github\.com/team/", "github.com/OWNER/", "the example's repository"),
         ("README.md", r"\bteam/taskcluster", "else/taskcluster", "README.md names another"),
-        ("compose.yaml", rf"(azurite:\S+)@{DIGEST}", r"\1", "compose.yaml: mcr.microsoft.com/azure-storage/azurite"),
+        (
+            "tools/compose.yaml",
+            rf"(azurite:\S+)@{DIGEST}",
+            r"\1",
+            "tools/compose.yaml: mcr.microsoft.com/azure-storage/azurite",
+        ),
         ("worker/Dockerfile", rf"^(ARG BASE=\S+)@{DIGEST}", r"\1", "worker/Dockerfile: debian"),
         ("worker/Dockerfile", rf"^(FROM \S+uv:\S+)@{DIGEST}", r"\1", "worker/Dockerfile: ghcr.io/astral-sh/uv"),
         (".devcontainer/devcontainer.json", f"@{DIGEST}", "", ".devcontainer/devcontainer.json: mcr"),
@@ -81,7 +86,7 @@ def test_no_image_is_of_a_tag_that_moves() -> None:
 
 
 def test_without_docker_it_says_so(monkeypatch: pytest.MonkeyPatch, ready: Path) -> None:
-    compose = ready / "compose.yaml"
+    compose = ready / "tools/compose.yaml"
     compose.write_text(compose.read_text().replace(f"@{DIGEST}", ""))
     monkeypatch.setenv("PATH", str(ready))
     with pytest.raises(release.NoDigestError, match="docker is needed"):
@@ -136,8 +141,7 @@ def test_an_address_that_is_no_repository_is_refused(ready: Path) -> None:
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
     """All pages, and what they lead to, in a repository of their own."""
-    for name in ("mkdocs.yml", "pyproject.toml"):
-        shutil.copyfile(ROOT / name, tmp_path / name)
+    shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     for page in docs_site.pages(ROOT):
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / page, tmp_path / page)
@@ -168,7 +172,7 @@ def test_a_link_of_the_site_that_leads_nowhere_is_an_error(copied: Path, capfd: 
 
 
 def test_every_page_of_the_documentation_is_in_the_sites_navigation() -> None:
-    navigation = (ROOT / "mkdocs.yml").read_text()
+    navigation = (ROOT / "docs/mkdocs.yml").read_text()
     missing = [
         str(page)
         for page in docs_site.pages(ROOT)

@@ -6,11 +6,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from local import checks
-from local.state import ROOT
 from tests import selection
 from tests.selection import ALL_TESTS, QUICK, examples, group_of, is_quick, left_out, part_of
 from tests.simulator import daily
+from tools.local import checks
+from tools.local.state import ROOT
 
 
 @pytest.fixture(scope="module")

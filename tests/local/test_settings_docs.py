@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from local import settings_docs
-from local.appsettings import ADDRESS_SETTINGS, new_secrets
 from shared.base.settings import Settings, load_settings
+from tools.local import settings_docs
+from tools.local.appsettings import ADDRESS_SETTINGS, new_secrets
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from shared.base.settings import Settings, load_settings
     ids=["docs/settings.md", "local.settings.example.json", "infra/settings.json"],
 )
 def test_the_files_are_up_to_date(written: str, wanted: str) -> None:
-    assert written == wanted, "run: python -m local.settings_docs"
+    assert written == wanted, "run: python -m tools.local.settings_docs"
 
 
 def test_every_setting_is_in_both_with_its_meaning() -> None:

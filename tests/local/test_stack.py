@@ -15,14 +15,14 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.storage.queue import QueueServiceClient
 
-from local import appsettings, state
-from local.appsettings import AppSettingsError
-from local.child import ChildError
-from local.ports import Ports, PortTakenError
-from local.stack import Stack, StackOptions
-from local.state import StackState
 from shared.queue.events.exchanges import TOPICS
 from tests.local.stacks import free_ports, is_running, reserve, tiny_app, wait
+from tools.local import appsettings, state
+from tools.local.appsettings import AppSettingsError
+from tools.local.child import ChildError
+from tools.local.ports import Ports, PortTakenError
+from tools.local.stack import Stack, StackOptions
+from tools.local.state import StackState
 
 
 @pytest.fixture

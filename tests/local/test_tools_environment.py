@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from local import cli, control, state
+from tools.local import cli, control, state
 
 LOCAL = {
     "TASKCLUSTER_ROOT_URL": "http://localhost:7071",
@@ -60,7 +60,7 @@ def test_a_port_names_a_stack_whatever_the_environment_says(monkeypatch: pytest.
     monkeypatch.setattr(control, "running", lambda port: SimpleNamespace(environment={**LOCAL, "PORT": str(port)}))
     CliRunner().invoke(cli.app, ["listen", "task-pending", "--port", "7100", "--count", "1"], catch_exceptions=False)
     ((command, environment),) = started
-    assert command[1:] == ["-m", "listen", "task-pending", "--count", "1"]
+    assert command[1:] == ["-m", "tools.listen", "task-pending", "--count", "1"]
     assert {name: environment[name] for name in LOCAL} == LOCAL
     assert environment["PORT"] == "7100"
     assert not {"STORAGE_ACCOUNT_NAME", "TASKCLUSTER_CERTIFICATE"} & set(environment)

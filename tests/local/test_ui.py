@@ -17,9 +17,9 @@ import pytest
 import requests
 import taskcluster
 
-from local import handover, state, ui
-from local.state import StackState
 from tests.local.stacks import free_ports
+from tools.local import handover, state, ui
+from tools.local.state import StackState
 
 NOW = datetime(2026, 5, 1, tzinfo=UTC)
 CREDENTIALS = {"clientId": "a", "accessToken": "b", "certificate": "{}"}
@@ -82,7 +82,7 @@ def redeemed(address: str, **headers: str) -> tuple[int, Any]:
 
 
 def _ui(port: int) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "local.cli", "ui", "--no-open", "--port", str(port)]
+    command = [sys.executable, "-m", "tools.local.cli", "ui", "--no-open", "--port", str(port)]
     return subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=False)
 
 
@@ -97,7 +97,7 @@ def test_without_a_stack() -> None:
 @pytest.mark.large
 def test_the_demo_stays_and_its_console_can_be_used() -> None:
     port = free_ports().api
-    command = [sys.executable, "-m", "local.cli", "demo", "--stay", "--port", str(port)]
+    command = [sys.executable, "-m", "tools.local.cli", "demo", "--stay", "--port", str(port)]
     demo = subprocess.Popen(command, cwd=state.ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         assert demo.stdout is not None

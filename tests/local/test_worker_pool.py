@@ -10,10 +10,10 @@ from typing import Any, cast
 
 import pytest
 
-from local import workers
-from local.child import Child
-from local.state import ROOT
-from local.worker_pool import Look, PoolOptions, WorkerPool
+from tools.local import workers
+from tools.local.child import Child
+from tools.local.state import ROOT
+from tools.local.worker_pool import Look, PoolOptions, WorkerPool
 from worker.options import parse
 
 ENVIRONMENT = {

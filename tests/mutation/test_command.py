@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from local.mutation import command
-from local.mutation.copies import FOLDER, Copy
-from local.mutation.explanations import Explanations
-from local.mutation.mutants import Mutant, Spot, build, change_of, choose, lines_of_statement, spots
-from local.mutation.reached import Reach
-from local.mutation.settings import Settings
-from local.mutation.trials import Fate
-from local.state import ROOT
+from tools.local.mutation import command
+from tools.local.mutation.copies import FOLDER, Copy
+from tools.local.mutation.explanations import Explanations
+from tools.local.mutation.mutants import Mutant, Spot, build, change_of, choose, lines_of_statement, spots
+from tools.local.mutation.reached import Reach
+from tools.local.mutation.settings import Settings
+from tools.local.mutation.trials import Fate
+from tools.local.state import ROOT
 
 PATH = Path("app/sums.py")
 

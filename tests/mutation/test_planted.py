@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import Counter
 
-from local.state import ROOT
 from tests.mutation.planted import BUGS
+from tools.local.state import ROOT
 
 
 def test_each_kind_has_its_bugs() -> None:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from local.mutation import command
-from local.state import ROOT
+from tools.local.mutation import command
+from tools.local.state import ROOT
 
 SEED = 1
 

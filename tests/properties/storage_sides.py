@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from local.azurite import Azurite
 from shared.store.connection import AzureStorage
 from shared.store.interface import (
     BlobMissing,
@@ -28,6 +27,7 @@ from shared.store.interface import (
     Value,
 )
 from tests.twin import MemoryStorage
+from tools.local.azurite import Azurite
 
 _UNKNOWN_ETAG = "W/\"datetime'2020-01-01T00%3A00%3A00.0000000Z'\""
 _PAUSE = 0.002

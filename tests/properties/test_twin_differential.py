@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from local.azurite import Azurite
 from shared.store.interface import Queues, ReceiptLost, Storage
 from tests.properties.storage_sides import Step, compare
 from tests.selection import examples
 from tests.twin import MemoryStorage
+from tools.local.azurite import Azurite
 
 _KEYS = ("a", "b", "b ", "b~1", "c'% +&=é", "\U0001f600", "ﬀ")
 

@@ -6,13 +6,13 @@ import json
 import sys
 from unittest.mock import patch
 
-from local.release import version
-from local.state import ROOT
 from tests.samples.kept import FOLDER, save, written
 from tests.samples.story import answers, many_lives, task_ids
 from tests.simulator import expiring
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
+from tools.local.release import version
+from tools.local.state import ROOT
 
 
 def sample() -> dict[str, object]:

@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from local.release import version
-from local.state import ROOT
 from shared.base.errors import ServiceError
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
 from shared.queue.tasks.rules import Resolved, State, Worker
@@ -23,6 +21,8 @@ from tests.samples.story import answers, task_ids
 from tests.simulator.expiring import expire, left
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
+from tools.local.release import version
+from tools.local.state import ROOT
 
 KEPT = sorted(FOLDER.glob("storage-*.json.gz"))
 DAY = 24 * 3600.0

@@ -11,14 +11,14 @@ from dataclasses import replace
 
 import pytest
 
-from local.host.config import parse_host_json
-from local.state import ROOT
 from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.messages import poison_queue
 from tests.simulator import world as worlds
 from tests.simulator.queue_host import App, a_world
+from tools.local.host.config import parse_host_json
+from tools.local.state import ROOT
 
 BATCH = 16
 LEASE = 600.0

@@ -7,7 +7,6 @@ from collections.abc import Awaitable
 from datetime import timedelta
 from typing import Any
 
-from bench.simulation.calls import BLOBS, CALLS, PENDING, Call
 from shared.base.dates import parse_date
 from shared.queue.artifacts.rules import Upload
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
@@ -16,6 +15,7 @@ from shared.store.counting import Kind, Operations, counting
 from tests.simulator.artifact_scenarios import artifact, relay
 from tests.simulator.situations import A, running
 from tests.simulator.world import CLAIM_TIMEOUT, World
+from tools.bench.simulation.calls import BLOBS, CALLS, PENDING, Call
 
 
 def _round_trips(operations: Operations) -> list[Counter[str]]:

@@ -10,12 +10,12 @@ from collections.abc import Mapping
 import pytest
 from typer.testing import CliRunner
 
-from local import cli
 from shared.store import keys
 from shared.store.interface import Upsert
 from tests.simulator.soak.deployment import Deployment
 from tests.simulator.soak.measures import ENOUGH, Sample, growth, report
 from tests.simulator.soak.run import Extent, Soak
+from tools.local import cli
 
 SHORT = Extent(days=2, busy_hours=1, groups=4, workers=5)
 VERY_SHORT = Extent(days=1, busy_hours=1, groups=1, workers=1, quiet_days=2)

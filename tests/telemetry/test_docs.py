@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from local.state import ROOT
 from shared.telemetry.instruments import INSTRUMENTS
+from tools.local.state import ROOT
 
 PAGE = (ROOT / "docs" / "observability.md").read_text()
 

@@ -15,9 +15,6 @@ from typing import Any
 
 import pytest
 
-from admin.signing import signed_url
-from local import settings_docs, state
-from local.stack import Stack, StackOptions
 from shared.base.ids import new_slugid
 from shared.base.settings import load_settings
 from shared.telemetry.instruments import INSTRUMENTS
@@ -26,6 +23,9 @@ from tests.host.service import METADATA, eventually, in_future
 from tests.local.stacks import free_ports
 from tests.telemetry.collector import Collector, attributes, collecting
 from tests.telemetry.test_meter import parsed
+from tools.admin.signing import signed_url
+from tools.local import settings_docs, state
+from tools.local.stack import Stack, StackOptions
 
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from admin.durations import parse_duration
+from tools.admin.durations import parse_duration
 
 
 def test_durations_are_read_and_others_refused() -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.host.paths import decode_path, encode_path
 from shared.auth import authenticate as targets
+from tools.local.host.paths import decode_path, encode_path
 
 ROUTE = "/api/queue/v1/task/<taskId>/artifacts/<name>"
 NAME = "public/some file!(1).txt"

@@ -7,16 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from bench.load import __main__ as command
-from bench.load.burst import named
-from bench.load.client import CallFailed, Client, Target
-from bench.load.compare import compare
-from bench.load.crowd import Clock, percentile
-from bench.load.hostlog import HostLogs
-from bench.load.report import charts, markdown, write
-from bench.load.result import Curve, Result, Row
-from bench.load.shapes import SHAPES
 from shared.auth import hawk
+from tools.bench.load import __main__ as command
+from tools.bench.load.burst import named
+from tools.bench.load.client import CallFailed, Client, Target
+from tools.bench.load.compare import compare
+from tools.bench.load.crowd import Clock, percentile
+from tools.bench.load.hostlog import HostLogs
+from tools.bench.load.report import charts, markdown, write
+from tools.bench.load.result import Curve, Result, Row
+from tools.bench.load.shapes import SHAPES
 
 
 def a_result(rate: float = 10.0) -> Result:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 DOCUMENTS = {"contract": "docs/contract.md", "trap": "docs/contract.md", "design": "docs/design.md"}
-FOLDERS = ("admin", "bench", "docs", "functions", "infra", "listen", "local", "shared", "tests", "worker")
+FOLDERS = ("docs", "functions", "infra", "shared", "tests", "tools", "worker")
 SUFFIXES = {".py", ".md", ".js", ".cjs", ".bicep"}
 
 _SECTIONS = r"\d+(?:\.\d+)*(?:(?:, | and )\d+(?:\.\d+)*)*"

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 import re
 
-from local.state import ROOT
 from shared.app.apis import INDEX as INDEX_API
 from shared.app.apis import QUEUE
 from tests.compatibility.matrix import DOCUMENT, document
 from tests.compatibility.rows import BY_NAME, INDEX, INDEX_ROWS, QUEUE_ROWS, ROWS
+from tools.local.state import ROOT
 
 REWRITE = "run: ./dev test -m endpoint --write-compatibility"
 LINK = re.compile(r"\[(\w+)\]\(\.\./(tests/[\w/]+\.py)\)")

@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 CONSOLE = ROOT / "console"
 _IMPORT = re.compile(r'^(?:import|export)\b[^;]*?\bfrom "(\.[^"]+)"', re.MULTILINE)

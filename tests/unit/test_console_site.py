@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from admin.public_scopes import PUBLIC_SCOPES
 from functions.console import FOLDER, ConsoleSite, sources
 from shared.api.scopes import satisfies
 from shared.base.settings import Settings
+from tools.admin.public_scopes import PUBLIC_SCOPES
 
 CONSOLE_DOCS = FOLDER.parent / "docs" / "console.md"
 PACKED = {"accept-encoding": "gzip, br"}

@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from local import settings_docs, state
+from tools.local import settings_docs, state
 
 SDKS = (
     "aiohttp",

@@ -12,12 +12,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 ITERATOR = Path("shared/store/partitions.py")
-LAYERS = ("shared", "functions", "admin")
+LAYERS = ("shared", "functions", "tools/admin")
 FOLLOWS = {"PageReader", "rows_of"}
 """What reads page after page."""
 SCANS = {"list_entities", "query_entities"}
 """The SDK's own, which goes through whole tables: for the operator's commands alone."""
-SCANNED_IN = {"admin/backup.py", "admin/verification/table_checks.py"}
+SCANNED_IN = {"tools/admin/backup.py", "tools/admin/verification/table_checks.py"}
 LOOPS = (ast.For, ast.While, ast.AsyncFor, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 PAGE = re.compile(r"tuple\[.*, str \| None\]")

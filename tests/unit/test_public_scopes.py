@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import re
 
-from admin.public_scopes import PUBLIC_SCOPES, RECOMMENDED
-from local.state import ROOT
 from shared.api.endpoint import Endpoint
 from shared.api.scopes import ScopeSet, params_of, render, satisfies
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
+from tools.admin.public_scopes import PUBLIC_SCOPES, RECOMMENDED
+from tools.local.state import ROOT
 
 WITH_SCOPES = [
     endpoint

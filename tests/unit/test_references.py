@@ -14,12 +14,12 @@ import taskcluster
 from jsonschema import Draft7Validator
 from referencing import Registry, Resource
 
-from local import state
 from shared.app.reference import meta_schemas
 from shared.app.reference.documents import AUTH, INDEX, OBJECT, PATHS, QUEUE, documents
 from shared.app.reference.openapi import api_reference
 from shared.app.reference.schemas import DRAFT, SHARED, schema_of
 from tests.compatibility.matrix import DOCUMENT
+from tools.local import state
 
 ROOT_URL = "https://tc.example.com"
 DOCUMENTS = documents(ROOT_URL, "1.2.3")
@@ -160,7 +160,7 @@ def javascript_reference(service: str) -> dict[str, Any]:
         'import("taskcluster-client/src/apis.js").then(({ default: apis }) =>'
         f" process.stdout.write(JSON.stringify(apis[{service.capitalize()!r}].reference.entries)))"
     )
-    done = subprocess.run(["node", "-e", script], cwd=state.ROOT, capture_output=True, text=True, check=True)
+    done = subprocess.run(["node", "-e", script], cwd=state.ROOT / "tools", capture_output=True, text=True, check=True)
     return {entry["name"]: entry for entry in json.loads(done.stdout)}
 
 

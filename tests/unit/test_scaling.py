@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from local.scaling import Scale, starts
+from tools.local.scaling import Scale, starts
 
 RECORDED = json.loads(Path(__file__).with_name("keda_starts.json").read_text())["cases"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 TABLE = re.compile(r"^\| A task reaches \|.*?\n\n", re.MULTILINE | re.DOTALL)
 SAID = ("not kept", "as with task users", "the same", "there is no", "gone with", "are the task's", "boundary")

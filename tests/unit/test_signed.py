@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 SIGNING = {
     "temporary_credentials",

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from admin.terminal import Harmless
+from tools.admin.terminal import Harmless
 
 HOSTILE = (
     b"a\x1b[31mred\x1b[0m\tb\r\n\x1b[2J\x1b[1;1H\x1b]0;title\x07c\x1b]52;c;QQ==\x1b\\d"

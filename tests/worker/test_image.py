@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from local.bootstrap import LOCKED
-from local.state import ROOT
 from tests.local.stacks import wait
 from tests.worker.dockerfile import Stage, stages
+from tools.local.bootstrap import LOCKED
+from tools.local.state import ROOT
 from worker import health
 from worker.options import MOST_AT_ONCE
 from worker.users import listed
@@ -76,7 +76,7 @@ def test_what_the_worker_imports_is_locked_in_the_versions_that_are_tested() -> 
         blocks = re.findall(pattern, path.read_text(), re.MULTILINE)
         return {name: (version, hashes) for name, version, hashes in blocks}
 
-    ours, tested = locked(FOLDER / "requirements.txt"), locked(ROOT / "constraints.txt")
+    ours, tested = locked(FOLDER / "requirements.txt"), locked(ROOT / "requirements/dev.txt")
     assert ours.items() <= tested.items()
     named = set(re.findall(r"^([a-z-]+)", (FOLDER / "requirements.in").read_text(), re.MULTILINE))
     assert named <= ours.keys()

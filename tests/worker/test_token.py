@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from local.state import ROOT
 from tests.local.stacks import wait
 from tests.worker.one_task import queue_of
 from tests.worker.test_image import LAST
+from tools.local.state import ROOT
 from worker.token import access_token
 
 TOKEN = "token-of-the-workers-client"

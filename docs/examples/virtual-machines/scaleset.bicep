@@ -33,7 +33,7 @@ param machines int = 0
 param location string
 
 var roles = loadJsonContent('../../../infra/roles.json')
-// As admin/worker_clients.py names it: no two task queues alike, although such names have neither case nor `_` and `/`.
+// As tools/admin/worker_clients.py names it: no two task queues alike, although such names have neither case nor `_` and `/`.
 var spelled = replace(replace(replace(taskQueueId, '-', '--'), '_', '-1'), '/', '-2')
 var letters = map(range(0, length(spelled)), at => substring(spelled, at, 1))
 var secretName = 'worker-${join(map(letters, letter => letter == toLower(letter) ? letter : '-${toLower(letter)}'), '')}-access-token'

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from local.deployments.differences import GUARDS, KINDS
+from tools.local.deployments.differences import GUARDS, KINDS
 
 _SWITCH, _LIST, _NUMBER = (None, True, False), (None, ["a"], ["a", "b"], ["b"]), (None, 1, 2)
 VALUES: Mapping[str, tuple[Any, ...]] = {

@@ -8,11 +8,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from local.templates import scenarios
-from local.templates.__main__ import evaluate
-from local.templates.values import SUBSCRIPTION, TENANT, Deployed, Reference, Unknown, answer, hashed
 from tests.infra import templates
 from tests.infra.kept.differences import different, leaves, listed
+from tools.local.templates import scenarios
+from tools.local.templates.__main__ import evaluate
+from tools.local.templates.values import SUBSCRIPTION, TENANT, Deployed, Reference, Unknown, answer, hashed
 
 WHOLE = "large, everything"
 OTHERWISE: Mapping[str, Mapping[str, str]] = {

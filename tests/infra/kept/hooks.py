@@ -11,8 +11,8 @@ from pathlib import Path
 
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.state import ROOT
 from tests.infra.kept.differences import leaves
+from tools.local.state import ROOT
 
 _PLAY = """
 exec 3>&1

@@ -8,12 +8,12 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.state import ROOT
 from tests.infra.kept.deployed import described
 from tests.infra.kept.differences import different, leaves, listed
 from tests.infra.test_virtual_machines import deployed
+from tools.local.state import ROOT
 
-DOCUMENTS = ("host.json", "compose.yaml", ".devcontainer/devcontainer.json", ".github/dependabot.yml")
+DOCUMENTS = ("host.json", "tools/compose.yaml", ".devcontainer/devcontainer.json", ".github/dependabot.yml")
 
 
 def text() -> str:

@@ -13,9 +13,9 @@ from typing import Any
 
 import yaml  # type: ignore[import-untyped]  # comes without types
 
-from local.state import ROOT
 from tests.infra.kept.differences import different, leaves, listed
 from tests.infra.workflow_expressions import filled_in, holds
+from tools.local.state import ROOT
 
 FOLDER = ROOT / ".github" / "workflows"
 TOOLS = ("az", "azcopy", "azd", "date", "docker", "find", "gh", "git", "jq", "npm", "python", "sha256sum")

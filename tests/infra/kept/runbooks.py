@@ -6,7 +6,7 @@ import re
 import textwrap
 from pathlib import Path
 
-from local.state import ROOT
+from tools.local.state import ROOT
 
 PAGES = (
     ROOT / "docs" / "operations.md",

@@ -1,8 +1,0 @@
-"""`./dev admin` starts this; what it can do is in its --help."""
-
-from __future__ import annotations
-
-from admin.cli import main
-
-if __name__ == "__main__":
-    main()

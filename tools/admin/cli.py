@@ -1,0 +1,146 @@
+"""The commands. Results are JSON on standard output, for other programs; messages go to standard error."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shlex
+from datetime import UTC, datetime
+from inspect import signature
+from typing import Annotated, Any
+
+import taskcluster
+import typer
+from taskcluster.exceptions import TaskclusterFailure
+from typer.core import TyperCommand
+
+from tools.admin import (
+    audit_commands,
+    client_commands,
+    group_commands,
+    index_commands,
+    key_commands,
+    pool_commands,
+    role_commands,
+    storage_commands,
+    task_commands,
+    task_queue_commands,
+)
+from tools.admin.client_commands import ExpiresIn, Scopes
+from tools.admin.connection import VARIABLES, auth_api, credentials, root_url
+from tools.admin.durations import duration
+from tools.admin.migration import migrate
+from tools.admin.output import fail, show
+from tools.admin.signing import signed_header, signed_url
+from tools.admin.verify_command import verify
+from tools.admin.worker_clients import worker_clients
+
+app = typer.Typer(
+    help="Manage a deployment: clients, roles, credentials, workers, and what its storage holds. The deployment is "
+    "TASKCLUSTER_ROOT_URL; who you are is TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: the boxes give flags a value
+)
+app.add_typer(client_commands.clients, name="client")
+app.add_typer(role_commands.roles, name="role")
+app.add_typer(task_queue_commands.workers, name="worker")
+app.add_typer(worker_clients, name="worker-client")
+app.add_typer(pool_commands.pools, name="pool")
+app.add_typer(task_commands.tasks, name="task")
+app.add_typer(group_commands.groups, name="group")
+app.add_typer(task_queue_commands.queues, name="queue")
+app.add_typer(audit_commands.audit, name="audit")
+app.add_typer(index_commands.index, name="index")
+app.add_typer(storage_commands.backups, name="backup")
+app.add_typer(key_commands.keys, name="key")
+app.add_typer(migrate, name="migrate")
+app.command("verify")(verify)
+
+
+@app.command()
+def mint(
+    scope: Scopes = None,
+    name: Annotated[str | None, typer.Option(help="The clientId of named credentials; default: unnamed ones.")] = None,
+    expires_in: ExpiresIn = "1h",
+    export: Annotated[bool, typer.Option("--export", help="Print shell variables instead of JSON.")] = False,
+) -> None:
+    """Mint temporary credentials from your own. Nothing is sent: they are signed here."""
+    issuer = credentials()
+    if "certificate" in issuer:
+        fail("temporary credentials cannot issue others: use those of a client")
+    now = datetime.now(UTC)
+    try:
+        made = taskcluster.createTemporaryCredentials(
+            issuer["clientId"], issuer["accessToken"], now, now + duration(expires_in), scope or [], name=name
+        )
+    except TaskclusterFailure as failure:
+        fail(str(failure))
+    minted = {field: value.decode() if isinstance(value, bytes) else value for field, value in made.items()}
+    if export:
+        for field, value in minted.items():
+            typer.echo(f"export {VARIABLES[field]}={shlex.quote(value)}")
+    else:
+        show(minted)
+
+
+@app.command()
+def sign(
+    path: Annotated[str, typer.Argument(help="Path and query below the root URL, such as /metrics.")],
+    expires_in: ExpiresIn = "1h",
+    method: Annotated[str, typer.Option("--method", "-X", help="Other than GET: prints a header.")] = "GET",
+) -> None:
+    """Print a signed URL: anyone who has it may read it with your scopes. Nothing is sent: it is signed here.
+
+    URLs are signed for reading alone. For another --method a header is printed that authorizes one such call within
+    some minutes: curl -X POST -H "$(... sign --method POST /api/...)".
+    """
+    try:
+        if method.upper() not in ("GET", "HEAD"):
+            typer.echo(signed_header(credentials(), method.upper(), f"{root_url()}/{path.lstrip('/')}"))
+            return
+        typer.echo(signed_url(credentials(), f"{root_url()}/{path.lstrip('/')}", duration(expires_in)))
+    except TaskclusterFailure as failure:
+        fail(str(failure))
+
+
+@app.command()
+def whoami() -> None:
+    """Show the scopes that you have."""
+    with auth_api() as auth:
+        show({"clientId": credentials()["clientId"], **auth.currentScopes()})
+
+
+@app.command()
+def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_default=False)]) -> None:
+    """Show what scopes grant through roles."""
+    with auth_api() as auth:
+        show(auth.expandScopes({"scopes": list(dict.fromkeys(scope))}))
+
+
+class _TakesJson(TyperCommand):
+    """A command that prints JSON anyway, so that scripts need not know which ones print tables without --json."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Leaves the option out."""
+        return super().parse_args(ctx, [each for each in args if each != "--json"])
+
+
+def _take_json(of: typer.Typer) -> None:
+    """For every command below that has no such option of its own."""
+    for group in of.registered_groups:
+        if group.typer_instance is not None:
+            _take_json(group.typer_instance)
+    for command in of.registered_commands:
+        if command.callback is not None and "as_json" not in signature(command.callback).parameters:
+            command.cls = _TakesJson
+
+
+_take_json(app)
+
+
+def main() -> None:
+    """Runs the command that the arguments name."""
+    logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is reported in one line
+    app(prog_name=os.environ.get("STARTED_AS", "./dev admin"))

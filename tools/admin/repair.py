@@ -1,0 +1,159 @@
+"""Repairs beside live calls: each looks at the status row once more, before it acts and after it has.
+
+A task that has moved on since it was inspected is left alone. One that moves on during the repair gets its handlers to
+do their work once more, so that nothing which the repair has added outlives what it was added for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+
+from shared.queue.groups.rows import Group
+from shared.queue.tasks.codec import decode_task
+from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.rules import State, Task
+from shared.store import keys
+from shared.store.interface import Create, Delete, Merge, Operation, Row, TransactionRefused
+from tools.admin.account import Records
+
+Repair = Callable[[], Awaitable[bool]]
+"""Puts something right; False, and nothing is changed, when it had changed since it was inspected."""
+
+
+class TaskRepairs:
+    """What can be put right about a task, as it was when its status row was read."""
+
+    def __init__(self, records: Records, status: Row, task: Task) -> None:
+        self._records = records
+        self._status = status
+        self._task = task
+
+    def handle_again(self) -> Repair:
+        """Lets the handler of resolutions do all of its work once more: it may be repeated."""
+        return self._unless_changed(lambda: put_resolved(self._records, self._task))
+
+    def put_deadline(self) -> Repair:
+        """A new timer for its deadline."""
+        task = self._task
+        return self._unless_changed(
+            lambda: self._records.messages.put_deadline(
+                task.task_id, task.task_group_id, task.scheduler_id, task.deadline
+            )
+        )
+
+    def put_claim(self) -> Repair:
+        """A new timer for the end of its claim."""
+        task, run, until = self._task, self._task.last_run, self._task.last_run.taken_until
+        assert until is not None, "a running run has an end of its claim"
+        return self._unless_changed(
+            lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until, started=run.started)
+        )
+
+    def schedule_deletion(self, group: Group | None) -> Repair:
+        """The row that deletes it when it has expired: that of its group, whose member it is, or one of its own."""
+        task, expiry = self._task, self._records.expiry
+        if group is not None:
+            return self._unless_changed(lambda: expiry.group(group.task_group_id, group.expires))
+        return self._unless_changed(lambda: expiry.task(task.task_id, task.task_group_id, task.expires))
+
+    def count_as_unresolved(self) -> Repair:
+        """Its active row. If it was resolved meanwhile, the handler that removes such rows is called for again."""
+
+        async def add() -> None:
+            await self._records.groups.add_active(self._task.task_group_id, self._task.task_id, self._task.generation)
+            now = await self._changed()
+            runs = () if now is None else now.runs
+            ours = [run_id for run_id, run in enumerate(runs) if run.generation == self._task.generation]
+            if now is not None and ours and now.runs[ours[-1]].state.is_resolved:
+                await self._records.messages.put_resolved(now.task_id, ours[-1])
+
+        return self._unless_changed(add)
+
+    def list_in_pool(self) -> Repair:
+        """The index row of its last run, which goes again if the run has left that state meanwhile."""
+
+        async def add() -> None:
+            run_id = self._task.last_run_id
+            row = row_of(self._task, run_id)
+            pool = self._task.task_queue_id
+            await self._records.pools.change([ChangePoolRows(task_queue_id=pool, add=(row,))], pool)
+            now = await self._changed()
+            if now is not None and now.runs[run_id].state is not self._task.last_run.state:
+                await self._records.pools.change([ChangePoolRows(task_queue_id=pool, remove=(row,))], pool)
+
+        return self._unless_changed(add)
+
+    def wake_from(self, required_id: str) -> Repair:
+        """The edge out of a required task; one that was resolved before the edge existed is handled again."""
+
+        async def add() -> None:
+            required = await self._records.tasks.status(required_id)
+            if required is not None and required.task_group_id == self._task.task_group_id:
+                await self._records.edges.add(required.task_group_id, self._task.task_id, [required_id])
+            else:
+                await self._records.tasks.edges.rewrite(required=required_id, dependent=self._task.task_id)
+            required = await self._records.tasks.status(required_id)
+            if required is not None and required.is_resolved:
+                await put_resolved(self._records, required)
+
+        return self._unless_changed(add)
+
+    def set_guards(self, present: Sequence[str]) -> Repair:
+        """The guards that follow from the status row, in one transaction with it. `present` are those that are there.
+
+        They can differ only in a copy of the table, or if somebody has written by hand.
+        """
+
+        async def set_right() -> bool:
+            wanted = guards(self._task)
+            operations: list[Operation] = [Merge(keys.TASK_STATUS, {}, self._status.etag)]
+            operations += [Create(key, {}) for key in sorted(wanted.difference(present))]
+            operations += [Delete(key) for key in sorted(set(present).difference(wanted))]
+            try:
+                await self._records.storage.tables.transact(keys.TASKS, self._task.task_id, operations)
+            except TransactionRefused:
+                return False
+            return True
+
+        return set_right
+
+    def _unless_changed(self, act: Callable[[], Awaitable[object]]) -> Repair:
+        async def repair() -> bool:
+            if await self._changed() is not None:
+                return False
+            await act()
+            return True
+
+        return repair
+
+    async def _changed(self) -> Task | None:
+        """The task as it is now, if that is not how it was; None also when it is gone."""
+        row = await self._records.storage.tables.get(keys.TASKS, self._task.task_id, keys.TASK_STATUS)
+        return None if row is None or row.etag == self._status.etag else decode_task(row)
+
+
+def guards(task: Task) -> set[str]:
+    """The guards that a task in this state has."""
+    uploads = {keys.upload(run_id) for run_id, run in enumerate(task.runs) if run.state is State.RUNNING}
+    return uploads if task.is_resolved else uploads | {keys.TASK_OPEN}
+
+
+async def put_resolved(records: Records, task: Task) -> object:
+    """Lets the handler of resolutions do all of its work once more."""
+    return await records.messages.put_resolved(task.task_id, task.last_run_id)
+
+
+def set_scheduler_guard(records: Records, group: Group) -> Repair:
+    """The guard of a group's scheduler as its header wants it, in one transaction with that."""
+
+    async def set_right() -> bool:
+        key = keys.scheduler(group.scheduler_id)
+        change: Operation = Create(key, {}) if group.sealed is None else Delete(key)
+        operations = [Merge(keys.GROUP, {}, group.etag), change]
+        try:
+            await records.storage.tables.transact(keys.GROUPS, group.task_group_id, operations)
+        except TransactionRefused:
+            return False
+        return True
+
+    return set_right

@@ -1,0 +1,105 @@
+"""What the commands on tasks, task groups and task queues share: reading lists, watching, many tasks at once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlencode
+
+import typer
+from taskcluster.exceptions import TaskclusterRestFailure
+
+from tools.admin.output import say
+from tools.admin.tables import Progress
+
+UNSUCCESSFUL = 3
+"""Exit code of commands that waited for tasks some of which did not complete. 1 is a refusal, 2 a mistyped command."""
+
+FIRST_PAUSE_SECONDS = 1.0
+LONGEST_PAUSE_SECONDS = 15.0
+_GROWTH = 1.4
+
+Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table, for programs.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Say what changes, to the end.")]
+TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", show_default=False)]
+GroupId = Annotated[str, typer.Argument(metavar="TASK_GROUP_ID", show_default=False)]
+
+T = TypeVar("T")
+
+
+def gathered(call: Callable[..., Any], *arguments: Any, field: str) -> list[Any]:
+    """All items of a list of the API, with progress."""
+    with _Gathering(field) as gathering:
+        call(*arguments, paginationHandler=lambda page: gathering.add(page))  # noqa: PLW0108 - the client copies methods deeply
+    return gathering.found
+
+
+def gathered_here(queue: Any, path: str, field: str) -> list[Any]:
+    """The same of an endpoint that the public client does not know."""
+
+    with _Gathering(field) as gathering:
+        token: str | None = ""
+        while token is not None:
+            page = request(queue, "GET", path, continuationToken=token or None)
+            gathering.add(page)
+            token = page.get("continuationToken")
+    return gathering.found
+
+
+class _Gathering:
+    """Takes page after page."""
+
+    def __init__(self, field: str) -> None:
+        self.found: list[Any] = []
+        self._field = field
+        self._progress = Progress()
+
+    def __enter__(self) -> _Gathering:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._progress.end()
+
+    def add(self, page: Any) -> None:
+        self.found.extend(page[self._field])
+        self._progress.at(f"{len(self.found):,} read")
+
+
+def request(queue: Any, method: str, path: str, body: Any = None, **query: Any) -> Any:
+    """A call of an endpoint that the public client does not know."""
+    given = {name: value for name, value in query.items() if value is not None}
+    return queue._makeHttpRequest(method, f"{path}?{urlencode(given)}" if given else path, body)
+
+
+def changes(look: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> Iterator[T]:
+    """What is seen, at first and after each change; looks less often the longer nothing changes."""
+    pause, last = FIRST_PAUSE_SECONDS, look()
+    yield last
+    while True:
+        sleep(pause)
+        seen = look()
+        if seen == last:
+            pause = min(pause * _GROWTH, LONGEST_PAUSE_SECONDS)
+            continue
+        pause, last = FIRST_PAUSE_SECONDS, seen
+        yield seen
+
+
+def each(title: str, task_ids: Sequence[str], action: Callable[[str], Any]) -> None:
+    """Do something to many tasks, one after the other. Exit code 1 if any of them refused; the others are done."""
+    refused = 0
+    progress = Progress()
+    for number, task_id in enumerate(task_ids, 1):
+        try:
+            action(task_id)
+        except TaskclusterRestFailure as failure:
+            refused += 1
+            progress.end()
+            body = failure.body if isinstance(failure.body, dict) else {}
+            say(f"{task_id}: {str(body.get('message', failure)).partition(chr(10))[0]}")
+        progress.at(f"{title}: {number} of {len(task_ids)}")
+    progress.end()
+    say(f"{title}: {len(task_ids) - refused} of {len(task_ids)} done")
+    if refused:
+        raise typer.Exit(1)

@@ -1,0 +1,181 @@
+"""What a profile costs a month under its load, line by line."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from shared.overview.history import FLUSH_SECONDS
+from shared.queue.pools.load import MINUTES
+from shared.store.interface import MAX_OPERATIONS
+from tools.bench import budgets
+from tools.bench.cost_model.model import EVENTS_A_TASK, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, VCPU_A_GB, Model
+
+LOG_ALERTS, METRIC_ALERTS = 11, 1 + 2 * 11
+"""Of infra/modules/alerts.bicep; those by topic count for each topic."""
+
+
+@dataclass(frozen=True)
+class Bill:
+    """Dollars a month."""
+
+    model: Model
+
+    def storage_cost(self) -> dict[str, float]:
+        model = self.model
+        sku, task = model.profile["storageSku"], model.task()
+        tasks = model.millions(model.load["tasks_a_second"])
+        tables = tasks * budgets.tables(task) + model.millions(
+            model.load["status_calls_a_second"] + 2 * model.load["other_calls_a_second"]
+        )
+        history = self.history()
+        tables += history["tables"]
+        polls = model.idle_polls(model.http_instances(peak=False)) + self._trigger_polls()
+        queues = history["queues"] + tasks * budgets.queues(task) + model.millions(polls)
+        kept = model.load["tasks_a_second"] * 86_400 * model.load["days_kept"]
+        blobs = kept * model.load["artifact_megabytes"] / 1024
+        price = {name: value[sku] for name, value in model.prices.items() if isinstance(value, dict)}
+        return {
+            "tables: requests": tables * price["table_per_million"],
+            "queues: requests": queues * price["queue_per_million"],
+            "blobs: requests": tasks
+            * (task["BW"] * price["blob_write_per_million"] + task["BR"] * price["blob_read_per_million"]),
+            "tables: data": kept * model.assume["table_kilobytes_a_task"] / 1024 / 1024 * price["table_gb_month"],
+            "blobs: data": blobs * price["blob_gb_month"],
+        }
+
+    def history(self, *, idle: bool = False) -> dict[str, float]:
+        """Millions of requests for samples, and for the counts that processes write once a minute."""
+        model = self.model
+        samples = model.millions(1 / MINUTES.total_seconds())
+        pools = 0 if idle else model.load["pools_with_waiters"]
+        counts = 0 if idle else model.http_instances(peak=False) + model.resolved_instances(peak=False)
+        removed = counts * MINUTES.total_seconds() / FLUSH_SECONDS / MAX_OPERATIONS
+        gauges = budgets.tables(budgets.GAUGES) + pools * budgets.tables(budgets.GAUGES_A_POOL)
+        a_sample = budgets.tables(budgets.SAMPLE) + gauges + removed
+        return {
+            "tables": samples * a_sample + model.millions(counts / FLUSH_SECONDS),
+            "queues": samples * budgets.queues(budgets.GAUGES),
+        }
+
+    def _trigger_polls(self) -> float:
+        """Gets of the Functions host on queues that are empty, of instances that stand ready."""
+        model = self.model
+        standing = sum(model.ready.get(f"function:{name}", 0) for name in QUEUE_FUNCTIONS)
+        return standing / float(model.assume["queue_poll_seconds"])
+
+    def functions_cost(self, *, idle: bool = False) -> dict[str, float]:
+        """Execution on demand, always-ready instances, numbers of executions."""
+        model = self.model
+        month, price = float(model.assume["seconds_a_month"]), model.prices
+        rate = 0.0 if idle else float(model.load["tasks_a_second"])
+        timers = model.assume["timer_runs_a_day"] * month / 86_400 * model.assume["timer_run_seconds"]
+        timers_stand = f"function:{TIMER_FUNCTIONS[0]}" in model.ready
+        demand, ready_busy = (0.0, timers) if timers_stand else (timers, 0.0)
+        groups = {
+            "http": 0 if idle else model.http_instances(peak=False),
+            "function:task-resolved": self._busy(rate * 0.02),
+            "function:claim-expired": self._busy(rate * 0.02),
+            "function:deadline-exceeded": self._busy(rate * 0.02),
+        }
+        for name, busy in groups.items():
+            standing = min(busy, model.ready.get(name, 0))
+            ready_busy += standing * month
+            demand += (busy - standing) * month
+        standing_all = sum(model.ready.values())
+        free = price["functions_free_gb_seconds"] if not model.ready else 0
+        executions = 0.0 if idle else model.millions(model.calls())
+        free_executions = price["functions_free_executions"] / 1e6 if not model.ready else 0
+        return {
+            "functions: on demand": max(demand * model.gigabytes - free, 0) * price["functions_gb_second"],
+            "functions: always ready": model.gigabytes
+            * (
+                standing_all * month * price["ready_baseline_gb_second"]
+                + ready_busy * price["ready_execution_gb_second"]
+            ),
+            "functions: executions": max(executions - free_executions, 0) * price["functions_million"],
+        }
+
+    def _busy(self, rate: float) -> float:
+        """Share of the time in which an instance is billed, at a second an execution or more."""
+        return 1 - math.exp(-rate * float(self.model.assume["least_billed_seconds"]))
+
+    def service_bus_cost(self, *, idle: bool = False) -> dict[str, float]:
+        model = self.model
+        if model.profile["serviceBusSku"] == "Premium":
+            return {"service bus": model.profile["serviceBusCapacity"] * model.prices["servicebus_premium_unit_month"]}
+        events = 0.0 if idle else model.millions(model.load["tasks_a_second"] * EVENTS_A_TASK)
+        operations = events * (1 + model.load["subscribers_an_event"])
+        charged = max(operations - model.prices["servicebus_standard_free_million"], 0)
+        return {
+            "service bus": model.prices["servicebus_standard_month"]
+            + charged * model.prices["servicebus_standard_million"]
+        }
+
+    def monitoring_cost(self, *, idle: bool = False) -> dict[str, float]:
+        """Sampled lines of the host and spans of the app, metrics once a minute and process; bounded by the cap."""
+        model = self.model
+        rate = float(model.load["tasks_a_second"])
+        processes = model.http_instances(peak=False) + model.resolved_instances(peak=False) * self._busy(rate)
+        month = float(model.assume["seconds_a_month"])
+        lines = min(model.calls() * 3, processes * model.assume["sampled_items_an_instance_second"])
+        spans = model.calls() * 6 * float(model.profile["traceRatio"])
+        points = processes * model.assume["metric_series"] / 60 * (0.05 if idle else 1)
+        kilobytes = points * model.assume["kilobytes_a_metric_point"]
+        if not idle:
+            kilobytes += lines * model.assume["kilobytes_a_log_item"] + spans * model.assume["kilobytes_a_span"]
+        gigabytes = kilobytes * month / 1024 / 1024
+        if model.profile["logDailyCapGb"] > 0:
+            gigabytes = min(gigabytes, model.profile["logDailyCapGb"] * month / 86_400)
+        alerts = LOG_ALERTS * model.prices["log_alert_month"] + METRIC_ALERTS * model.prices["metric_alert_month"]
+        return {
+            "logs and metrics": max(gigabytes - model.prices["log_free_gb"], 0) * model.prices["log_gb"],
+            "alerts": alerts,
+        }
+
+    def cost(self) -> dict[str, float]:
+        """Every line of the bill at the average load."""
+        return {
+            **self.functions_cost(),
+            **self.storage_cost(),
+            **self.service_bus_cost(),
+            **self.monitoring_cost(),
+        }
+
+    def idle_cost(self) -> dict[str, float]:
+        """The idle cost: no calls, no data kept."""
+        model = self.model
+        sku = model.profile["storageSku"]
+        history = self.history(idle=True)
+        queues = model.millions(self._trigger_polls()) + history["queues"]
+        return {
+            **self.functions_cost(idle=True),
+            "tables: requests": history["tables"] * model.prices["table_per_million"][sku],
+            "queues: requests": queues * model.prices["queue_per_million"][sku],
+            **self.service_bus_cost(idle=True),
+            **self.monitoring_cost(idle=True),
+        }
+
+    def per_million_tasks(self) -> float:
+        """What a million tasks more cost where instances are busy anyway: requests, calls, CPU, data, events."""
+        model = self.model
+        sku, task = model.profile["storageSku"], model.task()
+        price = {name: value[sku] if isinstance(value, dict) else value for name, value in model.prices.items()}
+        calls = model.calls_a_task()
+        requests = budgets.tables(task) + budgets.queues(task)
+        cpu = (calls * model.assume["cpu_ms_a_call"] + requests * model.assume["cpu_ms_a_storage_request"]) / 1000
+        cpu += model.relay_cpu()
+        events = 0.0
+        if model.profile["serviceBusSku"] == "Standard":
+            events = EVENTS_A_TASK * (1 + model.load["subscribers_an_event"]) * price["servicebus_standard_million"]
+        megabytes = 1e6 * model.load["artifact_megabytes"] * model.load["days_kept"] / 30
+        return float(
+            budgets.tables(task) * price["table_per_million"]
+            + budgets.queues(task) * price["queue_per_million"]
+            + task["BW"] * price["blob_write_per_million"]
+            + task["BR"] * price["blob_read_per_million"]
+            + megabytes / 1024 * price["blob_gb_month"]
+            + calls * price["functions_million"]
+            + 1e6 * cpu / VCPU_A_GB / model.assume["target_cpu_share"] * price["functions_gb_second"]
+            + events
+        )

@@ -1,0 +1,132 @@
+"""A run as tables in Markdown, and its curves as SVG."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.bench.load.result import Curve, Result, Row
+from tools.bench.simulation.charts import Line, chart
+
+PARTS: Mapping[str, str] = {
+    "throughput": "Calls, {clients} clients at a time",
+    "one client": "Calls, one client alone",
+    "graphs": "Graphs: a number of tasks in each shape",
+    "growth": "Listing a group as it grows",
+    "burst": "A burst of one client, beside others",
+    "idle": "Idle workers",
+    "ceiling": "What the emulator could serve",
+}
+CHARTS: Mapping[str, tuple[str, ...]] = {
+    "calls-by-pending-tasks": (
+        "createTask by pending tasks",
+        "claimWork by pending tasks",
+        "reportCompleted by pending tasks",
+    ),
+    "list-by-size": ("listTaskGroup, the whole group", "listTaskGroup, again at once"),
+    "create-by-dependencies": ("createTask by dependencies",),
+}
+"""Each chart by its file's name, with the curves that it shows."""
+
+
+def markdown(result: Result) -> str:
+    """All tables."""
+    parts = [_about(result)]
+    for part, title in PARTS.items():
+        rows = [row for row in result.rows if row.part == part]
+        if rows:
+            parts += [f"### {title.format(clients=result.clients)}", _table(rows)]
+    shares = _shares(result)
+    if shares:
+        parts.append(shares)
+    for curve in result.curves:
+        parts += [f"### {curve.name}", _points(curve)]
+    if result.memory:
+        memory = "; ".join(f"{name} {megabytes:,.0f} MB" for name, megabytes in result.memory.items())
+        parts.append(f"Memory at the end: {memory}.")
+    if result.failures:
+        parts.append("Calls that failed, the first ones:\n\n" + "\n".join(f"* `{each}`" for each in result.failures))
+    return "\n\n".join(parts) + "\n"
+
+
+def charts(result: Result) -> dict[str, str]:
+    """SVG texts by the name of the file."""
+    curves = {curve.name: curve for curve in result.curves}
+    drawn: dict[str, str] = {}
+    for name, wanted in CHARTS.items():
+        shown = [curves[each] for each in wanted if each in curves and curves[each].points]
+        if shown:
+            lines = [Line(re.sub(" by .*", "", curve.name), curve.points) for curve in shown]
+            drawn[f"{name}.svg"] = chart(name.replace("-", " "), shown[0].across, shown[0].unit, lines)
+    return drawn
+
+
+def write(result: Result, folder: Path) -> Path:
+    """Everything into one folder; returns the path of the tables."""
+    result.save(folder)
+    for name, text in charts(result).items():
+        (folder / name).write_text(text)
+    tables = folder / "report.md"
+    pictures = "\n\n".join(f"![{name}]({name})" for name in charts(result))
+    tables.write_text(f"# ./dev bench\n\n{markdown(result)}\n{pictures}\n")
+    return tables
+
+
+def _about(result: Result) -> str:
+    others = [float(each) for each in result.machine.get("cores used by others", ())]
+    busy = f"; other programs used {min(others):.1f} to {max(others):.1f} cores meanwhile" if others else ""
+    cores = result.machine.get("cores")
+    machine = f"{result.machine.get('processor', 'unknown')}, {cores} cores" if cores else "a machine elsewhere"
+    if python := result.machine.get("python"):
+        machine += f", Python {python}"
+    return (
+        f"Measured {result.started} at commit {result.commit} against {result.target}, sizes `{result.preset}`, by "
+        f"{result.clients} client processes; {machine}{busy}."
+    )
+
+
+def _table(rows: list[Row]) -> str:
+    processes = list(dict.fromkeys(name for row in rows for name in row.cpu))
+    head = ["", "a second", "p50 ms", "p99 ms", "storage requests", *(f"CPU ms: {name}" for name in processes)]
+    lines = [_line(head), _line(["---", *["---:"] * (len(head) - 1)])]
+    for row in rows:
+        figures = [row.rate, row.p50, row.p99, row.requests, *(row.cpu.get(name) for name in processes)]
+        notes = {"failed": row.failures, "refused and sent again": row.sent_again}
+        noted = ", ".join(f"{count} {what}" for what, count in notes.items() if count)
+        lines.append(_line([f"{row.name} ({noted})" if noted else row.name, *map(number, figures)]))
+    return "\n".join(lines)
+
+
+def _points(curve: Curve) -> str:
+    sizes = [f"{x:,.0f}" for x, _ in curve.points]
+    return "\n".join(
+        [
+            _line([curve.across, *sizes]),
+            _line(["---", *["---:"] * len(sizes)]),
+            _line([curve.unit, *(number(y) for _, y in curve.points)]),
+        ]
+    )
+
+
+def _shares(result: Result) -> str:
+    lines = []
+    for row in result.rows:
+        name = row.name.removesuffix(", bare requests")
+        reached = result.row(name)
+        if row.part == "ceiling" and row.rate and reached is not None and reached.rate:
+            lines.append(f"* {name}: {reached.rate / row.rate:.0%} of what the emulator serves bare")
+    return "\n".join(lines)
+
+
+def number(value: float | None) -> str:
+    """With about three digits; a dash for what was not measured."""
+    if value is None:
+        return "–"
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def _line(cells: list[str]) -> str:
+    return f"| {' | '.join(cells)} |"

@@ -1,0 +1,93 @@
+"""The app settings that a local stack gives its hosts.
+
+Later sources win: secrets made for this stack, `Values` of local.settings.json, the environment, what the caller
+decides (such as the demo's short timeouts), and last the stack's own addresses. So an environment that belongs to
+another stack cannot change the addresses.
+"""
+
+import base64
+import json
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tools.local.ports import Ports
+
+SETTINGS_FILE = "local.settings.json"
+
+
+ADDRESS_SETTINGS = (
+    "TASKCLUSTER_ROOT_URL",
+    "AzureWebJobsStorage",
+    "STORAGE_CONNECTION_STRING",
+    "SERVICEBUS_CONNECTION_STRING",
+)
+"""The settings that `addresses` gives."""
+
+
+class AppSettingsError(ValueError):
+    """A settings file that cannot be read; the message names it and what is wrong."""
+
+
+def addresses(ports: Ports, storage: str, service_bus: str) -> dict[str, str]:
+    """The settings that say where the stack is: root URL and connection strings."""
+    return dict(zip(ADDRESS_SETTINGS, (root_url(ports), storage, storage, service_bus), strict=True))
+
+
+def root_url(ports: Ports) -> str:
+    """Where clients find the stack. An address, not `localhost`: that may mean ::1, where nothing listens."""
+    return f"http://127.0.0.1:{ports.api}"
+
+
+def collect(
+    *,
+    generated: Mapping[str, str],
+    file: Mapping[str, str],
+    environment: Mapping[str, str],
+    decided: Mapping[str, str],
+) -> dict[str, str]:
+    """All settings of the app but the addresses, in the order of precedence that the module states."""
+    merged = {**generated, **file}
+    merged |= {name: environment[name] for name in merged if name in environment}
+    return {**merged, **decided}
+
+
+def read_settings_file(path: Path) -> dict[str, str]:
+    """`Values` of a local.settings.json; nothing if there is no such file. Raises AppSettingsError."""
+    try:
+        document: Any = json.loads(path.read_text())
+    except FileNotFoundError:
+        return {}
+    except ValueError as error:
+        raise AppSettingsError(f"{path.name} is not valid JSON: {error}") from None
+    values: Any = document.get("Values", {}) if isinstance(document, dict) else None
+    if not isinstance(values, dict):
+        raise AppSettingsError(f'{path.name} must be an object with an object "Values"')
+    for name, value in values.items():
+        if not isinstance(value, str):
+            raise AppSettingsError(f'{path.name}: the value of "{name}" must be a string, as Azure Functions wants it')
+    return dict(values)
+
+
+def stack_secrets(folder: Path) -> dict[str, str]:
+    """The secrets of the stack in this folder, made at its first start and kept beside its data."""
+    path = folder / "secrets.json"
+    try:
+        stored: dict[str, str] = json.loads(path.read_text())
+    except FileNotFoundError:
+        stored = new_secrets()
+        folder.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+            json.dump(stored, file, indent=2)
+    return stored
+
+
+def new_secrets() -> dict[str, str]:
+    """A value for each setting that has to be secret."""
+    return {
+        "ROOT_ACCESS_TOKEN": secrets.token_urlsafe(33),
+        "MESSAGE_SIGNING_KEYS": secrets.token_urlsafe(32),
+        "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(secrets.token_bytes(32)).decode(),
+    }

@@ -1,0 +1,55 @@
+"""Writes local/containers/service-bus.json, Microsoft's emulator: `python -m tools.local.emulator_config`.
+
+A test fails when the file differs from what this writes.
+"""
+
+import json
+
+from shared.queue.events.exchanges import TOPICS
+from tools.local.state import ROOT
+
+FILE = ROOT / "tools" / "local" / "containers" / "service-bus.json"
+SUBSCRIPTION = "all"
+"""One match-all subscription per topic; others are added to the file by hand."""
+
+
+def document() -> str:
+    """Every topic with duplicate detection, in the longest window and life that the emulator allows."""
+    topics = [
+        {
+            "Name": topic,
+            "Properties": {
+                "DefaultMessageTimeToLive": "PT1H",
+                "DuplicateDetectionHistoryTimeWindow": "PT5M",
+                "RequiresDuplicateDetection": True,
+            },
+            "Subscriptions": [
+                {
+                    "Name": SUBSCRIPTION,
+                    "Properties": {
+                        "DeadLetteringOnMessageExpiration": False,
+                        "DefaultMessageTimeToLive": "PT1H",
+                        "LockDuration": "PT1M",
+                        "MaxDeliveryCount": 10,
+                        "ForwardDeadLetteredMessagesTo": "",
+                        "ForwardTo": "",
+                        "RequiresSession": False,
+                    },
+                    "Rules": [],
+                }
+            ],
+        }
+        for topic in TOPICS
+    ]
+    namespace = {"Name": "sbemulatorns", "Queues": [], "Topics": topics}
+    config = {"UserConfig": {"Namespaces": [namespace], "Logging": {"Type": "Console"}}}
+    return json.dumps(config, indent=2) + "\n"
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(document())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,39 @@
+"""Writes infra/entities.json, what the templates make in Azure, from the code: `python -m tools.local.infra_entities`.
+
+A test fails when the file differs from what this writes.
+"""
+
+import json
+
+from shared.app import entities
+from tools.local.state import ROOT
+
+FILE = ROOT / "infra" / "entities.json"
+
+PLATFORM_CONTAINERS = ("deployments",)
+"""Where Azure keeps the package that it runs."""
+
+HOST_CONTAINERS = ("azure-webjobs-hosts", "azure-webjobs-secrets")
+"""The Functions host's own: leases and keys. Declared, since the app may write in named containers only."""
+
+
+def document() -> str:
+    """The names, by kind."""
+    names = {
+        "tables": entities.TABLES,
+        "queues": entities.QUEUES,
+        "containers": entities.CONTAINERS,
+        "hostContainers": HOST_CONTAINERS,
+        "platformContainers": PLATFORM_CONTAINERS,
+        "topics": entities.TOPICS,
+    }
+    return json.dumps(names, indent=2) + "\n"
+
+
+def main() -> None:
+    """Write the file."""
+    FILE.write_text(document())
+
+
+if __name__ == "__main__":
+    main()

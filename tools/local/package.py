@@ -1,0 +1,155 @@
+"""`./dev package`: the zip that is deployed: the app, and what it depends on for Python 3.13 on Linux.
+
+The same sources and locked versions give the same bytes, so a package can be compared with what runs.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from tools.local import bootstrap, console_vendor, python313, sbom
+from tools.local.state import ROOT
+
+PRODUCT = ("function_app.py", "host.json", "pyproject.toml", "requirements.txt", "console", "functions", "shared")
+"""All of the repository that is deployed; pyproject.toml has the version that the app shows."""
+SITE_PACKAGES = Path(".python_packages") / "lib" / "site-packages"
+"""Where the Functions host looks for an app's packages."""
+
+PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64")
+PACKAGE = "queue.zip"
+BILL_OF_MATERIALS = "queue.cdx.json"
+_EPOCH = (1980, 1, 1, 0, 0, 0)
+
+
+class PackageError(RuntimeError):
+    """The package cannot be made; the message says why."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """What was made."""
+
+    zip: Path
+    bill: Path | None
+    sha256: str
+
+
+def make(output: Path, *, dependencies: bool = True, python: Path | None = None, root: Path = ROOT) -> Package:
+    """Write the package into a folder, with a bill of materials if it holds the dependencies.
+
+    `python` is a Python 3.13 with pip (default: one that is found). Raises PackageError.
+    """
+    missing = [name for name in console_vendor.LIBRARIES if not (root / console_vendor.FOLDER / name).is_file()]
+    if missing:
+        raise PackageError(
+            f"the console's libraries are not in {console_vendor.FOLDER}: {', '.join(missing)}.\n"
+            "`./dev` puts them there when it sets up; by hand: python -m tools.local.console_vendor"
+        )
+    output.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix="package-") as scratch:
+        folder = Path(scratch)
+        for path in product_files(root):
+            target = folder / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / path, target)
+        bill = None
+        if dependencies:
+            _install(python or _python(), root, folder)
+            bill = output / BILL_OF_MATERIALS
+            bill.write_text(sbom.text(sbom.document(folder / SITE_PACKAGES, _version(root))))
+        return Package(zip=_write(folder, output / PACKAGE), bill=bill, sha256=_digest(output / PACKAGE))
+
+
+def product_files(root: Path) -> list[Path]:
+    """The app's own files, relative to the repository."""
+    found = [path for name in PRODUCT for path in _files(root / name)]
+    return sorted(path.relative_to(root) for path in found)
+
+
+def main(output: Path, *, dependencies: bool) -> int:
+    """Make the package and say what it is."""
+    try:
+        made = make(output, dependencies=dependencies)
+    except (PackageError, bootstrap.SetupError) as error:
+        print(f"./dev package: {error}", file=sys.stderr)
+        return 1
+    print(f"{made.zip}  {made.zip.stat().st_size:,} bytes  sha256:{made.sha256}")
+    if made.bill is not None:
+        print(made.bill)
+    return 0
+
+
+def _python() -> Path:
+    if sys.version_info[:2] == python313.WANTED:
+        return Path(sys.executable)
+    found = python313.find()
+    if found is None:
+        raise PackageError(
+            "Python 3.13 is needed, which Azure runs the app on, and none is on the PATH.\n"
+            + python313.how_to_install()
+        )
+    return found
+
+
+def _install(python: Path, root: Path, folder: Path) -> None:
+    """Installs the dependencies as binary packages for Azure's platform, and compiles everything: the package is
+    read-only there."""
+    target = folder / SITE_PACKAGES
+    pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--target", str(target)]
+    platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
+    bootstrap.run_quietly([*pip, *platforms, *bootstrap.LOCKED, "-r", str(root / "requirements.txt")], root)
+    shutil.rmtree(target / "bin", ignore_errors=True)
+    compiling = [str(python), "-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash"]
+    # With a fixed seed, sets of constants are written in the same order each time.
+    environment = {**os.environ, "PYTHONHASHSEED": "0"}
+    done = subprocess.run(
+        [*compiling, "-s", str(folder), str(folder)], env=environment, capture_output=True, text=True, check=False
+    )
+    if done.returncode != 0:
+        raise PackageError(f"the packages cannot be compiled:\n{done.stdout}{done.stderr}")
+
+
+def _files(path: Path) -> Iterator[Path]:
+    if path.is_file():
+        yield path
+        return
+    for found in path.rglob("*"):
+        if found.is_file() and "__pycache__" not in found.parts and found.name != bootstrap.STAMP:
+            yield found
+
+
+def _write(folder: Path, output: Path) -> Path:
+    """A zip without anything of this moment or this machine."""
+    with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+            entry = zipfile.ZipInfo(str(path.relative_to(folder)), _EPOCH)
+            entry.external_attr = 0o100644 << 16
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(entry, path.read_bytes())
+    return output
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _version(root: Path) -> str:
+    match = re.search(r'^version = "([^"]+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)
+    assert match is not None, "pyproject.toml has a version"
+    return match[1]
+
+
+def unpack(package: Path, folder: Path) -> Sequence[str]:
+    """Into an empty folder, as Azure does. Returns the names."""
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(folder)
+        return archive.namelist()

@@ -1,0 +1,138 @@
+"""Writes what follows from shared/base/settings.py: `python -m tools.local.settings_docs`.
+
+docs/settings.md, local.settings.example.json, and infra/settings.json: the defaults that a deployment sets. A test
+fails when they differ from what this writes.
+"""
+
+import base64
+import json
+from typing import Any, get_args
+
+import annotated_types
+from pydantic.fields import FieldInfo
+
+from shared.base.settings import Settings
+from tools.local.azurite import storage_connection_string
+from tools.local.ports import DEFAULT_PORT, Ports
+from tools.local.service_bus import service_bus_connection_string
+from tools.local.state import ROOT
+
+DOCUMENT = ROOT / "docs" / "settings.md"
+EXAMPLE = ROOT / "local.settings.example.json"
+DEPLOYED = ROOT / "infra" / "settings.json"
+
+KEYS_INSTEAD_OF_IDENTITIES = ("STORAGE_CONNECTION_STRING", "SERVICEBUS_CONNECTION_STRING")
+"""Never set in a deployment: it uses identities."""
+
+_PORTS = Ports.derive(DEFAULT_PORT)
+_STORAGE = storage_connection_string(_PORTS.storage)
+
+HOST_SETTINGS = {
+    "FUNCTIONS_WORKER_RUNTIME": ("python", "Language of the app; read by the Functions host."),
+    "AzureWebJobsStorage": (_STORAGE, "Storage account of the Functions host's own leases and of the queue triggers."),
+}
+"""Settings that the Functions host reads rather than the app: value in the example, description."""
+
+EXAMPLE_VALUES = {
+    "TASKCLUSTER_ROOT_URL": f"http://127.0.0.1:{DEFAULT_PORT}",
+    "ROOT_ACCESS_TOKEN": "for-local-development-only-0000",
+    "MESSAGE_SIGNING_KEYS": "for-local-development-only-1111",
+    "ACCESS_TOKEN_KEYS": base64.urlsafe_b64encode(b"for-local-development-only-22222").decode(),
+    "STORAGE_CONNECTION_STRING": _STORAGE,
+    "SERVICEBUS_CONNECTION_STRING": service_bus_connection_string(_PORTS.amqp),
+}
+"""Values in the example of settings that have no default. An empty value counts as none."""
+
+_INTRODUCTION = """\
+# Settings
+
+<!-- Written by `python -m tools.local.settings_docs` from shared/base/settings.py. -->
+
+The app reads its settings from the environment: App Settings in Azure, `Values` of `local.settings.json` locally
+(start from `local.settings.example.json`). A setting in the environment wins over the file; an empty value counts
+as none. A missing or bad setting stops the start with a message that names it.
+
+`./dev up` and `./dev demo` need no file: they make up the secrets, keep them in `.local/<port>/`, and always decide
+the root URL and the connection strings themselves, since these are where the stack is.
+"""
+
+
+def settings_table() -> str:
+    """docs/settings.md."""
+    rows = ["| Setting | Default | Allowed | Meaning |", "|---|---|---|---|"]
+    for name, field in _fields():
+        default = "**required**" if field.is_required() else _code(field.default)
+        rows.append(f"| `{name}` | {default} | {_allowed(field)} | {field.description} |")
+    host = ["| Setting | Meaning |", "|---|---|"]
+    host += [f"| `{name}` | {meaning} |" for name, (_, meaning) in HOST_SETTINGS.items()]
+    return "\n".join(
+        [_INTRODUCTION, "## The app's", "", *rows, "", "## The Functions host's", "", *host, ""],
+    )
+
+
+def example() -> str:
+    """local.settings.example.json: every setting with its meaning, and a value that works with `./dev up`'s ports."""
+    meanings = {name: meaning for name, (_, meaning) in HOST_SETTINGS.items()}
+    values = {name: value for name, (value, _) in HOST_SETTINGS.items()}
+    for name, field in _fields():
+        meanings[name] = str(field.description)
+        default = "" if field.is_required() or field.default is None else str(field.default)
+        values[name] = EXAMPLE_VALUES.get(name, default)
+    document = {
+        "IsEncrypted": False,
+        "//": meanings,
+        "Values": values,
+        "Host": {"LocalHttpPort": DEFAULT_PORT},
+    }
+    return json.dumps(document, indent=2, ensure_ascii=False) + "\n"
+
+
+def deployed() -> str:
+    """infra/settings.json: every optional setting with its default; app.bicep adds what it knows better."""
+    values = {
+        name: "" if field.default is None else str(field.default)
+        for name, field in _fields()
+        if not field.is_required() and name not in KEYS_INSTEAD_OF_IDENTITIES
+    }
+    return json.dumps(values, indent=2, ensure_ascii=False) + "\n"
+
+
+def main() -> None:
+    """Write the files."""
+    DOCUMENT.write_text(settings_table())
+    EXAMPLE.write_text(example())
+    DEPLOYED.write_text(deployed())
+
+
+def _fields() -> list[tuple[str, FieldInfo]]:
+    return [(name.upper(), field) for name, field in Settings.model_fields.items()]
+
+
+def _allowed(field: FieldInfo) -> str:
+    """What values the field takes, in a few words."""
+    choices = [value for value in get_args(field.annotation) if isinstance(value, str)]
+    if choices:
+        return ", ".join(_code(choice) for choice in choices)
+    words = []
+    for rule in field.metadata:
+        if isinstance(rule, annotated_types.Ge):
+            words.append(f"≥ {_number(rule.ge)}")
+        elif isinstance(rule, annotated_types.Gt):
+            words.append(f"> {_number(rule.gt)}")
+        elif isinstance(rule, annotated_types.Le):
+            words.append(f"≤ {_number(rule.le)}")
+        elif pattern := getattr(rule, "pattern", None):
+            words.append(f"matches `{pattern}`".replace("|", "\\|"))
+    return ", ".join(words)
+
+
+def _number(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def _code(value: Any) -> str:
+    return "" if value in (None, "") else f"`{value}`"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,324 @@
+"""The local stack: Azurite, the broker and one or more hosts, started together and ended together.
+
+The process that starts it supervises it: a host that ends is started again (as Azure would), anything else that
+ends takes the stack down. `.local/<port>/` holds its data, its logs and its state.
+"""
+
+import contextlib
+import os
+import shutil
+import sys
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from azure.storage.blob import BlobServiceClient, CorsRule
+
+from shared.auth.clients.rows import ROOT_CLIENT_ID
+from shared.queue.events.exchanges import TOPICS
+from tools.local import appsettings, handover, state
+from tools.local.azurite import Azurite
+from tools.local.child import Child, ChildError
+from tools.local.ports import Ports
+from tools.local.service_bus import ServiceBus
+from tools.local.state import ProcessIdentity, StackState
+
+HOST_READY = r"local host: \d+ functions on http://"
+HOST_READY_SECONDS = 60
+HOST_STOP_SECONDS = 12
+WATCH_SECONDS = 0.2
+DATA = "data"
+"""Folder of Azurite's data, inside the stack's."""
+
+
+@dataclass(frozen=True)
+class App:
+    """A function app, and settings that its hosts have besides the stack's."""
+
+    folder: Path
+    """Where function_app.py and host.json are."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class StackOptions:
+    """What kind of stack is wanted."""
+
+    ports: Ports
+    azure_paths: bool = True
+    """Hosts treat paths as deployed Functions do; else as Core Tools do (design 8)."""
+    with_host: bool = True
+    """False: only storage and broker are started, for a Functions host that somebody else starts."""
+    subscriptions: tuple[str, ...] = ()
+    """Match-all subscriptions declared on every topic."""
+    in_memory: bool = False
+    """Keep no data on disk."""
+    storage_apart: bool = False
+    """Start a process for each service of storage even if no data is kept."""
+    fresh: bool = False
+    """Remove the data of an earlier stack on this port first."""
+    take_seconds: int | None = None
+    """How long a queue message is hidden from other hosts when one takes it; None: the platform's 10 minutes."""
+    app_dir: Path = state.ROOT
+    """Folder of function_app.py and host.json."""
+    host_python: Path = Path(sys.executable)
+    """The Python interpreter of the hosts."""
+    host_dir: Path = state.ROOT
+    """The folder from which hosts import `local`."""
+    app_settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings that win over the environment and over local.settings.json."""
+    root_url: str | None = None
+    """Where clients find the stack, if something stands in front of its hosts."""
+
+
+class Stack:
+    """A running stack. Made by `Stack.start`; a context manager that stops it."""
+
+    def __init__(
+        self,
+        options: StackOptions,
+        settings: dict[str, str],
+        azurite: Azurite,
+        service_bus: ServiceBus,
+        cleanup: contextlib.ExitStack,
+    ) -> None:
+        self.options = options
+        self.azurite = azurite
+        self.service_bus = service_bus
+        self._settings = settings
+        self._cleanup = cleanup
+        self._hosts: dict[int, Child] = {}
+        self._apps: dict[int, App] = {}
+        """By port: the app of a host that does not serve the stack's own app."""
+        self._lock = threading.RLock()
+        self.restarts = 0
+        """How often a host has ended and was started again."""
+
+    @classmethod
+    def start(cls, options: StackOptions, say: Callable[[str], None] = lambda _: None) -> Self:
+        """Start everything and wait until the hosts answer.
+
+        Raises PortTakenError, AppSettingsError or ChildError (a part did not start; its last output is in the
+        message); nothing is left running then.
+        """
+        ports = options.ports
+        running = StackState.load(ports.api)
+        if running is not None:
+            raise ChildError(already_runs(options))
+        file_values = appsettings.read_settings_file(options.app_dir / appsettings.SETTINGS_FILE)
+        ports.check_free(with_host=options.with_host)
+        folder = state.folder(ports.api)
+        if options.fresh:
+            shutil.rmtree(folder / DATA, ignore_errors=True)
+        shutil.rmtree(state.logs_folder(ports.api), ignore_errors=True)
+        settings = appsettings.collect(
+            generated=appsettings.new_secrets() if options.in_memory else appsettings.stack_secrets(folder),
+            file=file_values,
+            environment=os.environ,
+            decided=options.app_settings,
+        )
+        with contextlib.ExitStack() as undo:
+            undo.callback(state.state_path(ports.api).unlink, missing_ok=True)
+            undo.callback(shutil.rmtree, folder / handover.FOLDER, ignore_errors=True)  # no credentials outlive it
+            say("starting Azurite (blobs, queues, tables)")
+            azurite = undo.enter_context(_start_azurite(options))
+            say("starting the Service Bus broker")
+            service_bus = undo.enter_context(_start_service_bus(options, settings))
+            settings |= appsettings.addresses(ports, azurite.connection_string, service_bus.connection_string)
+            if options.root_url is not None:
+                settings["TASKCLUSTER_ROOT_URL"] = options.root_url
+            stack = cls(options, settings, azurite, service_bus, contextlib.ExitStack())
+            undo.callback(stack.stop_hosts)
+            if options.with_host:
+                say(f"starting the Functions host on port {ports.api}")
+                stack._launch(ports.hosts)
+            stack._save_state()
+            stack._cleanup = undo.pop_all()
+        return stack
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """What a client of this stack needs in its environment."""
+        return {
+            "TASKCLUSTER_ROOT_URL": self._settings["TASKCLUSTER_ROOT_URL"],
+            "TASKCLUSTER_CLIENT_ID": ROOT_CLIENT_ID,
+            "TASKCLUSTER_ACCESS_TOKEN": self._settings["ROOT_ACCESS_TOKEN"],
+            "AZURE_STORAGE_CONNECTION_STRING": self.azurite.connection_string,
+            "SERVICEBUS_CONNECTION_STRING": self.service_bus.connection_string,
+            **({"TOPIC_PREFIX": self.topic_prefix} if self.topic_prefix else {}),
+        }
+
+    @property
+    def topic_prefix(self) -> str:
+        """What the names of the topics begin with."""
+        return _topic_prefix(self._settings)
+
+    def host(self, port: int) -> Child:
+        """The process of the host on this port."""
+        return self._hosts[port]
+
+    def start_host(self, port: int | None = None) -> None:
+        """Start the host on this port (default: the API's) and wait until it answers. Raises ChildError."""
+        with self._lock:
+            self._launch([self.options.ports.api if port is None else port])
+            self._save_state()
+
+    def stop_host(self, port: int | None = None, *, kill: bool = False) -> None:
+        """End the host on this port, in order or at once; unless supervised, it stays away until started again."""
+        with self._lock:
+            child = self._hosts.pop(self.options.ports.api if port is None else port)
+            if kill:
+                child.kill()
+            else:
+                child.stop(HOST_STOP_SECONDS)
+
+    def replace_app(self, port: int, app: App, *, kill: bool = False) -> None:
+        """End the host on this port, and serve this app there, from now on. Raises ChildError."""
+        with self._lock:
+            self.stop_host(port, kill=kill)
+            self._apps[port] = app
+            self.start_host(port)
+
+    def stop_hosts(self) -> None:
+        """End all hosts, in order."""
+        for child in self._hosts.values():
+            child.terminate()
+        for port in list(self._hosts):
+            self.stop_host(port)
+
+    def supervise(self, stop: threading.Event, say: Callable[[str], None]) -> None:
+        """Watch over the stack until `stop` is set. Raises ChildError when a part ends that cannot be replaced."""
+        while not stop.wait(WATCH_SECONDS):
+            for child in (*self.azurite.children.values(), self.service_bus.child):
+                if child.poll() is not None:
+                    raise ChildError(f"{child.name} ended with exit code {child.poll()}:\n{child.tail()}")
+            self._bring_back(say)
+
+    def stop(self) -> None:
+        """End everything, the hosts first, and forget the state."""
+        self._cleanup.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _bring_back(self, say: Callable[[str], None]) -> None:
+        """Start every host again that has ended, all at once: they may have ended together."""
+        with self._lock:
+            ended = {port: code for port, child in self._hosts.items() if (code := child.poll()) is not None}
+            if not ended:
+                return
+            for port, code in ended.items():
+                say(f"the host on port {port} ended (exit code {code}); starting it again")
+                self.stop_host(port)
+            self._begin(list(ended))
+            back = [port for port in ended if self._is_back(self._hosts[port])]
+            self._save_state()
+        self.restarts += len(ended)
+        for port in back:
+            say(f"the host on port {port} is back")
+
+    def _is_back(self, host: Child) -> bool:
+        """Wait until the host responds; False if somebody ended it before. Raises ChildError if it cannot start."""
+        try:
+            host.wait_for(HOST_READY, HOST_READY_SECONDS)
+        except ChildError:
+            code = host.poll()
+            if code is None or code > 0:
+                raise
+            return False
+        return True
+
+    def _launch(self, ports: Sequence[int]) -> None:
+        """Start hosts side by side and wait for all; a host that fails leaves itself in its log only."""
+        self._begin(ports)
+        for port in ports:
+            self._hosts[port].wait_for(HOST_READY, HOST_READY_SECONDS)
+
+    def _begin(self, ports: Sequence[int]) -> None:
+        for port in ports:
+            app = self._apps.get(port, App(self.options.app_dir))
+            self._hosts[port] = Child.start(
+                f"host-{port}",
+                _host_argv(self.options, port, app.folder),
+                log=state.logs_folder(self.options.ports.api) / f"host-{port}.log",
+                env={**self._settings, **app.settings},
+                cwd=self.options.host_dir,
+            )
+
+    def _save_state(self) -> None:
+        children: dict[str, ProcessIdentity] = {}
+        for child in (*self.azurite.children.values(), self.service_bus.child, *self._hosts.values()):
+            with contextlib.suppress(ProcessLookupError):  # it has just ended, and `supervise` will see it
+                children[child.name] = ProcessIdentity.of(child.pid)
+        StackState(
+            port=self.options.ports.api,
+            supervisor=ProcessIdentity.of(os.getpid()),
+            children=children,
+            environment=self.environment,
+        ).save()
+
+
+def already_runs(options: StackOptions) -> str:
+    """Why the wanted stack cannot be started beside one on its port, and what to do."""
+    port = options.ports.api
+    reason = "its data can be forgotten once it has ended" if options.fresh else "end it first"
+    return f"a stack already runs on port {port}; {reason}: ./dev down --port {port}"
+
+
+def _start_azurite(options: StackOptions) -> Azurite:
+    folder = state.folder(options.ports.api)
+    azurite = Azurite.start(
+        in_memory=options.in_memory,
+        apart=options.storage_apart,
+        data=None if options.in_memory else folder / DATA,
+        logs=state.logs_folder(options.ports.api),
+        ports=options.ports.storage,
+    )
+    let_pages_read_artifacts(azurite.connection_string)
+    return azurite
+
+
+def let_pages_read_artifacts(connection_string: str) -> None:
+    """Allow scripts of any site to read blobs by signed URLs, as the templates do in Azure."""
+    shown = ["content-length", "content-range", "content-type", "content-encoding"]
+    rule = CorsRule(
+        ["*"],
+        ["GET", "HEAD", "OPTIONS"],
+        allowed_headers=["range"],
+        exposed_headers=shown,
+        max_age_in_seconds=3600,
+    )
+    with BlobServiceClient.from_connection_string(connection_string) as blobs:
+        blobs.set_service_properties(cors=[rule])
+
+
+def _start_service_bus(options: StackOptions, settings: Mapping[str, str]) -> ServiceBus:
+    """The broker with the topics that the infrastructure declares as well, under the app's prefix."""
+    return ServiceBus.start(
+        [_topic_prefix(settings) + topic for topic in TOPICS],
+        subscriptions=options.subscriptions,
+        port=options.ports.amqp,
+        logs=state.logs_folder(options.ports.api),
+        controlPort=options.ports.broker_control,
+    )
+
+
+def _topic_prefix(settings: Mapping[str, str]) -> str:
+    return settings.get("TOPIC_PREFIX", os.environ.get("TOPIC_PREFIX", ""))
+
+
+def _host_argv(options: StackOptions, port: int, app_dir: Path) -> list[str]:
+    command = [str(options.host_python), "-m", "tools.local.tethered", "tools.local.host", "--port", str(port)]
+    command += ["--app-dir", str(app_dir)]
+    command += ["--sign-in-codes", str(state.folder(options.ports.api) / handover.FOLDER)]
+    if options.take_seconds is not None:
+        command += ["--take-visibility", str(options.take_seconds)]
+    return command if options.azure_paths else [*command, "--core-tools-paths"]

@@ -1,0 +1,81 @@
+"""The deployments that are checked: both profiles, bare, with everything, and with every door closed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from tools.local.templates.values import Value
+
+PROFILES = ("small", "large")
+OPERATOR = "aaaaaaaa-bbbb-cccc-dddd-eeeeeeeeeeee"
+SECRETS = {
+    "QUEUE_NEW_ROOT_ACCESS_TOKEN": "root-token-of-the-tests-only-44",
+    "QUEUE_NEW_MESSAGE_SIGNING_KEYS": "signing-key-of-the-tests-only-44",
+    "QUEUE_NEW_ACCESS_TOKEN_KEYS": "AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=",
+}
+BARE = {"AZURE_ENV_NAME": "my-queue", "AZURE_LOCATION": "westeurope"}
+EVERYTHING = {
+    **BARE,
+    **SECRETS,
+    "QUEUE_ROOT_URL": "https://queue.example.com",
+    "QUEUE_APP_VERSION": "v1.2.3",
+    "QUEUE_TOPIC_PREFIX": "exchange/taskcluster-queue/v1/",
+    "QUEUE_PUBLIC_ARTIFACTS": "true",
+    "QUEUE_PUBLIC_ARTIFACT_BASE_URL": "https://cdn.example.com/public-artifacts",
+    "QUEUE_OPENID_CLIENT_ID": "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee",
+    "QUEUE_OPENID_ROLES": "queue-admins=login:admins *=login:everybody",
+    "QUEUE_OPENID_WORKLOAD_ISSUER": "https://token.actions.githubusercontent.com",
+    "QUEUE_ACCEPT_PREVIOUS_ROOT_TOKEN": "true",
+    "QUEUE_SIGN_WITH_ACCOUNT_KEY": "true",
+    "QUEUE_OPERATOR_ID": OPERATOR,
+    "QUEUE_OPERATOR_TYPE": "Group",
+    "QUEUE_ALERT_EMAILS": "ops@example.com, more@example.com",
+    "QUEUE_VIRTUAL_NETWORK": "true",
+    "QUEUE_WORKERS": "my-team/linux, My_Team/gpu",
+    "QUEUE_WORKER_IMAGE": "myworkers.azurecr.io/worker:1",
+    "QUEUE_WORKER_REGISTRY": "myworkers",
+}
+CLOSED = {
+    **EVERYTHING,
+    "QUEUE_APP_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_STORAGE_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_SERVICEBUS_PUBLIC_ACCESS": "Disabled",
+    "QUEUE_KEY_VAULT_PUBLIC_ACCESS": "Disabled",
+}
+
+
+def scenarios() -> dict[str, Mapping[str, str]]:
+    """Environments of azd, by name."""
+    return {
+        f"{profile}, {name}": {**environment, "QUEUE_PROFILE": profile}
+        for profile in PROFILES
+        for name, environment in (("bare", BARE), ("everything", EVERYTHING), ("closed", CLOSED))
+    }
+
+
+def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Value]:
+    """The values that azd takes from main.parameters.json, given its environment and the parameters' declared types.
+
+    azd reads a variable that is empty as one that is not set, and turns texts into booleans, numbers and, as JSON,
+    objects and lists where the template wants these. An empty value leaves the template's own default.
+    """
+    given: dict[str, Value] = {}
+    for name, entry in json.loads(file.read_text())["parameters"].items():
+        value = entry["value"]
+        if isinstance(value, str):
+            value = re.sub(
+                r"\$\{(\w+)(?:=([^}]*))?\}", lambda match: environment.get(match[1]) or match[2] or "", value
+            )
+            if value == "" and types.get(name) != "string":
+                continue
+            if types.get(name) in ("object", "array"):
+                value = json.loads(value)
+            if types.get(name) == "bool":
+                value = value.lower() == "true"
+            elif types.get(name) == "int":
+                value = int(value)
+        given[name] = value
+    return given
