@@ -34,7 +34,7 @@ function History({ read, title, who }) {
     const control = new AbortController();
     setError(null);
     gather(read({ signal: control.signal }), "auditHistory", MOST).then(
-      (all) => setFound({ items: all.items.reverse(), more: all.more }),
+      setFound,
       (caught) => control.signal.aborted || setError(caught),
     );
     return () => control.abort();
@@ -65,7 +65,7 @@ function History({ read, title, who }) {
         ? html`<${Empty}>Nothing, as far back as it is kept.<//>`
         : html`<${Table} rows=${found.items} columns=${columns} id=${keyOf} caption=${`${title}, latest first`} />`
     }
-    ${found.more && html`<p class="reason">There are more than ${MOST.toLocaleString()}: the latest are left out. <code>./dev admin audit</code> lists them all.</p>`}
+    ${found.more && html`<p class="reason">There are more than ${MOST.toLocaleString()}: the oldest are left out. <code>./dev admin audit</code> lists them all.</p>`}
     <div class="buttons"><button type="button" class="quiet" onClick=${again}>Look again</button></div>`;
 }
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
 from shared.api.endpoint import Call
 from shared.base import remembered
 from shared.base.concurrency import together
-from shared.base.dates import format_date
 from shared.base.errors import ApiError
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
@@ -33,7 +32,7 @@ from shared.store.interface import (
     StorageUnavailable,
     Value,
 )
-from shared.store.partitions import PageReader, rows_of, sweep, try_transact
+from shared.store.partitions import END, rows_of, sweep, try_transact
 
 _CONFIRMED = "confirmed"
 
@@ -94,23 +93,14 @@ class AuditStore:
         await self._write(entry, Delete(entry.key))
 
     async def page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
-        """Entries in the order of time, from a key on, and where the next page starts."""
-        page = await self._tables.query(keys.AUDIT, partition, start=start, end=_END, limit=limit)
+        """Entries, the latest first, from a key on, and where the next page starts."""
+        page = await self._tables.query(keys.AUDIT, partition, start=start, end=END, limit=limit)
         return [_decode(row) for row in page.rows], page.resume
 
-    async def sweep(
-        self, partition: str, before: datetime, *, start: str | None, has_time: Callable[[], bool]
-    ) -> datetime | None:
-        """Deletes entries from before `before`, page by page. Returns the time of the oldest entry left, None if there
-        is none.
-
-        Raises OutOfTime.
-        """
-        end = format_date(before)
-        pages: PageReader[Row] = rows_of(self._tables, keys.AUDIT, partition, start=start or "", end=end, select=())
+    async def sweep(self, partition: str, before: datetime, *, start: str | None, has_time: Callable[[], bool]) -> None:
+        """Deletes entries from before `before`, page by page. Raises OutOfTime."""
+        pages = rows_of(self._tables, keys.AUDIT, partition, start=start or keys.audited_before(before), select=())
         await sweep(self._tables, keys.AUDIT, pages, is_over=lambda row: True, has_time=has_time)
-        rest = await self._tables.query(keys.AUDIT, partition, start="", end=_END, limit=1)
-        return next((_decode(row).created for row in rest.rows), None)
 
     async def _write(self, entry: AuditEntry, operation: Operation) -> None:
         async def write(partition: str) -> None:
@@ -118,9 +108,6 @@ class AuditStore:
             await try_transact(self._tables, keys.AUDIT, partition, [operation])
 
         await together(*(write(partition) for partition in entry.partitions))
-
-
-_END = "\x7f"
 
 
 _COLUMNS = Columns(AuditEntry, without={"key", "subject"})
@@ -182,8 +169,8 @@ class Audit:
         self._expiry = expiry
         self._runtime = runtime
         self._kept = kept
-        self._scheduled: Memo[str, datetime] = Memo(remembered.HISTORIES)
-        """By history: until when this process has scheduled its clean-up."""
+        self._scheduled: Memo[str, date] = Memo(remembered.HISTORIES)
+        """By history: the day of which this process has scheduled the clean-up."""
 
     @asynccontextmanager
     async def entry(
@@ -227,11 +214,11 @@ class Audit:
     async def _begin(self, entry: AuditEntry) -> None:
         """Schedule the deletion of both rows first: if the process died in between, unscheduled rows would stay for
         good."""
-        due = self._due(entry.created)
-        if new := [each for each in entry.partitions if self._scheduled.get(each) != due]:
-            await self._expiry.histories(new, due)
+        day = entry.created.astimezone(UTC).date()
+        if new := [each for each in entry.partitions if self._scheduled.get(each) != day]:
+            await self._expiry.histories(new, day.isoformat(), self._due(day))
             for partition in new:
-                self._scheduled[partition] = due
+                self._scheduled[partition] = day
         await self._store.add(entry)
 
     async def _conclude(self, write: Awaitable[None]) -> None:
@@ -244,7 +231,7 @@ class Audit:
             log.warning("an entry of the audit is left as it is: %s", failure, extra={"action": "audit_not_concluded"})
 
     async def of(self, subject: Subject, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
-        """What was done to something, in order of time; of a task also what was done to its group.
+        """What was done to something, the latest first; of a task also what was done to its group.
 
         A page may be short, or empty, while there is more. Raises StorageUnavailable.
         """
@@ -262,23 +249,23 @@ class Audit:
         return await self._store.page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes entries of a history that are too old. Returns when the next one is due, None if the history is
-        empty.
+        """Deletes entries of a history that are too old. Returns when those of the scheduled day are due if they are
+        kept for longer by now.
 
         Raises OutOfTime, StorageUnavailable.
         """
-        first = await self._store.sweep(
-            expiring.words[0],
-            self._runtime.now() - self._kept,
-            start=expiring.resume,
-            has_time=lambda: self._runtime.now() < until,
+        partition, day = expiring.words
+        now, due = self._runtime.now(), self._due(date.fromisoformat(day))
+        if due > now:
+            return due
+        await self._store.sweep(
+            partition, now - self._kept, start=expiring.resume, has_time=lambda: self._runtime.now() < until
         )
-        return None if first is None else self._due(first)
+        return None
 
-    def _due(self, created: datetime) -> datetime:
-        """When the entries of that day are too old; those of one day expire together."""
-        tomorrow = created.astimezone(UTC).date() + timedelta(days=1)
-        return datetime.combine(tomorrow, time(), UTC) + self._kept
+    def _due(self, day: date) -> datetime:
+        """When the entries of a day are too old; they expire together."""
+        return datetime.combine(day + timedelta(days=1), time(), UTC) + self._kept
 
 
 def task(task_id: str, task_group_id: str) -> Subject:

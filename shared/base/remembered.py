@@ -190,7 +190,7 @@ ARTIFACT_ROWS = Remembered(
 )
 HISTORIES = Remembered(
     name="auth/audit.scheduled",
-    what="until when a history is looked into for what is too old",
+    what="the day of which entries of a history have a scheduled end",
     capacity=10_000,
     because="what is scheduled stays",
 )

@@ -172,7 +172,7 @@ class HistoryEntry(Closed):
 
 
 class EntityHistoryResponse(Closed):
-    """A page of what was done, in order of time."""
+    """A page of what was done, the latest first."""
 
     auditHistory: list[HistoryEntry]
     continuationToken: str = optional()
@@ -185,7 +185,7 @@ class DetailedEntry(HistoryEntry):
 
 
 class AuditHistoryResponse(Closed):
-    """A page of what was done, in order of time."""
+    """A page of what was done, the latest first."""
 
     auditHistory: list[DetailedEntry]
     continuationToken: str = optional()
@@ -250,8 +250,8 @@ ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
         route="/audit/<entityType>/<entityId>",
         handler=get_entity_history,
         title="Get Entity History",
-        description="Returns who created, changed or deleted a client or a role, and when. There is no history of "
-        "secrets, hooks and worker pools, which this deployment does not have.",
+        description="Returns who created, changed or deleted a client or a role, and when, the latest first. There is "
+        "no history of secrets, hooks and worker pools, which this deployment does not have.",
         category=_AUDIT,
         scopes="auth:audit-history:<entityType>",
         query=PAGING,
@@ -263,7 +263,8 @@ ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
         route="/clients/<clientId>/audit",
         handler=list_audit_history,
         title="List Audit History",
-        description="Returns what a client did to tasks, task groups, workers, clients and roles, and when.",
+        description="Returns what a client did to tasks, task groups, workers, clients and roles, and when, the latest "
+        "first.",
         category=_AUDIT,
         scopes="auth:client-audit-history:<clientId>",
         query=PAGING,

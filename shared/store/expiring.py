@@ -187,9 +187,10 @@ class ExpiryStore:
             raise StorageUnavailable("the row of an ID token has just been deleted")
         return parse_date(str(row.values[_EXCHANGED]))
 
-    async def histories(self, partitions: Sequence[str], expires: datetime) -> None:
-        """Schedules the clean-up of histories. One request, since all are due in the same hour."""
-        rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition), {}) for partition in partitions]
+    async def histories(self, partitions: Sequence[str], day: str, expires: datetime) -> None:
+        """Schedules the clean-up of histories with entries of a day. One request, since all are due in the same
+        hour."""
+        rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition, day), {}) for partition in partitions]
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), rows)
 
     async def strays(self, task_id: str, expires: datetime) -> None:

@@ -234,8 +234,13 @@ def audit(kind: str, name: str) -> str:
 
 
 def audited(moment: datetime, slugid: str) -> str:
-    """An entry of a history, in the order of time."""
-    return f"{format_date(moment)}~{slugid}"
+    """An entry of a history, of which the latest comes first."""
+    return f"{_latest_first(moment)}~{slugid}"
+
+
+def audited_before(moment: datetime) -> str:
+    """Where the entries of a history begin that are older than the moment."""
+    return f"{_latest_first(moment)}\x7f"
 
 
 def hour(moment: datetime) -> str:

@@ -290,7 +290,7 @@ def test_anonymous_callers_have_their_role(deployment: Deployment) -> None:
 
 
 def test_who_did_what_with_the_public_clients(deployment: Deployment, root: Credentials) -> None:
-    """Names, scopes, answers and pages are those of upstream's services/auth."""
+    """Names, scopes and answers are those of upstream's services/auth; the latest comes first."""
     client_id, role_id = unique("test/odd:name@x|y+z!"), unique("test:a b#c?d%e")
     made = client_definition(scopes=["auth:audit-history:role", "auth:create-role:*", "a"])
     changed = made | {"description": "new"}
@@ -301,7 +301,7 @@ def test_who_did_what_with_the_public_clients(deployment: Deployment, root: Cred
         python.disableClient(client_id)
         python.enableClient(client_id)
         history = check("getEntityHistory", python.getEntityHistory("client", client_id))["auditHistory"]
-        actions = ["created", "updated", "client disabled", "client enabled"]
+        actions = ["client enabled", "client disabled", "updated", "created"]
         assert [entry["actionType"] for entry in history] == actions
         assert {(entry["entityId"], entry["entityType"]) for entry in history} == {(client_id, "client")}
         assert {entry["clientId"] for entry in history} == {root["clientId"]}

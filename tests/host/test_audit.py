@@ -28,9 +28,9 @@ def test_who_did_what_to_a_task_and_its_group(service: Service) -> None:
     service.queue.sealTaskGroup(group)
     found = _history(service, f"task/{task_id}")
     assert [(each["entityType"], each["actionType"], each.get("detail")) for each in found] == [
-        ("task", "priority changed", "to high"),
-        ("task", "canceled", None),
         ("task-group", "sealed", None),
+        ("task", "canceled", None),
+        ("task", "priority changed", "to high"),
     ]
     assert {each["entityId"] for each in found} == {task_id, group}
     (who,) = {each["clientId"] for each in found}
@@ -55,8 +55,8 @@ def test_who_quarantined_a_worker(service: Service) -> None:
     service.queue.quarantineWorker(*worker, {"quarantineUntil": in_future(-DAY)})
     path = f"provisioners/{provisioner_id}/worker-types/{worker_type}/workers/g/audited"
     found = _history(service, path)
-    assert [each["actionType"] for each in found] == ["quarantined", "released"]
-    assert found[0]["entityId"] == "/".join(worker)
-    assert found[0]["detail"] == f"until {until}"
+    assert [each["actionType"] for each in found] == ["released", "quarantined"]
+    assert found[1]["entityId"] == "/".join(worker)
+    assert found[1]["detail"] == f"until {until}"
     with refused(403, "InsufficientScopes"):
         service.anonymous._makeHttpRequest("GET", f"{path}/audit", None)

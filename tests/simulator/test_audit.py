@@ -372,12 +372,12 @@ def test_a_history_of_a_task_is_that_of_its_group_without_the_other_tasks() -> N
         await call(world.services, "sealTaskGroup", params=GROUPS)
         group = (await call(world.services, "taskGroupAuditHistory", params=GROUPS))["auditHistory"]
         assert [(each["entityType"], each["entityId"]) for each in group] == [
-            ("task", A),
-            ("task", B),
             ("task-group", GROUP),
+            ("task", B),
+            ("task", A),
         ]
         of_a = (await call(world.services, "taskAuditHistory", params=TASK))["auditHistory"]
-        assert [each["entityId"] for each in of_a] == [A, GROUP]
+        assert [each["entityId"] for each in of_a] == [GROUP, A]
         found, query = [], {"limit": "1"}
         while True:
             page = await call(world.services, "taskAuditHistory", query, params=TASK)
@@ -417,7 +417,7 @@ def test_entries_go_when_they_are_too_old_and_not_before() -> None:
         await world.clock.sleep(10 * DAY)
         await call(world.services, "disableClient", params=params)
         await expire(world, 19 * 24)
-        assert await actions() == ["created", "client disabled"]
+        assert await actions() == ["client disabled", "created"]
         await expire(world, 60)
         assert await actions() == ["client disabled"]
         await expire(world, 240)
@@ -453,8 +453,8 @@ def test_a_client_that_expires_is_in_its_history() -> None:
         params = {"entityType": "client", "entityId": CLIENT}
         found = (await call(world.services, "getEntityHistory", params=params))["auditHistory"]
         assert [(each["actionType"], each["clientId"]) for each in found] == [
-            ("created", "somebody"),
             ("expired", "static/taskcluster/auth"),
+            ("created", "somebody"),
         ]
 
     world.run(story())

@@ -94,6 +94,6 @@ def _list(found: list[Any]) -> None:
                 f"{one['entityType']} {one['entityId']}",
                 one.get("detail", " "),
             )
-            for one in reversed(found)
+            for one in found
         ],
     )
