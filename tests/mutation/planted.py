@@ -1,9 +1,9 @@
-"""Bugs planted by hand, by one who had read the code and none of the tests: which of them do tests notice?
+"""The plugin of pytest behind `./dev mutate`: bugs planted by hand, of which tests should notice each.
 
-    .venv/bin/python -m pytest -p tests.mutation.planted --planted tests/unit tests/simulator -m 'not large' -n 0
-
-The tests run once, which shows which of them come to a function with a bug. Then each bug is planted in a process of
-its own, in the code that is loaded already, and those tests run until one fails. planted.json is the list.
+planted.json is the list, written by somebody who had read the code and none of the tests. A bug is planted in the
+code that is loaded already. With `--plant NAME` the chosen tests run with that bug. With `--planted` they run once
+without any, which shows which of them come to a function with a bug; then each bug is planted in a process of its own,
+and those tests run until one fails.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import importlib
 import json
 import os
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,6 +82,11 @@ def _loaded(owner: ModuleType | type, module: str) -> Iterator[FunctionType]:
             yield from _loaded(value, module)
 
 
+def plant(bug: Bug) -> None:
+    """The loaded code gets the bug."""
+    _exchange(bug.file, ast.parse(bug.source.replace(bug.old, bug.new, 1)), {bug.function})
+
+
 def _exchange(file: str, tree: ast.Module, names: set[str]) -> None:
     """These functions of a loaded module, and whatever refers to them, get the code of this source."""
     module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
@@ -94,7 +99,8 @@ def _exchange(file: str, tree: ast.Module, names: set[str]) -> None:
 class Planting:
     """The plugin of a run with `--planted`."""
 
-    def __init__(self) -> None:
+    def __init__(self, bugs: list[Bug]) -> None:
+        self._bugs = bugs
         self._test = ""
         self._tests: defaultdict[str, dict[str, None]] = defaultdict(dict)
         self._seconds: dict[str, float] = {}
@@ -104,7 +110,7 @@ class Planting:
         """Every function with a bug notes that it is called."""
         setattr(builtins, _NOTE, lambda function: self._tests[function].setdefault(self._test))
         files: defaultdict[str, set[str]] = defaultdict(set)
-        for bug in BUGS:
+        for bug in self._bugs:
             files[bug.file].add(bug.function)
         for file, names in files.items():
             tree = ast.parse((ROOT / file).read_text())
@@ -133,9 +139,9 @@ class Planting:
         result = yield
         if not self._failed:
             items = {item.nodeid: item for item in session.items}
-            fates = {bug.name: self._try(bug, items) for bug in BUGS}
-            caught = sum(fate.startswith(FAILED) for fate in fates.values())
-            print(f"\n{caught} of {len(fates)} are caught")
+            fates = {bug.name: self._try(bug, items) for bug in self._bugs}
+            report(self._bugs, fates)
+            session.testsfailed = sum(not fate.startswith(FAILED) for fate in fates.values())
         return result
 
     def _try(self, bug: Bug, items: Mapping[str, pytest.Item]) -> str:
@@ -143,7 +149,7 @@ class Planting:
         chosen = [items[test] for test in sorted(reaching, key=lambda test: self._seconds[test])]
         reading, writing = os.pipe()
         if not os.fork():
-            _exchange(bug.file, ast.parse(bug.source.replace(bug.old, bug.new, 1)), {bug.function})
+            plant(bug)
             for item in chosen:
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=None)
                 if self._failed:
@@ -159,12 +165,36 @@ class Planting:
         return fate
 
 
+def report(bugs: list[Bug], fates: Mapping[str, str]) -> None:
+    """Print how many bugs of each kind are caught."""
+    kinds = Counter(bug.kind for bug in bugs)
+    caught = Counter(bug.kind for bug in bugs if fates[bug.name].startswith(FAILED))
+    print("\n" + "\n".join(f"{kind}: {caught[kind]} of {count} are caught" for kind, count in kinds.items()))
+    print(f"{caught.total()} of {len(bugs)} are caught")
+
+
+class Planted:
+    """The plugin of a run with `--plant`."""
+
+    def __init__(self, bug: Bug) -> None:
+        self._bug = bug
+
+    def pytest_collection_finish(self) -> None:
+        """All modules are loaded."""
+        plant(self._bug)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that asks for it."""
-    parser.addoption("--planted", action="store_true", help="plant each bug of planted.json, and run tests against it")
+    """The options that ask for it."""
+    parser.addoption("--planted", metavar="WORDS", help="plant each bug with these words in its name")
+    parser.addoption("--plant", metavar="NAME", help="plant one bug")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing without the option."""
-    if config.getoption("--planted"):
-        config.pluginmanager.register(Planting())
+    """Nothing without an option."""
+    words, name = config.getoption("--planted"), config.getoption("--plant")
+    if words is not None:
+        config.pluginmanager.register(Planting([bug for bug in BUGS if words in bug.name]))
+    for bug in BUGS:
+        if bug.name == name:
+            config.pluginmanager.register(Planted(bug))

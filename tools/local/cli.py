@@ -193,20 +193,21 @@ def test(context: typer.Context) -> None:
 
 @app.command()
 def mutate(
-    patterns: Annotated[
-        list[str] | None, typer.Argument(metavar="[PATTERN]...", help="Functions, for example 'shared.queue.tasks.*'.")
-    ] = None,
-    sample: Annotated[int, typer.Option(help="How many mutants; 0 for all of them.", min=0)] = 200,
-    seed: Annotated[int | None, typer.Option(help="Choose the mutants of another run.")] = None,
-    again: Annotated[bool, typer.Option("--again", help="Run also what was killed before.")] = False,
-    children: Annotated[int | None, typer.Option(help="Processes; one for each core by default.", min=1)] = None,
-    tests: Annotated[list[str] | None, typer.Option(help="Files or folders of tests to try them against.")] = None,
+    bug: Annotated[str | None, typer.Argument(help="Words from the name of one bug.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="Plant each of them.")] = False,
+    engines: Annotated[
+        bool, typer.Option("--engines", help="Against the engines alone: tests that go through all cases themselves.")
+    ] = False,
+    tests: Annotated[list[str] | None, typer.Option(help="Files or folders of tests to run instead.")] = None,
 ) -> None:
-    """Test the tests: change the code in small ways. Exit code 0 only if the quick tests notice nearly all."""
-    from tools.local.mutation import command
+    """Test the tests: plant a bug that is kept, and say whether they catch it. Without a name: list the bugs.
 
-    size = sample or None
-    sys.exit(command.main(patterns or (), size=size, seed=seed, again=again, children=children, tests=tests or ()))
+    `--all` runs the tests once, and then against each bug those that come to it; with it, a bug's words are a filter.
+    The exit code is 0 only if all bugs that were planted are caught.
+    """
+    from tools.local import planting
+
+    sys.exit(planting.main(bug, every=every, engines=engines, tests=tests or ()))
 
 
 @app.command(context_settings=PASS_ON)

@@ -1,0 +1,56 @@
+"""`./dev mutate`: plants bugs of tests/mutation/planted.json and says which of them the tests catch."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+
+from tools.local.checks import PROCESSES, clean_environment
+from tools.local.state import ROOT
+
+KEPT = ROOT / "tests/mutation/planted.json"
+TESTS = ("tests/unit", "tests/properties", "tests/simulator", "tests/orders")
+"""The tests that need no server: they catch all bugs that are kept."""
+ENGINES = (
+    "tests/simulator/test_crashes.py",
+    "tests/simulator/test_pairs.py",
+    "tests/simulator/test_late_requests.py",
+    "tests/simulator/test_lost_answers.py",
+    "tests/simulator/test_interleavings.py",
+    "tests/simulator/test_faults.py",
+    "tests/simulator/test_soak.py",
+    "tests/orders",
+    "tests/properties/test_state_machine.py",
+)
+"""The tests that go through all cases of a kind by themselves, instead of telling one story each."""
+NOT_CAUGHT = 1
+UNKNOWN = 2
+
+
+def named(words: str) -> list[dict[str, str]]:
+    """The kept bugs whose names contain these words."""
+    return [bug for bug in json.loads(KEPT.read_text()) if words in bug["name"]]
+
+
+def main(words: str | None, *, every: bool, engines: bool, tests: Sequence[str]) -> int:
+    """Plant the bug of that name, or with `every` all of these; the exit code is 0 if all are caught."""
+    bugs = named(words or "")
+    if words is None and not every and not engines:
+        for bug in bugs:
+            print(f"{bug['kind']}: {bug['name']} ({bug['file']})")
+        return 0
+    if not bugs or (len(bugs) > 1 and not every and not engines):
+        print(f"{len(bugs)} bugs have {words!r} in their names: ./dev mutate lists all", file=sys.stderr)
+        return UNKNOWN
+    where = tests or (ENGINES if engines else TESTS)
+    if every or engines:
+        return _pytest("--planted", words or "", "-n", "0", *where)
+    processes = 0 if tests else PROCESSES
+    caught = _pytest("--plant", bugs[0]["name"], "-x", "-n", str(processes), "--dist", "loadgroup", *where) != 0
+    print(f"{bugs[0]['name']}: {'caught' if caught else 'not caught'}")
+    return 0 if caught else NOT_CAUGHT
+
+
+def _pytest(*arguments: str) -> int:
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "not large", "-p", "tests.mutation.planted", *arguments]
+    return subprocess.run(command, cwd=ROOT, env=clean_environment(), check=False).returncode
