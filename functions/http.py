@@ -7,6 +7,7 @@ router finds the endpoint.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import time
@@ -23,7 +24,9 @@ from functions.observation import observed
 from functions.overload import Bodies, Contents, Load
 from shared.api.answer import (
     MOST_ECHOED,
+    PACKED_FROM,
     SAME_AS,
+    VARIES,
     Answer,
     at_root,
     echo,
@@ -31,6 +34,7 @@ from shared.api.answer import (
     fixed_headers,
     json_answer,
     not_found,
+    pack,
 )
 from shared.api.endpoint import Authenticate, Call, Caller, Match, Router, Verifier
 from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
@@ -41,6 +45,7 @@ from shared.auth.authenticate import is_ambiguous, raw_target, signed_targets, t
 from shared.auth.hawk import MacMismatch
 from shared.base import bounds
 from shared.base.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
+from shared.base.frozen import replace
 from shared.queue.artifacts import object_endpoints as relay
 from shared.store.interface import StorageUnavailable
 
@@ -157,7 +162,17 @@ async def _answer(
             incident = services.runtime.slugid()
             log.exception("%s failed, incident %s", endpoint.name, incident, extra={"action": "call_failed"})
             return await _refusal(InternalServerError(f"Internal error, incident {incident}"), call, body, services)
-        return outcome if isinstance(outcome, Answer) else json_answer(outcome)
+        return await _packed(outcome if isinstance(outcome, Answer) else json_answer(outcome), call)
+
+
+async def _packed(answer: Answer, call: Call) -> Answer:
+    """The answer, compressed if that is worth its time and the caller accepts it: in a thread, as it takes longer than
+    other calls should wait."""
+    if not call.endpoint.may_be_packed or len(answer.body) < PACKED_FROM:
+        return answer
+    if "gzip" not in call.headers.get("accept-encoding", ""):
+        return replace(answer, headers={**answer.headers, **VARIES})
+    return await asyncio.to_thread(pack, answer)
 
 
 @dataclass

@@ -19,6 +19,6 @@ export const ofWorker = (taskQueueId, group, worker) => (options) => {
   return pages(`${QUEUE}/${of}/audit`, options);
 };
 /** Who created and changed a client or a role. @param {"client" | "role"} kind @param {string} id @returns {Read} */
-export const ofEntity = (kind, id) => (options) => pages(`${AUTH}/audit/${kind}/${arg(id)}`, options);
+export const ofEntity = (kind, id) => (options) => pages(`${AUTH}/audit-details/${kind}/${arg(id)}`, options);
 /** What a client did. @param {string} clientId @returns {Read} */
-export const byClient = (clientId) => (options) => pages(`${AUTH}/clients/${arg(clientId)}/audit`, options);
+export const byClient = (clientId) => (options) => pages(`${AUTH}/audit-details/by/${arg(clientId)}`, options);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
@@ -9,7 +10,7 @@ from typing import Any
 
 from shared.base.dates import format_date
 from shared.base.errors import ApiError
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.base.version import VERSION
 
@@ -36,6 +37,11 @@ MOST_NAMED = 2048
 """Bytes of a URL parameter that an error repeats."""
 MOST_REFUSED = 64 * 1024
 """Bytes of an error's envelope, as follows from the other limits."""
+PACKED_FROM = 4096
+"""Bytes of a body that is worth compressing."""
+PACKING_LEVEL = 1
+"""Of gzip's nine levels, the one that takes a third of the usual time for four fifths of the effect."""
+VARIES: Mapping[str, str] = {"vary": "accept-encoding"}
 RETRY_AFTER = "2"
 """Seconds that a client may wait before it repeats a call that was answered 503."""
 
@@ -63,6 +69,12 @@ def fixed_headers(root_url: str) -> dict[str, str]:
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
     """A JSON answer."""
     return Answer(status=status, body=to_json(value), headers=headers or {})
+
+
+def pack(answer: Answer) -> Answer:
+    """The answer, compressed."""
+    body = gzip.compress(answer.body, PACKING_LEVEL, mtime=0)
+    return replace(answer, body=body, headers={**answer.headers, "content-encoding": "gzip", **VARIES})
 
 
 def redirection(url: str) -> Answer:

@@ -145,6 +145,8 @@ class Endpoint(Generic[Services]):
     """Whether only callers without credentials need the scopes. All of them must follow from the URL."""
     raw_slash: bool = False
     """Whether the taskQueueId may also be written with a bare slash (contract 1.4)."""
+    is_long: bool = False
+    """Whether its answer may be long, though it has no pages."""
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -160,6 +162,11 @@ class Endpoint(Generic[Services]):
     def output_schema(self) -> str | None:
         """Name of the published schema of the answer, if there is one."""
         return schema_name(self.output)
+
+    @property
+    def may_be_packed(self) -> bool:
+        """Whether its answer is compressed for callers that accept it: lists that people read, no calls of workers."""
+        return self.is_long or "continuationToken" in self.query
 
     @cached_property
     def opaque(self) -> frozenset[str]:
@@ -290,6 +297,10 @@ class Call:
                 caller = await self.caller()
                 if caller.client_id is None or not self.endpoint.scopes_of_anonymous:
                     caller.require(expression)
+        self._has_authorised = True
+
+    def allow(self) -> None:
+        """Lets the call pass without its scopes: what it is answered is public."""
         self._has_authorised = True
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:

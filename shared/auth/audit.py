@@ -7,7 +7,7 @@ one for who changed it.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
@@ -16,7 +16,7 @@ from shared.api.endpoint import Call
 from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.errors import ApiError
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.runtime import Runtime
 from shared.store import keys
@@ -131,8 +131,10 @@ NOBODY: Final = "anonymous"
 class Entry:
     """The audit entry of one call. The call sets `happens` to whether it has changed anything."""
 
-    def __init__(self, begin: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, begin: Callable[[str], Awaitable[None]], detail: str) -> None:
         self._begin = begin
+        self.detail = detail
+        """What the call changes, as the entry says it once it has begun."""
         self.has_begun = False
         self.happens: bool | None = False
         """Whether the call changes something; None if that is unknown."""
@@ -141,7 +143,7 @@ class Entry:
         """Writes the entry, once: ahead of all that the call changes. Raises StorageUnavailable."""
         if not self.has_begun:
             self.has_begun = True
-            await self._begin()
+            await self._begin(self.detail)
 
     def after(
         self, authorise: Callable[[Sequence[str]], Awaitable[None]]
@@ -153,6 +155,29 @@ class Entry:
             await self.begin()
 
         return authorise_and_begin
+
+
+def describe(entry: Entry | None, *, old: Sequence[str], new: Sequence[str], others: Mapping[str, bool]) -> None:
+    """Notes in a call's entry, if it has one, which scopes the call grants and takes, and which of the `others` it
+    changes."""
+    if entry is not None:
+        granted, taken = sorted({*new} - {*old}), sorted({*old} - {*new})
+        parts = [_listed("granted", granted), _listed("took", taken), *(name for name in others if others[name])]
+        entry.detail = "; ".join(part for part in parts if part)
+
+
+def _listed(verb: str, scopes: Sequence[str]) -> str:
+    if not scopes:
+        return ""
+    shown = [scope if len(scope) <= _LONGEST else f"{scope[:_LONGEST]}…" for scope in scopes[:_NAMED]]
+    rest = f" and {len(scopes) - _NAMED} more" if len(scopes) > _NAMED else ""
+    return f"{verb} {', '.join(shown)}{rest}"
+
+
+_NAMED = 5
+"""Scopes that an entry names, of those that are granted and of those that are taken."""
+_LONGEST = 200
+"""Characters of a scope that an entry names."""
 
 
 def note(entry: Entry | None, happens: bool | None) -> None:
@@ -187,11 +212,11 @@ class Audit:
             subject=subject,
             client_id=client_id or NOBODY,
             action=action,
-            detail=detail,
+            detail="",
             created=now,
             confirmed=False,
         )
-        entry = Entry(lambda: self._begin(written))
+        entry = Entry(lambda said: self._begin(replace(written, detail=said)), detail)
         try:
             yield entry
         except ApiError as refusal:

@@ -13,6 +13,7 @@ from shared.api.endpoint import PARAMETERS, Call, Endpoint
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, ServiceUnavailable
 from shared.base.types import Closed, Count, Date, optional
+from shared.overview.health import Finding
 from shared.overview.services import OverviewServices
 from shared.queue.pools.load import Figures, waited
 
@@ -29,12 +30,14 @@ class HeartbeatResponse(Closed):
 
 
 class HealthFinding(Closed):
-    """Something that is wrong, and what to do about it. `code` is stable when the wording changes."""
+    """Something that is wrong, what to do about it, and with which command of an operator. `code` is stable when the
+    wording changes."""
 
     code: str
     severity: Literal["warning", "critical"]
     message: str
     remedy: str
+    command: str = optional()
 
 
 class HealthResponse(Closed):
@@ -75,9 +78,18 @@ async def heartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]
 
 
 async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """health."""
-    findings = await services.health.findings()
-    return {"healthy": not findings, "findings": [asdict(finding) for finding in findings]}
+    """health. In an outage nobody can be authorised: then it tells what `__heartbeat__` tells everybody."""
+    findings = await services.health.outage()
+    if findings:
+        call.allow()
+    else:
+        await call.authorise()
+        findings = await services.health.findings()
+    return {"healthy": not findings, "findings": [_shown(finding) for finding in findings]}
+
+
+def _shown(finding: Finding) -> dict[str, str]:
+    return {name: value for name, value in asdict(finding).items() if value}
 
 
 async def version(services: OverviewServices, call: Call) -> Mapping[str, Any]:
@@ -131,6 +143,8 @@ SERVICE_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         scopes="queue:health",
         output=HealthResponse,
         stability="experimental",
+        takes_any_load=True,
+        authorised_late=True,
     ),
     Endpoint(
         name="version",
@@ -160,6 +174,7 @@ class HistorySample(Closed):
     completed: Count
     failed: Count
     exception: Count
+    started: Count
     waitP50Seconds: float = optional()
     waitP95Seconds: float = optional()
 
@@ -200,6 +215,7 @@ def _sample(time: datetime, figures: Figures) -> dict[str, Any]:
         "completed": figures.completed,
         "failed": figures.failed,
         "exception": figures.exception,
+        "started": figures.waits.total(),
         **waited(figures),
     }
 
@@ -219,5 +235,6 @@ HISTORY_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         query={"taskQueueId": PARAMETERS["taskQueueId"], "from": r"^[0-9TtZz :.+-]{1,40}$"},
         output=HistoryResponse,
         stability="experimental",
+        is_long=True,
     ),
 )

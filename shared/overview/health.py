@@ -110,6 +110,8 @@ class Finding:
     severity: Literal["warning", "critical"]
     message: str
     remedy: str
+    command: str = ""
+    """The command with which an operator does it, if one does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -144,6 +146,11 @@ class Health:
         self._now = now
         self._fronts: dict[str, _Front] = {}
         self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, now)
+
+    async def outage(self) -> Sequence[Finding]:
+        """That tables do not answer, and what else does not; nothing while they do. Nothing is read from them."""
+        silent = await self._heartbeat.silent()
+        return [_silence(service) for service in silent] if "tables" in silent else []
 
     async def findings(self) -> Sequence[Finding]:
         """What is wrong, critical things first; nothing when all is well."""
@@ -185,8 +192,8 @@ class Health:
             severity="critical",
             message=f"{_counted(sum(counts), 'internal message')} could not be handled and were dead-lettered, "
             f"in the queues of {', '.join(queues)}.",
-            remedy=f"Read the error of each in the logs, then send them again: ./dev admin queue poison redrive "
-            f"{queues[0]}",
+            remedy="Read the error of each in the logs, then send them again.",
+            command=f"./dev admin queue poison redrive {queues[0]}",
         )
 
     async def _backlog(self) -> Finding | None:
@@ -223,8 +230,9 @@ class Health:
             code="credentials-ended" if has_ended else "credentials-end",
             severity="critical" if has_ended else "warning",
             message=f"Clients {what}: {named}{others}.",
-            remedy="Prolong each, with its token: ./dev admin client update CLIENT_ID --expires-in 52w, those of "
-            "workers ./dev admin worker-client renew TASK_QUEUE_ID. Disable or delete one that nobody needs.",
+            remedy="Prolong each, with its token. Disable or delete one that nobody needs.",
+            command="./dev admin client update CLIENT_ID --expires-in 52w, "
+            "./dev admin worker-client renew TASK_QUEUE_ID",
         )
 
     async def _refusals(self) -> Finding | None:
@@ -241,9 +249,10 @@ class Health:
             code="credentials-refused",
             severity="warning",
             message=f"Clients are refused, again and again: {named}{others}.",
-            remedy="Stop what uses them, or give it a token that works: ./dev admin client rotate CLIENT_ID, for "
-            "workers ./dev admin worker-client rotate TASK_QUEUE_ID --key-vault VAULT. If nobody uses them, somebody "
-            "may be trying tokens.",
+            remedy="Stop what uses them, or give it a token that works. If nobody uses them, somebody may be trying "
+            "tokens.",
+            command="./dev admin client rotate CLIENT_ID, "
+            "./dev admin worker-client rotate TASK_QUEUE_ID --key-vault VAULT",
         )
 
     async def _stalled(self) -> Finding | None:
@@ -258,8 +267,8 @@ class Health:
             message=stalls[0].message
             if len(stalls) == 1
             else f"No worker takes the tasks of {len(stalls)} task queues: {named}{others}.",
-            remedy="Start workers for it, release one from quarantine, or cancel what should not run: "
-            f"./dev admin queue show {stalls[0].task_queue_id}",
+            remedy="Start workers for it, release one from quarantine, or cancel what should not run.",
+            command=f"./dev admin queue show {stalls[0].task_queue_id}",
         )
 
     async def _late(self, queue: str) -> Finding | None:

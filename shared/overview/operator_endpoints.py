@@ -179,7 +179,7 @@ class EntityHistoryResponse(Closed):
 
 
 class DetailedEntry(HistoryEntry):
-    """As in the auth API, with the new value of what was changed."""
+    """As in the auth API, with what was changed."""
 
     detail: str = optional()
 
@@ -194,15 +194,13 @@ class AuditHistoryResponse(Closed):
 async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """getEntityHistory."""
     subject = Subject(entity_type=call.params["entityType"], entity_id=call.params["entityId"])
-    entries, resume = await services.audit.of(subject, start=start_of(call.query), limit=limit_of(call.query))
-    return {"auditHistory": [_entry(entry) for entry in entries], **continued(resume)}
+    return _page(await services.audit.of(subject, **_place(call)), detailed=_is_detailed(call))
 
 
 async def list_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """listAuditHistory."""
     client_id = call.params["clientId"]
-    entries, resume = await services.audit.by(client_id, start=start_of(call.query), limit=limit_of(call.query))
-    return {"auditHistory": [_entry(entry) for entry in entries], **continued(resume)}
+    return _page(await services.audit.by(client_id, **_place(call)), detailed=_is_detailed(call))
 
 
 async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
@@ -225,18 +223,31 @@ async def worker_audit_history(services: OverviewServices, call: Call) -> Mappin
 
 
 async def _history(services: OverviewServices, call: Call, subject: Subject) -> Mapping[str, Any]:
-    entries, resume = await services.audit.of(subject, start=start_of(call.query), limit=limit_of(call.query))
-    shown = [_entry(entry) | ({"detail": entry.detail} if entry.detail else {}) for entry in entries]
-    return {"auditHistory": shown, **continued(resume)}
+    return _page(await services.audit.of(subject, **_place(call)), detailed=True)
 
 
-def _entry(entry: AuditEntry) -> dict[str, Any]:
+def _is_detailed(call: Call) -> bool:
+    """Taskcluster's own histories have no details."""
+    return call.endpoint.output is AuditHistoryResponse
+
+
+def _place(call: Call) -> dict[str, Any]:
+    return {"start": start_of(call.query), "limit": limit_of(call.query)}
+
+
+def _page(found: tuple[list[AuditEntry], str | None], *, detailed: bool) -> Mapping[str, Any]:
+    entries, resume = found
+    return {"auditHistory": [_entry(entry, detailed) for entry in entries], **continued(resume)}
+
+
+def _entry(entry: AuditEntry, detailed: bool) -> dict[str, Any]:
     return {
         "clientId": entry.client_id,
         "actionType": entry.action if entry.confirmed else entry.action + NOT_CONFIRMED,
         "created": format_date(entry.created),
         "entityId": entry.subject.entity_id,
         "entityType": entry.subject.entity_type,
+        **({"detail": entry.detail} if detailed and entry.detail else {}),
     }
 
 
@@ -270,8 +281,34 @@ ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
         query=PAGING,
         output=EntityHistoryResponse,
     ),
+    Endpoint(
+        name="clientAuditHistory",
+        method="GET",
+        route="/audit-details/by/<clientId>",
+        handler=list_audit_history,
+        title="Audit History of What a Client Did",
+        description=f"As listAuditHistory, with what was changed. {_OURS}",
+        category=_AUDIT,
+        scopes="auth:client-audit-history:<clientId>",
+        query=PAGING,
+        output=AuditHistoryResponse,
+        stability="experimental",
+    ),
+    Endpoint(
+        name="entityAuditHistory",
+        method="GET",
+        route="/audit-details/<entityType>/<entityId>",
+        handler=get_entity_history,
+        title="Audit History of a Client or a Role",
+        description=f"As getEntityHistory, with what was changed: which scopes were granted and taken. {_OURS}",
+        category=_AUDIT,
+        scopes="auth:audit-history:<entityType>",
+        query=PAGING,
+        output=AuditHistoryResponse,
+        stability="experimental",
+    ),
 )
-"""Those of the auth API, as upstream has them."""
+"""Those of the auth API: as upstream has them, then with details."""
 
 AUDIT_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(

@@ -6,12 +6,13 @@ import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
+from urllib.parse import quote
 
 import mohawk
 import pytest
 
 from shared.app.apis import AUTH
-from tests.clients.deployment import Credentials, Deployment, format_time, javascript
+from tests.clients.deployment import Credentials, Deployment, Outcome, format_time, javascript
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in AUTH.endpoints}
 
@@ -276,6 +277,34 @@ def test_conflicts_and_static_clients(deployment: Deployment) -> None:
         assert deployment.python(method, root["clientId"], credentials=root).code == "InputError"
     assert deployment.python("client", "no good", credentials=root).code == "InvalidRequestArguments"
     assert deployment.python("client", "x" * 600, credentials=root).code == "ResourceNotFound"
+
+
+@pytest.mark.parametrize("kind", ["client", "role"])
+def test_who_says_what_was_read_overwrites_nothing_else(kind: str, deployment: Deployment, root: Credentials) -> None:
+    """The later of two who have read the same is refused; who says nothing of it overwrites, as always."""
+    name, definition = unique(), role_definition("x") if kind == "role" else client_definition(scopes=["x"])
+    target = f"/api/auth/v1/{kind}s/{quote(name, safe='')}"
+
+    def update(read: str | None, *scopes: str) -> Outcome:
+        key = {"id": root["clientId"], "key": root["accessToken"], "algorithm": "sha256"}
+        body = json.dumps({**definition, "scopes": scopes})
+        signed = mohawk.Sender(key, deployment.root_url + target, "POST", body, "application/json").request_header
+        headers = {"authorization": signed, "content-type": "application/json"}
+        return deployment.request(
+            "POST", target, headers | ({} if read is None else {"if-match": f'"{read}"'}), body.encode()
+        )
+
+    with deployment.auth() as python:
+        read = getattr(python, f"create{kind.capitalize()}")(name, definition)["lastModified"]
+        assert update(read, "x", "y").status == 200
+        refused = update(read, "z")
+        assert (refused.status, refused.code) == (409, "RequestConflict")
+        assert getattr(python, kind)(name)["scopes"] == ["x", "y"]
+        assert update(None, "z").status == 200
+        found = python._makeHttpRequest("GET", f"audit-details/{kind}/{quote(name, safe='')}", None)["auditHistory"]
+        assert sorted(entry["detail"] for entry in found) == ["granted x", "granted y", "granted z; took x, y"]
+        did = python._makeHttpRequest("GET", f"audit-details/by/{quote(root['clientId'], safe='')}", None)
+        assert did["auditHistory"]
 
 
 def test_anonymous_callers_have_their_role(deployment: Deployment) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from urllib.parse import quote
 
 import pytest
 
-from shared.api.answer import at_root, fixed_headers
+from shared.api.answer import PACKED_FROM, at_root, fixed_headers
+from shared.base.ids import new_slugid
 from shared.base.version import VERSION
 from tests.host.service import Service, refused
 from tests.host.wire import API, send
@@ -29,6 +32,26 @@ def test_health(service: Service) -> None:
     assert not {finding["code"] for finding in found["findings"]} & {"tables-silent", "storage-slow"}
     with refused(403, "InsufficientScopes"):
         service.anonymous._makeHttpRequest("GET", "health", None)
+
+
+def test_long_lists_are_compressed_for_those_who_accept_it(service: Service) -> None:
+    group = new_slugid()
+    for _ in range(8):
+        service.create(taskGroupId=group)
+    target = f"{API}/task-group/{group}/list"
+    plain = send(service, "GET", target)
+    packed = send(service, "GET", target, headers={"accept-encoding": "br, gzip"})
+    assert gzip.decompress(packed.text) == plain.text
+    assert (packed.headers["content-encoding"], packed.headers["vary"]) == ("gzip", "accept-encoding")
+    assert ("content-encoding" not in plain.headers, plain.headers["vary"]) == (True, "accept-encoding")
+    claimed = send(
+        service,
+        "POST",
+        f"{API}/claim-work/{quote(service.pool, safe='')}",
+        json.dumps({"workerGroup": "g", "workerId": "w", "tasks": 8}).encode(),
+        headers={"accept-encoding": "gzip"},
+    )
+    assert (len(claimed.text) > PACKED_FROM, "content-encoding" in claimed.headers) == (True, False)
 
 
 @pytest.mark.endpoint("history")

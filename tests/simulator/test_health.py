@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from dataclasses import replace
 from datetime import timedelta
+from unittest.mock import AsyncMock
 
+import azure.functions as func
 import pytest
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
@@ -20,9 +23,11 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import ENDING_CREDENTIALS
 from tests.admin.test_remedies import REMEDIES
+from tests.simulator.queue_host import App
+from tests.simulator.test_signed_bodies import CONTEXT
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Gate, Phase
+from tests.twin.gate import Call, Fail, Gate, Phase
 
 
 def open_world(*gates: Gate) -> World:
@@ -81,12 +86,13 @@ async def a_client(
 def codes(findings: list[Finding]) -> list[str]:
     assert all(finding.message and finding.remedy for finding in findings)
     for finding in findings:
-        _names_commands_that_were_run(finding.remedy)
+        assert "./dev" not in finding.remedy, "people who run no commands read it"
+        _names_commands_that_were_run(finding.command)
     return [finding.code for finding in findings]
 
 
-def _names_commands_that_were_run(remedy: str) -> None:
-    for text in re.findall(r"\./dev admin (.*?)(?:[,.](?:\s|$)|$)", remedy):
+def _names_commands_that_were_run(commands: str) -> None:
+    for text in re.findall(r"\./dev admin (.*?)(?:, |$)", commands):
         alike = re.sub(r"(?<=redrive )\S+", "claim", re.sub(r"(?<=queue show )\S+", "TASK_QUEUE_ID", text))
         assert alike in REMEDIES
 
@@ -415,3 +421,22 @@ def test_many_who_ask_cost_no_more_than_one() -> None:
         assert reads == 1
 
     world.run(story())
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_it_answers_while_nobody_can_be_authorised(app: App, monkeypatch: pytest.MonkeyPatch, is_down: bool) -> None:
+    """Whoever asks: what `__heartbeat__` tells everybody, and nothing else."""
+    from functions import http  # reads its settings, which `app` has set
+
+    world = World(None, Fail(lambda call: is_down and call.kind is Kind.TABLE_READ, times=10_000))
+    world.is_ordered = False
+    monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
+    url = "https://tc.example.com/api/queue/v1/health"
+
+    async def story() -> func.HttpResponse:
+        return await http.respond(func.HttpRequest(method="GET", url=url, body=b""), CONTEXT)
+
+    (answer,) = world.run(story())
+    body = json.loads(answer.get_body())
+    assert answer.status_code == (200 if is_down else 403)
+    assert [finding["code"] for finding in body.get("findings", [])] == (["tables-silent"] if is_down else [])

@@ -136,7 +136,7 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
         assert await codes() == ["task-queues-stalled"]
         (finding,) = await health.findings()
         assert POOL in finding.message
-        assert finding.remedy.endswith(f"./dev admin queue show {POOL}")
+        assert finding.command == f"./dev admin queue show {POOL}"
         assert "1 pending task, the oldest for 5 min." in finding.message
         await world.create(provisionerId="other", workerType="queue", taskQueueId="other/queue")
         await _pass(world, timedelta(minutes=5))

@@ -207,6 +207,13 @@ REFUSED: dict[str, tuple[str, str]] = {
 }
 
 
+async def test_a_refreshed_token_has_no_nonce_and_must_be_new() -> None:
+    sign_in = Issuer().sign_in()
+    assert (await sign_in.identity(token(nonce=None), None)).client_id == "login/entra/somebody"
+    with pytest.raises(AuthenticationFailed, match="issued too long ago"):
+        await sign_in.identity(token(nonce=None, iat=NOW - 400), None)
+
+
 @pytest.mark.parametrize("case", REFUSED)
 async def test_bad_id_tokens_are_refused(case: str) -> None:
     id_token, message = REFUSED[case]

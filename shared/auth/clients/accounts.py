@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from shared.api.scopes import ScopeSet
-from shared.auth.audit import Entry, note
+from shared.auth.audit import Entry, describe, note
 from shared.auth.clients.rows import (
     MAX_CLIENT_ID,
     Client,
@@ -122,6 +122,7 @@ class ClientAccounts:
         self._refuse_static(client_id)
         if not is_client_id(client_id):
             raise InputError(f"a client id has at most {MAX_CLIENT_ID} characters")
+        describe(entry, old=(), new=request.scopes or (), others={})
         await authorise(request.scopes or ())
         await self._refuse_too_many(request.scopes or ())
         now = self._runtime.now()
@@ -168,16 +169,32 @@ class ClientAccounts:
         raise ServiceUnavailable("the client is being changed by others; send the call again")
 
     async def update(
-        self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
+        self,
+        client_id: str,
+        request: ClientRequest,
+        authorise: Authorise,
+        entry: Entry | None = None,
+        *,
+        read: str = "",
     ) -> dict[str, Any]:
-        """Changes a client. The caller needs only the scopes that are new to the client.
+        """Changes a client, if it was last modified at the time `read`, where that is given. The caller needs only the
+        scopes that are new to the client.
 
-        Raises InputError, ResourceNotFound, InsufficientScopes, ServiceUnavailable.
+        Raises InputError, ResourceNotFound, RequestConflict, InsufficientScopes, ServiceUnavailable.
         """
+        tried: list[ClientRecord] = []
 
         async def changed(record: ClientRecord) -> ClientRecord:
+            if not any(_is_same(record, each) for each in tried):
+                refuse_changed(record.last_modified, read)
             had = ScopeSet(record.scopes)
             scopes = record.scopes if request.scopes is None else request.scopes
+            others = {
+                "description": record.description != request.description,
+                "expires": record.expires != request.expires,
+                "deleteOnExpiration": record.delete_on_expiration != request.delete_on_expiration,
+            }
+            describe(entry, old=record.scopes, new=scopes, others=others)
             await authorise([scope for scope in scopes if scope not in had])
             if request.scopes is not None:
                 await self._refuse_too_many(scopes)
@@ -190,6 +207,7 @@ class ClientAccounts:
                 last_modified=self._runtime.now(),
             )
             await self._schedule_deletion(changed)
+            tried.append(changed)
             return changed
 
         return await self._described(await self._change(client_id, changed, entry))
@@ -342,6 +360,13 @@ def _static_record(client: Client) -> ClientRecord:
         last_date_used=ALWAYS,
         last_rotated=ALWAYS,
     )
+
+
+def refuse_changed(last_modified: datetime, read: str) -> None:
+    """Raises RequestConflict if the caller has read something else than what is there now; `read` empty: whatever is
+    there may be changed."""
+    if read and format_date(last_modified) != read:
+        raise RequestConflict("It has been changed since it was read; read it again")
 
 
 def refuse_double_stars(scopes: Sequence[str]) -> None:

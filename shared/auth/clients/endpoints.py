@@ -88,7 +88,7 @@ async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
     async with _noted(services, call, "updated", begins=False) as entry:
-        return await services.clients.update(client_id, request, entry.after(authorise), entry)
+        return await services.clients.update(client_id, request, entry.after(authorise), entry, read=read_at(call))
 
 
 async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
@@ -120,6 +120,11 @@ def _noted(
     services: AuthServices, call: Call, action: str, *, begins: bool = True
 ) -> AbstractAsyncContextManager[Entry]:
     return services.audit.entry_of(call, audit.client(call.params["clientId"]), action, begins=begins)
+
+
+def read_at(call: Call) -> str:
+    """The `lastModified` of what the caller has read, from the header If-Match; empty without one, or for `*`."""
+    return call.headers.get("if-match", "").removeprefix("W/").strip('"*')
 
 
 def _client_request(call: Call) -> ClientRequest:

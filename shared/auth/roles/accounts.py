@@ -8,8 +8,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from shared.api.scopes import ScopeSet
-from shared.auth.audit import Entry, note
-from shared.auth.clients.accounts import Authorise, refuse_double_stars
+from shared.auth.audit import Entry, describe, note
+from shared.auth.clients.accounts import Authorise, refuse_changed, refuse_double_stars
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles import rules as role_rules
 from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge
@@ -88,6 +88,7 @@ class RoleAccounts:
         self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
     ) -> dict[str, Any]:
         """Makes a role; a repeat returns the same. Raises InsufficientScopes, InputError, RequestConflict."""
+        describe(entry, old=(), new=request.scopes, others={})
         await authorise(request.scopes)
         tried: list[RoleRecord] = []
 
@@ -112,11 +113,12 @@ class RoleAccounts:
         return await self._change(attempt)
 
     async def update(
-        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
+        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None, *, read: str = ""
     ) -> dict[str, Any]:
-        """Changes a role. The caller needs only the scopes that are new to the role.
+        """Changes a role, if it was last modified at the time `read`, where that is given. The caller needs only the
+        scopes that are new to the role.
 
-        Raises ResourceNotFound, InsufficientScopes, InputError.
+        Raises ResourceNotFound, RequestConflict, InsufficientScopes, InputError.
         """
 
         tried: list[RoleRecord] = []
@@ -124,7 +126,15 @@ class RoleAccounts:
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
             note(entry, None if tried else False)
             record = _existing(snapshot, role_id)
+            if record not in tried:
+                refuse_changed(record.last_modified, read)
             had = _had(snapshot, record)
+            describe(
+                entry,
+                old=record.scopes,
+                new=request.scopes,
+                others={"description": record.description != request.description},
+            )
             await authorise([scope for scope in request.scopes if scope not in had])
             changed = replace(
                 record,

@@ -13,7 +13,7 @@ from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import Entry
-from shared.auth.clients.endpoints import Description
+from shared.auth.clients.endpoints import Description, read_at
 from shared.auth.roles.accounts import RoleRequest
 from shared.auth.services import AuthServices
 from shared.base.types import Closed, Date, Scope, Unique, optional
@@ -97,7 +97,7 @@ async def update_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     request = _role_request(call)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopesAdded")
     async with _noted(services, call, "updated", begins=False) as entry:
-        return await services.roles.update(role_id, request, entry.after(authorise), entry)
+        return await services.roles.update(role_id, request, entry.after(authorise), entry, read=read_at(call))
 
 
 async def delete_role(services: AuthServices, call: Call) -> Answer:

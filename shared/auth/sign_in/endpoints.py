@@ -37,10 +37,12 @@ class SignInOptionsResponse(Closed):
 
 
 class SignInRequest(Closed):
-    """The ID token of a sign-in, and the nonce that was sent with the request for it; a workload has none."""
+    """The ID token of a sign-in, and the nonce that was sent with the request for it. A workload has none, nor has a
+    token that a browser got for its refresh token."""
 
     idToken: Annotated[str, StringConstraints(max_length=65536)]
     nonce: Annotated[str, StringConstraints(min_length=16, max_length=1024)] = optional()
+    refreshed: bool = optional()
 
 
 class SignInResponse(Closed):
@@ -81,13 +83,14 @@ async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
 
 
 async def _identity(services: AuthServices, request: SignInRequest) -> Identity:
-    """Who the token is about. A nonce tells the two kinds apart: browsers send one when they request the token,
-    workloads don't.
+    """Who the token is about. Browsers send a nonce when they request a token, and say so when they refresh one;
+    workloads do neither.
     """
-    if "nonce" in request.model_fields_set:
+    given = request.model_fields_set
+    if "nonce" in given or ("refreshed" in given and request.refreshed):
         if services.sign_in is None:
             raise ResourceNotFound("nobody can sign in here: no OpenID Connect provider is set up")
-        return await services.sign_in.identity(request.idToken, request.nonce)
+        return await services.sign_in.identity(request.idToken, request.nonce if "nonce" in given else None)
     if services.workload_sign_in is None:
         raise ResourceNotFound("no workload can sign in here: no issuer of its ID tokens is set up")
     return await services.workload_sign_in.identity(request.idToken)

@@ -46,6 +46,8 @@ FAILURE_RESTS = timedelta(seconds=5)
 """How long after a failed reading of the keys everybody is answered with that failure."""
 AGAIN_WITHIN = timedelta(minutes=1)
 """How long after its first exchange an ID token of a person may be exchanged again: the answer may have been lost."""
+REFRESHED_WITHIN = timedelta(minutes=5)
+"""How long after it was issued a refreshed ID token of a person may be exchanged: browsers do so at once."""
 EVERYBODY = "*"
 """Stands for all who can sign in, in the mapping from groups to roles."""
 _FETCH_SECONDS = 5.0
@@ -98,12 +100,18 @@ class SignIn:
         self._first_exchange = first_exchange
         self._now = now
 
-    async def identity(self, id_token: str, nonce: str) -> Identity:
-        """Who the token is about. Raises AuthenticationFailed, also for one that was exchanged more than a minute ago,
-        ServiceUnavailable if the provider does not answer, StorageUnavailable.
+    async def identity(self, id_token: str, nonce: str | None) -> Identity:
+        """Who the token is about. One that was refreshed has no nonce (OpenID Connect Core 12.2): it must have just
+        been issued.
+
+        Raises AuthenticationFailed, also for one that was exchanged more than a minute ago, ServiceUnavailable if the
+        provider does not answer, StorageUnavailable.
         """
-        claims = await self._tokens.claims(id_token, "nonce")
-        if not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
+        claims = await self._tokens.claims(id_token, *(() if nonce is None else ("nonce",)))
+        if nonce is None:
+            if self._now() - datetime.fromtimestamp(int(claims["iat"]), UTC) > REFRESHED_WITHIN:
+                raise AuthenticationFailed("the ID token was issued too long ago; sign in again")
+        elif not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
             raise AuthenticationFailed("the ID token belongs to another sign-in")
         user = claims.get(self.provider.user_claim)
         if not isinstance(user, str) or not user:
