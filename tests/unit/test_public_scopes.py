@@ -33,6 +33,8 @@ NOT_FOR_EVERYBODY = {
     "download",
     "getEntityHistory",
     "listAuditHistory",
+    "entityAuditHistory",
+    "clientAuditHistory",
     "operations",
     "listPoisonMessages",
 }
