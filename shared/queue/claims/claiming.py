@@ -108,6 +108,7 @@ class Claiming:
         """
         message, content = at.message, at.message.content
         now = self._runtime.now()
+        age = _age(message, now)  # before the task is looked for: its commit may come while the answer is under way
         taken_until = now + self._first_claim
         timer = PutClaim(task_id=content.task_id, run_id=content.run_id, taken_until=taken_until, started=now)
         lease = TakeLease(
@@ -131,7 +132,6 @@ class Claiming:
             await ahead.withdraw()
             raise
         at.held = ahead.handle(lease) or at.held
-        age = self._age(message)
         if read is None or read.task.task_queue_id != at.request.task_queue_id:
             await ahead.withdraw()
             await self._dispose(at, None, claims.judge(None, content.hint_id, age, now))
@@ -176,7 +176,7 @@ class Claiming:
         last = tasks.last_committed(content.task_id)
         if last is None or last.task.task_queue_id != at.request.task_queue_id:
             return None
-        verdict = claims.judge(last.task, content.hint_id, self._age(at.message), now)
+        verdict = claims.judge(last.task, content.hint_id, _age(at.message, now), now)
         if verdict is not Verdict.CLAIM or content.run_id != last.task.last_run_id:
             return None
         return tasks.last_committed(content.task_id, share)
@@ -215,9 +215,6 @@ class Claiming:
         except ReceiptLost:
             if at.is_lost:
                 await self._replace(at)
-
-    def _age(self, message: PendingMessage) -> float:
-        return (self._runtime.now() - message.inserted).total_seconds()
 
     async def _dispose(self, at: _Attempt, task: Task | None, verdict: Verdict) -> None:
         """A message that leads to no claim is removed, hidden or put back (design 4)."""
@@ -281,3 +278,7 @@ class Claiming:
 def _back_off(message: PendingMessage) -> float:
     """Seconds until a message is shown again: doubling with each time that it was polled."""
     return UNCLAIMED_MESSAGE.pause(message.dequeue_count - 1)
+
+
+def _age(message: PendingMessage, now: datetime) -> float:
+    return (now - message.inserted).total_seconds()

@@ -144,10 +144,10 @@ class GroupJobs:
         return Progress(changed=changed, again=YOUNG_AGAIN if young else None, failure=failure)
 
     async def _one(self, job: GroupJob, asked: datetime, row: Active) -> Progress:
+        age = self._stores.runtime.now() - row.written
         try:
             changed = await self._change(job, asked, row)
         except ResourceNotFound:
-            age = self._stores.runtime.now() - row.written
             return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
         except (RequestConflict, _NotMeant):
             return Progress(changed=[], again=None)
