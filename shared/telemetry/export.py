@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Literal
@@ -19,9 +20,8 @@ from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExp
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 from opentelemetry.trace import Span as OpenTelemetrySpan
 from opentelemetry.trace import SpanKind, StatusCode
 from opentelemetry.trace import Tracer as OpenTelemetryTracer
@@ -32,6 +32,8 @@ from shared.base.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 from shared.telemetry.logs import NAMESPACE, Record
 from shared.telemetry.meter import Labels, Meter, bounded
+from shared.telemetry.nameless import Nameless
+from shared.telemetry.sampling import OwnChoice
 from shared.telemetry.tracing import Attributes, Kind, Span
 
 _Take = Callable[[float, dict[str, str]], None]
@@ -92,12 +94,10 @@ def start_export(settings: Settings, process: str) -> Export:
             "service.instance.id": process,
         }
     )
-    # The Functions host marks its calls as not sampled if it sends no traces itself. That mark is ignored here.
-    sampler = None if os.environ.get("OTEL_TRACES_SAMPLER") else ALWAYS_ON
-    traces = TracerProvider(sampler=sampler, resource=resource)
+    traces = TracerProvider(sampler=OwnChoice.of(os.environ), resource=resource)
     trace.set_tracer_provider(traces)  # where Azure's exporter looks for the resource
     for span_exporter in _span_exporters(settings):
-        traces.add_span_processor(BatchSpanProcessor(span_exporter))
+        traces.add_span_processor(_SpanProcessor(span_exporter))
     readers = [PeriodicExportingMetricReader(exporter) for exporter in _metric_exporters(settings)]
     measured = MeterProvider(metric_readers=readers, resource=resource)
     logs = _logs(settings, resource)
@@ -107,6 +107,19 @@ def start_export(settings: Settings, process: str) -> Export:
         logging.getLogger(NAMESPACE).addHandler(handler)
     replaces_host = settings.applicationinsights_connection_string is not None
     return Export(traces, measured, logs, handler, replaces_host)
+
+
+class _SpanProcessor(BatchSpanProcessor):
+    """Exports spans; of calls without a name, few."""
+
+    def __init__(self, exporter: SpanExporter) -> None:
+        super().__init__(exporter)
+        self._nameless = Nameless()
+
+    def on_end(self, span: ReadableSpan) -> None:
+        self._nameless.left_out()
+        if self._nameless.may_record("span", span.name):
+            super().on_end(span)
 
 
 def _exports_otlp(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> bool:
@@ -250,27 +263,42 @@ class _LogHandler(logging.Handler):
     def __init__(self, logger: Logger) -> None:
         super().__init__()
         self._logger = logger
+        self._nameless = Nameless()
 
     def emit(self, record: logging.LogRecord) -> None:
         """Reports failures on stderr, as all handlers of `logging` do, so that they never fail the call that logs."""
         try:
-            self._export(record)
+            self._summarise(record.created, self._nameless.left_out())
+            fields = record.fields if isinstance(record, Record) else {}
+            what = f"{record.levelname} {fields.get('call', '')} {fields.get('outcome', fields.get('action', ''))}"
+            if self._nameless.may_record(record.levelname, what):
+                self._export(record, fields)
         except Exception:
             self.handleError(record)
 
-    def _export(self, record: logging.LogRecord) -> None:
-        fields: Mapping[str, object] = record.fields if isinstance(record, Record) else {}
-        attributes = {
+    def _summarise(self, now: float, left_out: Counter[str]) -> None:
+        if left_out:
+            most = ", ".join(f"{count} × {what}" for what, count in left_out.most_common(10))
+            text = f"{left_out.total()} lines of calls without a name were left out in a minute: {most}"
+            fields = {"action": "lines_left_out", "logger": NAMESPACE}
+            self._send(now, logging.INFO, text, {**fields, "lines": left_out.total()})
+
+    def _export(self, record: logging.LogRecord, fields: Mapping[str, object]) -> None:
+        attributes: dict[str, str | int | float] = {
             name: value if isinstance(value, str | int | float) else str(value) for name, value in fields.items()
         }
         if record.exc_info:
             attributes["exception.stacktrace"] = logging.Formatter().formatException(record.exc_info)
+        text = str(record.msg) % record.args if record.args else str(record.msg)
+        self._send(record.created, record.levelno, text, {**attributes, "logger": record.name})
+
+    def _send(self, created: float, level: int, text: str, attributes: Mapping[str, str | int | float]) -> None:
         self._logger.emit(
-            timestamp=int(record.created * 1e9),
-            severity_number=_severity(record.levelno),
-            severity_text=record.levelname,
-            body=str(record.msg) % record.args if record.args else str(record.msg),
-            attributes={**attributes, "logger": record.name},
+            timestamp=int(created * 1e9),
+            severity_number=_severity(level),
+            severity_text=logging.getLevelName(level),
+            body=text,
+            attributes=attributes,
         )
 
 

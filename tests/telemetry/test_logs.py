@@ -10,9 +10,16 @@ from typing import Any
 
 import pytest
 from opentelemetry._logs import NoOpLogger
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from shared.base.shares import NAMELESS, share_of
 from shared.telemetry.export import _LogHandler
 from shared.telemetry.logs import Record, bound, structure_logs
+from shared.telemetry.nameless import EACH_MINUTE, Nameless
+from shared.telemetry.sampling import OwnChoice
+from tests.unit.test_shares import in_the_name_of
 
 
 @pytest.fixture
@@ -126,3 +133,73 @@ def test_exporter_that_fails_fails_no_call(capsys: pytest.CaptureFixture[str], l
         log.removeHandler(handler)
     assert len(lines) == 1
     assert "no room" in capsys.readouterr().err
+
+
+class Sent(NoOpLogger):
+    """Keeps what is exported."""
+
+    def __init__(self) -> None:
+        super().__init__("test")
+        self.lines: list[tuple[str, dict[str, Any]]] = []
+
+    def emit(self, *arguments: Any, **line: Any) -> None:
+        self.lines.append((line["body"], line["attributes"]))
+
+
+@pytest.fixture
+def sent(lines: list[logging.LogRecord]) -> Iterator[tuple[Sent, _LogHandler]]:
+    logger = Sent()
+    handler = _LogHandler(logger)
+    logging.getLogger("taskcluster").addHandler(handler)
+    yield logger, handler
+    logging.getLogger("taskcluster").removeHandler(handler)
+
+
+def test_calls_without_a_name_fill_no_log(sent: tuple[Sent, _LogHandler]) -> None:
+    """The daily cap of a deployment's log is where its alerts stop."""
+    logger, handler = sent
+    clock = 0.0
+    handler._nameless = Nameless(lambda: clock)
+    with in_the_name_of(NAMELESS):
+        for number in range(1000):
+            with bound(call="status", requestId=str(number)):
+                log.info("status: 403", extra={"action": "call_done", "outcome": "403"})
+        log.warning("storage failed", extra={"action": "storage_unavailable"})
+    with in_the_name_of(share_of("somebody")):
+        log.info("named", extra={"action": "call_done", "outcome": "200"})
+    assert [text for text, _ in logger.lines] == ["status: 403"] * EACH_MINUTE + ["storage failed", "named"]
+    clock = 60.0
+    with in_the_name_of(NAMELESS):
+        log.info("status: 403", extra={"action": "call_done", "outcome": "403"})
+    (summary, attributes), (text, _) = logger.lines[-2:]
+    assert (attributes["action"], attributes["lines"]) == ("lines_left_out", 1000 - EACH_MINUTE)
+    assert "980 × INFO status 403" in summary
+    assert text == "status: 403"
+    assert "requestId" not in attributes
+
+
+def test_a_stranger_does_not_decide_what_is_traced() -> None:
+    stranger = TraceContextTextMapPropagator().extract({"traceparent": f"00-{1:032x}-{1:016x}-01"})
+    outcomes = iter([0.1, 0.9, 0.1])
+    sampler = OwnChoice(0.5, lambda: next(outcomes))
+    kept = [sampler.should_sample(stranger, 1, "call").decision is Decision.RECORD_AND_SAMPLE for _ in range(2)]
+    assert kept == [True, False]
+    spans = TracerProvider(sampler=sampler).get_tracer("test")
+    with spans.start_as_current_span("call", context=stranger) as call, spans.start_as_current_span("below") as below:
+        assert [each.is_recording() for each in (call, below)] == [True, True]
+        assert below.get_span_context().trace_id == 1, "it is found by the caller's trace all the same"
+
+
+@pytest.mark.parametrize(
+    ("kind", "argument", "ratio"),
+    [
+        ("", "", 1),
+        ("parentbased_traceidratio", "0.2", 0.2),
+        ("traceidratio", "0", 0.0),
+        ("parentbased_always_off", "", 0),
+        ("always_on", "0.3", 1),
+    ],
+)
+def test_the_share_of_traces_is_set_as_opentelemetry_has_it(kind: str, argument: str, ratio: float) -> None:
+    sampler = OwnChoice.of({"OTEL_TRACES_SAMPLER": kind, "OTEL_TRACES_SAMPLER_ARG": argument})
+    assert sampler.get_description() == f"OwnChoice{{{ratio}}}"
