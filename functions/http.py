@@ -21,7 +21,7 @@ import azure.functions as func
 from functions import process, telemetry_export
 from functions.console import FOLDER, ConsoleSite, sources
 from functions.observation import observed
-from functions.overload import Bodies, Contents, Load
+from functions.overload import Bodies, Load
 from shared.api.answer import (
     MOST_ECHOED,
     PACKED_FROM,
@@ -46,6 +46,7 @@ from shared.auth.hawk import MacMismatch
 from shared.base import bounds
 from shared.base.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
 from shared.base.frozen import replace
+from shared.base.shares import CURRENT, NAMELESS, Share
 from shared.queue.artifacts import object_endpoints as relay
 from shared.store.interface import StorageUnavailable
 
@@ -66,7 +67,6 @@ ROUTERS = (
 
 LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
-CONTENTS = Contents(2 * process.SETTINGS.artifact_relay_limit_bytes)
 CONSOLE = ConsoleSite.load(FOLDER, sources(process.SETTINGS))
 
 _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
@@ -146,8 +146,8 @@ async def _answer(
     endpoint, body = call.endpoint, request.get_body()
     async with AsyncExitStack() as held:
         try:
-            arrival = _Arrival(call, body)
-            await held.enter_async_context(_place(services, arrival, noted))
+            arrival = _Arrival(services, call, query, body)
+            await held.enter_async_context(_place(arrival, noted))
             if arrival.refusal is not None:
                 raise await _in_full(arrival.refusal, services, call, query, body)
             call.may_wait, call.pause = not LOAD.is_high, LOAD.falls
@@ -177,59 +177,64 @@ async def _packed(answer: Answer, call: Call) -> Answer:
 
 @dataclass
 class _Arrival:
-    """A call as overload protection sees it: an `overload.Arrival`."""
+    """A call that is to be handled."""
 
+    services: Services
     call: Call
+    query: str
     body: bytes
     refusal: InsufficientScopes | None = None
     """The refusal that is certain already. It is raised only after a short body was read, which may make its message
     more exact.
     """
 
-    @property
-    def size(self) -> int:
-        return len(self.body)
+    async def check(self) -> Share:
+        """Checks the body's size, the caller's credentials, and the scopes as far as they follow from the URL. Returns
+        the share of the call.
 
-    async def check(self) -> None:
-        """Checks the body's size, the caller's credentials, and the scopes as far as they follow from the URL."""
+        A call with invalid credentials has no name here; it is refused later, where credentials are needed.
+        """
+        CURRENT.set(NAMELESS)
         endpoint = self.call.endpoint
         if not endpoint.takes_content:
-            check_size(self.size)
+            check_size(len(self.body))
         if endpoint.authorised_by_url:
             await self.call.authorise()
         elif _is_parsed(self.call, self.body):
             try:
                 await self.call.authorise_ahead()
             except InsufficientScopes as refusal:
-                if self.size > bounds.SMALL_BODY:
+                if len(self.body) > bounds.SMALL_BODY:
                     raise
                 self.refusal = refusal
+        share = NAMELESS if endpoint.takes_any_load else await self._share()
+        CURRENT.set(share)
+        return share
 
-    async def client_id(self) -> str | None:
-        """The verified clientId. A call with invalid credentials has none here; it is refused later, where credentials
-        are needed.
-        """
-        if self.call.endpoint.scopes is None:
-            return None
+    async def _share(self) -> Share:
+        call, signed = self.call, self.call.endpoint.share
         try:
-            return (await self.call.caller()).client_id
+            if signed is not None:
+                query = validate_query(call.endpoint, self.query)
+                return signed(self.services, call.params, query) or NAMELESS
+            return NAMELESS if call.endpoint.scopes is None else (await call.caller()).share
         except ApiError:
-            return None
+            return NAMELESS
 
 
 @asynccontextmanager
-async def _place(services: Services, arrival: _Arrival, noted: dict[str, str | int]) -> AsyncIterator[None]:
+async def _place(arrival: _Arrival, noted: dict[str, str | int]) -> AsyncIterator[None]:
     """Holds the place of a checked call among those under way. Raises ApiError, StorageUnavailable."""
-    endpoint = arrival.call.endpoint
-    if endpoint.takes_any_load:
+    call = arrival.call
+    if call.endpoint.takes_any_load:
         await arrival.check()
         yield
-    elif endpoint.waits:
-        async with LOAD.poll(arrival):
+    elif call.endpoint.waits:
+        async with LOAD.poll(arrival.check) as call.ended:
             yield
     else:
         begun = time.monotonic()
-        async with LOAD.call(arrival, services.end_polls) as waited:
+        async with LOAD.call(arrival.check, len(arrival.body), arrival.services.end_polls) as waited:
             if waited:
                 noted["waitedMilliseconds"] = round((time.monotonic() - begun) * 1000)
             yield
@@ -261,7 +266,6 @@ async def _handled(
     validate_params(endpoint, call.params)
     call.query = validate_query(endpoint, query)
     if endpoint.takes_content:
-        held.enter_context(CONTENTS.content(len(body)))
         call.content = body
     else:
         if _is_parsed(call, body):

@@ -6,6 +6,7 @@ by the raw path, in which `%2F` is no separator (contract 1.4).
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
@@ -32,6 +33,7 @@ from shared.api.scopes import (
 )
 from shared.base.errors import InsufficientScopes
 from shared.base.frozen import dataclass
+from shared.base.shares import NAMELESS, Share
 from shared.base.types import LONGEST_PATH, OPAQUE, PATH_PATTERN, SLUGID_PATTERN, Stability
 
 _MAX_LISTED = 10_000
@@ -46,6 +48,8 @@ class Caller:
     scopes: ScopeSet
     """With all that roles grant (expanded), in normal form."""
     expires: datetime | None = None
+    share: Share = NAMELESS
+    """In whose name what the call takes is counted."""
     payload_hash: str = ""
     """Hash of the body as the request was signed with it; empty if it was signed without one."""
 
@@ -136,6 +140,10 @@ class Endpoint(Generic[Services]):
     """Whether it is answered even when the process is overloaded."""
     waits: bool = False
     """Whether it is a long poll: those are ended first when the process is overloaded."""
+    share: Callable[[Services, Mapping[str, str], Mapping[str, str]], Share | None] | None = field(
+        default=None, repr=False
+    )
+    """Finds out in whose name a call by a signed URL comes, from the parameters of its path and of its query."""
     stability: Stability = "stable"
     authorised_late: bool = False
     """Whether its handler checks the scopes, although the URL alone would do (contract 1.5, H)."""
@@ -239,6 +247,8 @@ class Call:
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     may_wait: bool = True
     """Whether a long poll may wait for work. If the process is overloaded, it looks for work once instead."""
+    ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
+    """Set if a long poll has to end before its time."""
     pause: Callable[[], Awaitable[object]] = field(default=at_once, repr=False)
     """Awaited by a long poll that found no work and may not wait, before its empty answer."""
     _caller: Caller | None = None

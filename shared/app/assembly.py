@@ -112,7 +112,7 @@ def assemble(
         keyring=components.keyring,
         audit=components.audit,
         sign_in=_sign_in(components),
-        workload_sign_in=_workload_sign_in(settings),
+        workload_sign_in=_workload_sign_in(components),
         clients=ClientAccounts(components.clients, components.keyring, components.vault, components.expiry, runtime),
         roles=RoleAccounts(components.roles, components.keyring, runtime),
     )
@@ -171,9 +171,15 @@ def _sign_in(components: Components) -> SignIn | None:
     return SignIn(provider, fetch, time.monotonic, components.expiry.id_token, components.runtime.now)
 
 
-def _workload_sign_in(settings: Settings) -> WorkloadSignIn | None:
+def _workload_sign_in(components: Components) -> WorkloadSignIn | None:
+    settings = components.settings
     if not settings.openid_workload_issuer:
         return None
     return WorkloadSignIn(
-        settings.openid_workload_issuer, settings.root_url, settings.openid_workload_name, fetch, time.monotonic
+        settings.openid_workload_issuer,
+        settings.root_url,
+        settings.openid_workload_name,
+        components.keyring.granting,
+        fetch,
+        time.monotonic,
     )

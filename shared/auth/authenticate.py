@@ -16,9 +16,10 @@ from shared.api.endpoint import Caller
 from shared.api.scopes import ScopeSet
 from shared.auth import certificates as credentials
 from shared.auth import hawk
-from shared.auth.clients.rows import Client, Keyring, Refusal
+from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, Keyring, Refusal
 from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge, Roles
 from shared.base.errors import AuthenticationFailed
+from shared.base.shares import share_of
 
 _RAW_HEADERS = ("x-waws-unencoded-url", "x-original-url")
 """Where App Service's front end passes on the target as it came."""
@@ -214,7 +215,10 @@ class Authenticator:
         if "authorizedScopes" in ext:
             held = _restricted(held, ext["authorizedScopes"], roles)
         scopes = held.union(_expanded(roles, [ANONYMOUS]))
-        return Caller(client_id=signed.id, scopes=scopes, expires=expires, payload_hash=signed.hash)
+        share = share_of(issuer.client_id)
+        if certificate is not None and issuer.client_id == ROOT_CLIENT_ID:
+            share = certificate.share  # it issues credentials for all pools and sign-ins
+        return Caller(client_id=signed.id, scopes=scopes, expires=expires, share=share, payload_hash=signed.hash)
 
 
 def _expanded(roles: Roles, scopes: Iterable[str]) -> ScopeSet:

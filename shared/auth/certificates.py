@@ -15,6 +15,7 @@ from datetime import UTC, datetime, timedelta
 from shared.api import scopes as scope_rules
 from shared.base.errors import AuthenticationFailed
 from shared.base.frozen import dataclass
+from shared.base.shares import Share
 
 MAX_LIFETIME = timedelta(days=31)
 """The longest time from start to expiry of a certificate."""
@@ -36,6 +37,11 @@ class Certificate:
     expiry: int | float
     scopes: tuple[str, ...]
     signature: str
+
+    @property
+    def share(self) -> Share:
+        """The share that the root client has written into the seed."""
+        return self.seed[_SEED_LENGTH // 2 :]
 
     @property
     def expires(self) -> datetime:
@@ -121,8 +127,9 @@ def temporary_credentials(
 ) -> dict[str, str]:
     """Credentials as responses carry them: `clientId`, `accessToken` and `certificate`, the latter as JSON text.
 
-    Named when `client_id` is given, else unnamed (the client id is then the issuer's). `seed` is two fresh slugids.
-    Raises ValueError for what no verifier would accept.
+    Named when `client_id` is given, else unnamed (the client id is then the issuer's). `seed` is two fresh slugids; for
+    the root client, a slugid and the share in whose name calls with these credentials come. Raises ValueError for what
+    no verifier would accept.
     """
     if not timedelta(0) <= expiry - start <= MAX_LIFETIME:
         raise ValueError("temporary credentials last from 0 to 31 days")

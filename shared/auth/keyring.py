@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
@@ -10,7 +9,7 @@ from datetime import datetime, timedelta
 from shared.auth.clients.rows import Client, ClientChanged, ClientRecord, ClientStore, Refusal
 from shared.auth.roles.expansion import Roles
 from shared.auth.roles.rows import RoleSnapshot, RoleStore
-from shared.base import bounds, remembered
+from shared.base import remembered
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.vault import CannotOpen, Vault
@@ -49,7 +48,6 @@ class TableKeyring:
         self._snapshot: Memo[str, RoleSnapshot] = Memo(remembered.ROLES, now)
         self._noting: set[str] = set()
         self._note_refused = note_refused
-        self._reads = asyncio.Semaphore(bounds.UNKNOWN_CLIENTS_AT_A_TIME)
 
     @property
     def static(self) -> Iterable[Client]:
@@ -70,6 +68,10 @@ class TableKeyring:
     async def roles(self) -> Roles:
         """All roles. Raises StorageUnavailable."""
         return (await self._snapshot.read("", self._roles.load)).roles
+
+    async def granting(self, role: str) -> str | None:
+        """See `Roles.granting`. Raises StorageUnavailable."""
+        return (await self.roles()).granting(role)
 
     async def used(self, client: Client) -> None:
         """Notes the use at most once an hour, all processes together. A failure is ignored: the next use is noted
@@ -120,8 +122,7 @@ class TableKeyring:
         self._snapshot.pop("")
 
     async def _read(self, client_id: str) -> _Known | None:
-        async with self._reads:
-            record = await self._clients.load(client_id)
+        record = await self._clients.load(client_id)
         if record is None:
             return None
         try:

@@ -23,27 +23,27 @@ POOLS_AT_A_TIME = 8
 TASKS_AT_A_TIME = 32
 """Tasks that one call on many tasks reads or changes in parallel: a third of the connections."""
 ROWS_AT_A_TIME = 64
-"""Small rows that a call reads by their keys in parallel: dependencies, members of a group, paths of the index. This is
-also the limit for all lookups by lists in a process together.
-"""
+"""Small rows that a call reads by their keys in parallel: dependencies, members of a group."""
 EDGES_AT_A_TIME = 100
 """Dependents and uploads that one resolved message handles; a further message handles the rest. As many as there are
 connections.
 """
 TRANSACTIONS_AT_A_TIME = 8
 """Parallel transactions of the edges of one task: all go to one partition, which takes 2,000 rows a second."""
-UNKNOWN_CLIENTS_AT_A_TIME = 16
-"""Unknown client ids that are looked up in parallel: anyone can send names that do not exist."""
 LISTS_AT_A_TIME = 4
-"""Pages of definitions that are built in parallel: more at a time are no faster."""
+"""Pages of definitions that are built in parallel: more at a time are no faster. A quarter is left to shares that have
+none.
+"""
+LOOKUPS_AT_A_TIME = 20
+"""Calls that look up small rows by a list in parallel. A quarter is left to shares that have none."""
 
 # Waiting
 
 LISTS_WAITING = 24
 """Pages of definitions that wait for their turn, each with up to a megabyte of rows."""
-LISTS_OF_LOOKUPS = 28
-"""Calls that look up small rows by a list at a time. Together with the pages and sign-ins that wait, they are fewer
-than the calls at which long polls are ended.
+LOOKUPS_WAITING = 8
+"""Calls that wait to look up small rows by a list. With those that do, and with the pages and sign-ins that wait, they
+are fewer than the calls at which long polls are ended.
 """
 SIGN_INS_WAITING = 8
 """Sign-ins that wait for a provider's keys: each counts as a call under way."""

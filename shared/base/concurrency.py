@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
+from functools import partial
 from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
+from shared.base.shares import Room, Scarce
 
 TOO_MANY_LISTS = "this process is reading as many lists as it can; send the call again"
 
@@ -84,56 +86,21 @@ async def in_waves(width: int, work: Callable[[S], Awaitable[T]], items: Iterabl
     return await together(*map(bounded, waiting))
 
 
-class Turns:
-    """Limits how many callers run something expensive at a time. The number of waiting callers is bounded too, since
-    each of them counts as a call under way.
-    """
-
-    def __init__(self, at_once: int, most_waiting: int) -> None:
-        self._most_waiting = most_waiting
-        self._waiting = 0
-        self._free = asyncio.Semaphore(at_once)
-
-    @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """One turn. Raises ServiceUnavailable when too many wait already."""
-        if self._waiting >= self._most_waiting:
-            raise ServiceUnavailable(TOO_MANY_LISTS)
-        self._waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self._waiting -= 1
-        try:
-            yield
-        finally:
-            self._free.release()
+def turns(at_once: int, most_waiting: int) -> Scarce:
+    """Turns of callers who read lists. Few wait, as each of them counts as a call under way."""
+    return Scarce(at_once, Room(most_waiting), partial(ServiceUnavailable, TOO_MANY_LISTS), reserve=at_once // 4)
 
 
 class Lookups:
-    """Reads something small for each of a list.
-
-    All lists share the reads that may be under way, so that one with something that cannot be read holds up no other.
-    """
+    """Reads something small for each of a list."""
 
     def __init__(self) -> None:
-        self._calls = 0
-        self._reads = asyncio.Semaphore(bounds.ROWS_AT_A_TIME)
+        self._turns = turns(bounds.LOOKUPS_AT_A_TIME, bounds.LOOKUPS_WAITING)
 
     async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
         """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
-
-        async def found(item: S) -> T:
-            async with self._reads:
-                return await find(item)
-
-        if self._calls >= bounds.LISTS_OF_LOOKUPS:
-            raise ServiceUnavailable(TOO_MANY_LISTS)
-        self._calls += 1
-        try:
-            return await in_waves(bounds.TASKS_AT_A_TIME, found, items)
-        finally:
-            self._calls -= 1
+        async with self._turns.hold():
+            return await in_waves(bounds.TASKS_AT_A_TIME, find, items)
 
 
 class TimeLimits:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from weakref import finalize
 
+from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
+from shared.base.shares import Place, Room, Scarce, Share
 
 LONGEST_WAIT_FOR_ROOM = 5.0
 """Seconds that a call waits for room, while it has none."""
@@ -20,76 +23,62 @@ class NoRoom(ServiceUnavailable):
         super().__init__("this process has as much in memory as it can; send the call again")
 
 
-class Memory:
+class Memory(Scarce):
     """The memory budget, in bytes, of the large bodies and definitions that a process uses or keeps.
 
     Memory taken for a definition is freed when the definition is garbage-collected. So a call need not give it back,
     and cannot do so too early.
     """
 
-    def __init__(self, size: int, make_room: Callable[[], bool]) -> None:
-        """`make_room` drops something from a cache, and returns whether there was anything to drop."""
-        self._size = size
+    def __init__(
+        self,
+        size: int,
+        make_room: Callable[[], bool],
+        *,
+        reserve: int = 0,
+        most_waiting: int = bounds.BYTES_WAITING,
+    ) -> None:
+        """`make_room` drops something from a cache, and returns whether there was anything to drop. `most_waiting`:
+        bytes of bodies that wait.
+        """
+        room = Room(math.inf, most_waiting)
+        super().__init__(size, room, NoRoom, reserve=reserve, longest_wait=LONGEST_WAIT_FOR_ROOM)
         self._make_room = make_room
-        self._taken = 0
         # Finalizers run at any time and in any thread, so what they free is counted by the next call.
-        self._freed: deque[int] = deque()
-        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()
+        self._freed: deque[tuple[int, Share]] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
 
     @property
-    def taken(self) -> int:
+    def used(self) -> int:
         """Bytes that are taken now."""
         while self._freed:
-            self._taken -= self._freed.popleft()
-        return self._taken
+            self._free(*self._freed.popleft())
+        return self._used
 
-    def try_take(self, size: int) -> bool:
-        """Takes `size` bytes if they are free and no call waits. More than the whole budget is granted when nothing
-        else is taken.
-        """
-        return not self._waiting and self._fits(size)
-
-    async def take(self, size: int) -> None:
-        """Like `try_take`, but waits for its turn. Raises NoRoom when that takes too long."""
-        if self.try_take(size):
-            return
+    async def take(self, place: Place, check: Callable[[], Awaitable[Share]] | None = None) -> None:
+        """See `Scarce.take`. Raises NoRoom."""
         self._loop = asyncio.get_running_loop()
-        turn = self._loop.create_future()
-        self._waiting.append((size, turn))
-        try:
-            await asyncio.wait_for(turn, LONGEST_WAIT_FOR_ROOM)
-        except BaseException as error:
-            if turn.done() and not turn.cancelled():
-                self.free(size)
-            self._serve()
-            if isinstance(error, TimeoutError):
-                raise NoRoom from None
-            raise
+        await super().take(place, check)
 
-    def free(self, size: int) -> None:
-        """Gives back `size` bytes. May be called at any time, from any thread."""
-        self._freed.append(size)
-        if self._waiting and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._serve)
+    def shrink(self, place: Place, units: int) -> None:
+        """Gives back what a place has beyond `units`."""
+        self._free(place.units - units, place.share)
+        place.units = units
+        self.serve()
 
-    def free_with(self, kept: object, size: int) -> None:
-        """Frees `size` bytes when the object is garbage-collected."""
-        finalize(kept, self.free, size).atexit = False
+    def free_with(self, kept: object, place: Place) -> None:
+        """Gives back what a place has when the object is garbage-collected."""
+        place.is_held = False
+        finalize(kept, self._freed_anywhere, place.units, place.share).atexit = False
 
-    def _serve(self) -> None:
-        """Serves the waiting calls in the order in which they came, as far as the budget allows."""
-        while self._waiting:
-            size, turn = self._waiting[0]
-            if not turn.done():
-                if not self._fits(size):
-                    return
-                turn.set_result(None)
-            self._waiting.popleft()
+    def _freed_anywhere(self, size: int, share: Share) -> None:
+        """At any time, in any thread."""
+        self._freed.append((size, share))
+        if self.waiting and self._loop is not None:
+            self._loop.call_soon_threadsafe(self.serve)
 
-    def _fits(self, size: int) -> bool:
-        while self.taken and self.taken + size > self._size:
+    def _fits(self, place: Place) -> bool:
+        while not super()._fits(place):
             if not self._make_room():
                 return False
-        self._taken += size
         return True

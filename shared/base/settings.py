@@ -157,7 +157,9 @@ class Settings(BaseModel):
         "long polls end early, and new ones look for work only once and are answered 5 seconds later.",
     )
     max_long_polls: int = Field(
-        default=200, ge=1, description="Long polls that a process holds at a time; beyond that the answer is 503."
+        default=200,
+        ge=1,
+        description="Long polls that a process holds at a time. Beyond that the caller with the most loses one.",
     )
     max_followed_resolutions: int = Field(
         default=8,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import math
 import ssl
 from collections import deque
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from urllib.parse import urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from shared.base import bounds
+from shared.base.shares import Room, Scarce
 from shared.store.wire import (
     REQUEST_ID,
     AnswerToAnother,
@@ -84,7 +86,7 @@ class Connections:
         self._trust = trust
         self._context: ssl.SSLContext | None = None
         self._kept_seconds = kept_seconds
-        self._turns = asyncio.Semaphore(limit)
+        self._turns = Scarce(limit, Room(math.inf), ConnectionError, longest_wait=None)
         self._idle: dict[str, deque[_Connection]] = {}
         self._open: set[_Connection] = set()
         self._is_closed = False
@@ -94,7 +96,7 @@ class Connections:
         opened."""
         head = _head(request)
         origin = request.endpoint.origin
-        async with self._turns:
+        async with self._turns.hold():
             answer = None
             connection = self._take(origin)
             if connection is not None:

@@ -253,6 +253,32 @@ async def test_forged_names_delay_nobody(small: Service, session: aiohttp.Client
     assert statuses.keys() <= {401, 503}
 
 
+async def test_long_polls_of_one_client_shut_no_other_out(small: Service, session: aiohttp.ClientSession) -> None:
+    """There are four places."""
+
+    def once(credentials: dict[str, str]) -> Any:
+        options = small.running.deployment.options(credentials) | {"maxRetries": 0}
+        return taskcluster.aio.Queue(options, session=session)
+
+    greedy, other = once(a_client(small)), once(a_client(small))
+    idle = f"{small.pool}x"
+    polls = [
+        asyncio.create_task(greedy.claimWork(idle, {"workerGroup": "g", "workerId": f"w{number}"}))
+        for number in range(6)
+    ]
+    try:
+        async with asyncio.timeout(15):
+            while sum(poll.done() for poll in polls) < 2:
+                await asyncio.wait(polls, return_when=asyncio.FIRST_COMPLETED, timeout=0.1)
+            await other.createTask(new_slugid(), small.a_task())
+            claims = await other.claimWork(small.pool, {"workerGroup": "g", "workerId": "other"})
+        assert len(claims["tasks"]) == 1
+    finally:
+        for poll in polls:
+            poll.cancel()
+        await asyncio.gather(*polls, return_exceptions=True)
+
+
 @pytest.mark.large
 @pytest.mark.timeout(300)
 async def test_a_thousand_at_once_beside_others(ordinary: Service, session: aiohttp.ClientSession) -> None:

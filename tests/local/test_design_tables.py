@@ -48,7 +48,15 @@ def test_each_row_says_where_it_is() -> None:
     assert {kind.name.partition(".")[0] for kind in remembered.ALL} <= modules
 
 
-WIDTHS = {"in_waves": [0], "Turns": [0, 1], "Semaphore": [0], "ThreadPoolExecutor": [0], "limit_of": [1]}
+WIDTHS = {
+    "in_waves": [0],
+    "turns": [0, 1],
+    "Scarce": [0],
+    "Room": [0, 1],
+    "Semaphore": [0],
+    "ThreadPoolExecutor": [0],
+    "limit_of": [1],
+}
 """Functions that take how many at a time, and where."""
 OF_WIDTHS = {"limit", "maxlen", "most_bytes", "most_waiting"}
 """Parameters that take how many: on a page, in a collection, at a time."""

@@ -16,11 +16,11 @@ import pytest
 from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.base import bounds
-from shared.base import memory as budgets
 from shared.base.concurrency import together
 from shared.base.ids import new_slugid
 from shared.base.jsontext import memory_of, write
 from shared.base.memory import NoRoom
+from shared.base.shares import Place
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.codec import MEMORY
 from shared.queue.tasks.definition import Definition, Json
@@ -137,7 +137,7 @@ async def test_small_definitions_never_wait(memory: MemoryStorage, clock: Virtua
     services = process(memory, clock)
     held = await services.lifecycle.existing(large)
     budget = services.memory
-    assert budget.try_take(KEPT + IN_USE - budget.taken)
+    assert budget.try_take(Place(units=KEPT + IN_USE - budget.used, share="another"))
     assert (await services.lifecycle.definition(small))["payload"] == {}
     assert held.definition.task_id == large
 
@@ -149,24 +149,25 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
     services = process(memory, clock, definition_cache_bytes=0)
     budget = services.memory
     held = await services.lifecycle.existing(first)
-    taken = budget.taken
+    taken = budget.used
     assert SIZE <= taken < 2 * SIZE
-    assert budget.try_take(IN_USE - taken)
-    monkeypatch.setattr(budgets, "LONGEST_WAIT_FOR_ROOM", 0)
+    rest = Place(units=IN_USE - taken, share="another")
+    assert budget.try_take(rest)
+    monkeypatch.setattr(budget, "_longest_wait", 0)
     with pytest.raises(NoRoom):
         await services.lifecycle.existing(second)
-    assert budget.taken == IN_USE
-    monkeypatch.setattr(budgets, "LONGEST_WAIT_FOR_ROOM", 60)
+    assert budget.used == IN_USE
+    monkeypatch.setattr(budget, "_longest_wait", 60)
     waiting = [asyncio.ensure_future(services.lifecycle.existing(second)) for _ in range(2)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.sleep(0)
-    budget.free(IN_USE - taken)
+    budget.leave(rest)
     got = await waiting[1]
     assert got.definition.task_id == second
     del held, waiting, got
     await asyncio.sleep(0)  # the loop has the task in hand until then
-    assert budget.taken == 0
+    assert budget.used == 0
 
 
 @pytest.fixture
@@ -189,12 +190,12 @@ async def test_failed_calls_leave_nothing_taken(memory: MemoryStorage, clock: Vi
             await services.lifecycle.existing(task_id)
         with pytest.raises(StorageUnavailable):
             await services.groups.list(task_id, start="", limit=10)
-    assert budget.taken == 0
+    assert budget.used == 0
     memory.gate = Fail(lambda call: call.kind is Kind.QUEUE_PUT)
     with pytest.raises(StorageUnavailable):
         await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
     await asyncio.sleep(0)
-    assert budget.taken == 0, "what a failed call has read is not kept by its error"
+    assert budget.used == 0, "what a failed call has read is not kept by its error"
 
 
 Page = tuple[list[tuple[str, Json]], object]

@@ -12,6 +12,7 @@ from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
 from shared.base.settings import Settings
+from shared.base.shares import Place
 from shared.store.counting import counting
 from tests.azurite.budget_table import by_lists
 from tests.simulator.situations import A
@@ -113,11 +114,15 @@ def test_a_caller_who_does_not_say_how_many_looks_up_few(name: str) -> None:
 
 @pytest.mark.parametrize("kind", ["lookup", "page"])
 def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, {"lookup": "LISTS_OF_LOOKUPS", "page": "LISTS_WAITING"}[kind], 0)
+    monkeypatch.setattr(bounds, {"lookup": "LOOKUPS_WAITING", "page": "LISTS_WAITING"}[kind], 0)
     world = a_world()
+    services = world.services
+    turns = services.groups._pages._turns if kind == "page" else services.batches._lookups._turns
     refused = set()
 
     async def story() -> None:
+        while turns.try_take(Place(share=str(turns.used))):
+            pass
         for name in STATED.keys() - ELSEWHERE:
             try:
                 await send(world, name, limit="1")
@@ -132,6 +137,6 @@ def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, mo
 def test_lists_and_sign_ins_leave_room_for_other_calls() -> None:
     """With long polls, which end when three quarters of the places are taken."""
     places = Settings.model_fields["max_concurrent_calls"].default
-    lists = bounds.LISTS_AT_A_TIME + bounds.LISTS_WAITING + bounds.LISTS_OF_LOOKUPS
+    lists = bounds.LISTS_AT_A_TIME + bounds.LISTS_WAITING + bounds.LOOKUPS_AT_A_TIME + bounds.LOOKUPS_WAITING
     providers = 2  # of people and of workloads
     assert lists + providers * bounds.SIGN_INS_WAITING < places * 3 / 4

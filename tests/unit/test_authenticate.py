@@ -15,9 +15,10 @@ from shared.api.endpoint import Caller
 from shared.auth import certificates as credentials
 from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.clients.rows import Client, Refusal, StaticClients, root_client
+from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, Refusal, StaticClients, root_client
 from shared.auth.roles.expansion import Roles
 from shared.base.errors import AuthenticationFailed, InsufficientScopes
+from shared.base.shares import NAMELESS
 
 NOW = datetime.fromtimestamp(1767225600, UTC)
 ROOT_TOKEN = "root-token-0123456789abcdef"
@@ -42,7 +43,8 @@ KEYRING = StaticClients(
         }
     ),
 )
-AUTHENTICATOR = Authenticator(KEYRING, "https://tc.example.com", lambda: NOW)
+ROOT_URL = "https://tc.example.com"
+AUTHENTICATOR = Authenticator(KEYRING, ROOT_URL, lambda: NOW)
 
 
 def header(
@@ -172,6 +174,21 @@ async def test_temporary_credentials(issued: dict[str, str]) -> None:
     assert caller.expires == NOW + timedelta(minutes=20)
     expected = {*json.loads(issued["certificate"])["scopes"], "assume:anonymous", "public"}
     assert set(caller.scopes) == expected
+
+
+async def test_names_below_a_client_have_its_share() -> None:
+    own = (await call(header())).share
+    for name in ("some/one", "some/another", None):
+        assert (await call(temporary_header(temporary(name)))).share == own
+    assert (await call(header("wide"))).share != own
+    assert (await call({})).share == NAMELESS
+
+
+async def test_the_root_client_says_for_whom_its_credentials_are() -> None:
+    authenticator = Authenticator(StaticClients([root_client(ROOT_CLIENT_ID, ROOT_TOKEN)]), ROOT_URL, lambda: NOW)
+    for name in ("task-client/a", "login/b"):
+        headers = temporary_header(temporary(name, (), ROOT_CLIENT_ID, ROOT_TOKEN))
+        assert (await authenticator.caller("GET", [TARGET], headers, b"")).share == SEED[22:]
 
 
 async def test_what_was_issued_before_a_rotation_stays_valid() -> None:

@@ -62,20 +62,6 @@ async def test_names_that_nobody_has_push_out_no_client(here: Deployment, twin: 
     assert await here.keyring.client("x") is not None
 
 
-async def test_names_that_nobody_has_ask_storage_few_at_a_time(here: Deployment, twin: MemoryStorage) -> None:
-    asking, most = 0, 0
-
-    async def count(call: Call, phase: Phase) -> None:
-        nonlocal asking, most
-        asking += 1 if phase is Phase.BEFORE else -1
-        most = max(most, asking)
-        await asyncio.sleep(0)
-
-    twin.gate = count
-    await asyncio.gather(*(here.keyring.client(f"forged/{number}") for number in range(200)))
-    assert 1 < most <= 16
-
-
 async def test_use_is_noted_at_most_once_an_hour_of_all_processes(twin: MemoryStorage) -> None:
     processes = [process(twin), process(twin)]
     await processes[0].clients.create("x", client(twin), ANYTHING)

@@ -13,9 +13,11 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
+from shared.auth.roles.expansion import Roles
 from shared.auth.sign_in.openid import FirstExchange, Identity, Provider, SignIn, WorkloadSignIn
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from shared.base.settings import Settings
+from shared.base.shares import NAMELESS
 from shared.runtime import utc_now
 from tests.azurite.budgets import settings
 
@@ -95,7 +97,7 @@ def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | No
 async def test_who_it_is_and_with_which_roles() -> None:
     sign_in = Issuer().sign_in()
     assert await sign_in.identity(token(), NONCE) == Identity(
-        client_id="login/entra/somebody", scopes=["assume:everyone"]
+        client_id="login/entra/somebody", scopes=["assume:everyone"], share=NAMELESS
     )
     named = await sign_in.identity(token(groups=["admins", "admins", 7], roles=["Task.Read", "unknown"]), NONCE)
     assert named.scopes == ["assume:everyone", "assume:admin", "assume:reader"]
@@ -134,8 +136,11 @@ ROOT_URL = "https://queue.example.com"
 SUBJECT = "repo:my-org/my-repo:ref:refs/heads/main"
 
 
-def workloads(issuer: Issuer) -> WorkloadSignIn:
-    return WorkloadSignIn(ISSUER, ROOT_URL, "github", issuer.fetch, lambda: issuer.clock)
+def workloads(issuer: Issuer, *roles: str) -> WorkloadSignIn:
+    async def granting(role: str) -> str | None:
+        return Roles({each: ["a"] for each in roles}).granting(role)
+
+    return WorkloadSignIn(ISSUER, ROOT_URL, "github", granting, issuer.fetch, lambda: issuer.clock)
 
 
 def job_token(**changes: Any) -> str:
@@ -146,8 +151,28 @@ def job_token(**changes: Any) -> str:
 
 async def test_a_workload_has_the_role_of_its_subject() -> None:
     assert await workloads(Issuer()).identity(job_token()) == Identity(
-        client_id="workload/github/repo:my-org!2fmy-repo:ref:refs!2fheads!2fmain", scopes=[f"assume:github:{SUBJECT}"]
+        client_id="workload/github/repo:my-org!2fmy-repo:ref:refs!2fheads!2fmain",
+        scopes=[f"assume:github:{SUBJECT}"],
+        share=NAMELESS,
     )
+
+
+async def test_a_name_for_nothing_has_no_share_of_its_own() -> None:
+    """Whoever makes a branch has a subject, and whoever registers at a public provider is somebody."""
+    own, others = "github:repo:my-org/my-repo:ref:refs/heads/main", "github:repo:my-org/*"
+    sign_in = workloads(Issuer(), own, others, "github:repo:my-*")
+    main, one, two, strange = [
+        (await sign_in.identity(job_token(sub=f"repo:{subject}"))).share
+        for subject in ("my-org/my-repo:ref:refs/heads/main", "my-org/a:x", "my-org/b:y", "evil/x:ref:refs/heads/b1")
+    ]
+    assert len({main, one, NAMELESS}) == 3
+    assert (two, strange) == (one, NAMELESS)
+    people = Issuer().sign_in()
+    named, another = [
+        (await people.identity(token(sub=name, groups="admins"), NONCE)).share for name in ("one", "another")
+    ]
+    assert len({named, another, NAMELESS}) == 3
+    assert (await people.identity(token(sub="stranger"), NONCE)).share == NAMELESS
 
 
 @pytest.mark.parametrize("subject", ["repo:*", "*", "", "repo:a b", "repo:é", "repo:a\n", "x" * 501])

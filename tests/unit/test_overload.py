@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from functions.overload import Bodies, Contents, Load
+from functions.overload import Bodies, Load
 from shared.base.bounds import CALLS_WAITING_FOR_EACH, SMALL_BODY
 from shared.base.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
 from shared.base.memory import Memory
+from shared.base.shares import NAMELESS, Share, share_of
 
 MEGABYTE = 1024 * 1024
 
@@ -28,14 +29,12 @@ class Arriving:
     checks: asyncio.Event | None = None
     """Set once the checks may end."""
 
-    async def check(self) -> None:
+    async def check(self) -> Share:
         if self.checks is not None:
             await self.checks.wait()
         if self.refused is not None:
             raise self.refused
-
-    async def client_id(self) -> str | None:
-        return self.client
+        return NAMELESS if self.client is None else share_of(self.client)
 
 
 @dataclass
@@ -65,7 +64,7 @@ class Door:
 
     async def _handled(self, arrival: Arriving) -> None:
         try:
-            async with self.load.call(arrival, self._end_polls):
+            async with self.load.call(arrival.check, arrival.size, self._end_polls):
                 self.admitted.append(arrival.client)
                 over = asyncio.Event()
                 self.under_way.append(over)
@@ -157,7 +156,7 @@ async def test_a_call_that_is_cancelled_gives_back_what_it_had(ends: str) -> Non
 async def test_a_call_that_is_cancelled_in_its_turn_passes_it_on() -> None:
     door = Door(Load(4, 10))
     await door.call(*[Arriving()] * 3)
-    async with door.load.call(Arriving(), lambda: None):
+    async with door.load.call(Arriving().check, 0, lambda: None):
         waiting, other = await door.call(Arriving("a"), Arriving("b"))
     # It is the turn of the first that waits, which does not know it yet.
     waiting.cancel()
@@ -212,41 +211,20 @@ async def test_call_that_fails_gives_its_place_back() -> None:
     load = Load(4, 10)
     for _ in range(10):
         with pytest.raises(KeyError):
-            async with load.call(Arriving(), lambda: None):
+            async with load.call(Arriving().check, 0, lambda: None):
                 raise KeyError
         with pytest.raises(KeyError):
-            async with load.poll(Arriving()):
+            async with load.poll(Arriving().check):
                 raise KeyError
         with pytest.raises(InsufficientScopes):
-            async with load.call(Arriving(refused=InsufficientScopes("no")), lambda: None):
+            async with load.call(Arriving(refused=InsufficientScopes("no")).check, 0, lambda: None):
                 pass
     assert (load.calls, load.polls) == (0, 0)
 
 
-def test_uploads_beyond_the_memory_for_them_are_refused_and_give_their_room_back() -> None:
-    contents = Contents(10)
-    for _ in range(3):
-        with ExitStack() as held:
-            held.enter_context(contents.content(6))
-            held.enter_context(contents.content(4))
-            held.enter_context(contents.content(0))
-            with pytest.raises(ServiceUnavailable), contents.content(1):
-                pass
-        with pytest.raises(KeyError), contents.content(10):
-            raise KeyError
-
-
-def test_an_upload_larger_than_the_memory_for_all_is_taken_alone() -> None:
-    contents = Contents(10)
-    with contents.content(11), pytest.raises(ServiceUnavailable), contents.content(1):
-        pass
-    with contents.content(1), pytest.raises(ServiceUnavailable), contents.content(11):
-        pass
-
-
 async def test_long_polls_are_ended_before_calls_wait_and_new_ones_do_not_wait_for_work() -> None:
     door = Door(Load(8, 10, poll_pause=0.01))
-    async with door.load.poll(Arriving()):
+    async with door.load.poll(Arriving().check):
         assert await door.load.falls()
         await door.call(*[Arriving()] * 5)
         assert door.ended_polls == 0
@@ -271,9 +249,9 @@ async def test_long_polls_beyond_their_limit_are_refused_and_take_no_place_of_ca
     door = Door(Load(4, 3))
     async with AsyncExitStack() as held:
         for _ in range(3):
-            await held.enter_async_context(door.load.poll(Arriving()))
+            await held.enter_async_context(door.load.poll(Arriving().check))
         with pytest.raises(ServiceUnavailable):
-            await held.enter_async_context(door.load.poll(Arriving()))
+            await held.enter_async_context(door.load.poll(Arriving().check))
         await door.call(*[Arriving()] * 4)
         assert door.load.calls == 4
 
@@ -304,7 +282,7 @@ async def test_bad_bodies_leave_the_room_as_it_was(size: int) -> None:
             await read(bodies, body_of(size)[:-1], memory)
         with pytest.raises(InputError):
             await read(bodies, b"[" * (size + 200), memory)
-    assert memory.taken == 0
+    assert memory.used == 0
     assert await read(bodies, body_of(size), memory) == {"text": "x" * size}
 
 
@@ -330,13 +308,13 @@ async def test_body_larger_than_all_the_room_has_it_to_itself() -> None:
 
 
 async def test_large_body_is_refused_when_too_much_waits_and_small_ones_go_on() -> None:
-    bodies, memory = Bodies(most_waiting=3 * MEGABYTE), room(MEGABYTE)
+    bodies, memory = Bodies(), Memory(MEGABYTE, lambda: False, most_waiting=3 * MEGABYTE)
     async with AsyncExitStack() as held:
         await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
         waiting = [asyncio.create_task(read(bodies, body_of(MEGABYTE), memory)) for _ in range(2)]
-        await asyncio.sleep(0)
+        await asyncio.wait(waiting, timeout=0.2)
         with pytest.raises(ServiceUnavailable):
-            await read(bodies, body_of(MEGABYTE), memory)
+            await read(bodies, body_of(2 * MEGABYTE), memory)
         assert await read(bodies, b'{"a": 1}', memory) == {"a": 1}
     assert len(await asyncio.gather(*waiting)) == 2
 

@@ -1,4 +1,4 @@
-"""Few at a time, and one reading for all who ask at the same time."""
+"""One reading for all who ask at the same time."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import weakref
 import pytest
 from azure.core.credentials import AccessToken
 
-from shared.base.concurrency import OneByOne, Turns
+from shared.base.concurrency import OneByOne
 from shared.base.errors import ServiceUnavailable
 from shared.base.memo import Memo, Remembered
 from shared.store.authorisation import Bearer
@@ -23,41 +23,6 @@ ASKED = Remembered(name="asked", what="", capacity=0, because="")
 async def settled() -> None:
     for _ in range(10):
         await asyncio.sleep(0)
-
-
-async def test_few_have_a_turn_few_wait_and_the_others_are_refused() -> None:
-    turns, goes_on = Turns(2, 3), asyncio.Event()
-    under_way: list[int] = []
-
-    async def call(number: int) -> int:
-        async with turns.turn():
-            under_way.append(number)
-            await goes_on.wait()
-        return number
-
-    calls = [asyncio.create_task(call(number)) for number in range(10)]
-    await settled()
-    assert under_way == [0, 1]
-    goes_on.set()
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert outcomes[:5] == list(range(5))
-    assert all(isinstance(outcome, ServiceUnavailable) for outcome in outcomes[5:])
-
-
-async def test_who_waits_and_goes_away_leaves_its_place_to_others() -> None:
-    turns = Turns(1, 1)
-
-    async def call() -> None:
-        async with turns.turn():
-            pass
-
-    async with turns.turn():
-        for _ in range(3):
-            waiting = asyncio.create_task(call())
-            await settled()
-            waiting.cancel()
-            await settled()
-    await asyncio.wait_for(call(), 10)
 
 
 class Reading:

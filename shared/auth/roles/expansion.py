@@ -116,6 +116,13 @@ class Roles:
             self._expanded.move_to_end(key)
         return expanded
 
+    def granting(self, role: str) -> str | None:
+        """The role that grants something to the holder of a role: that one, or the most specific one with a star."""
+        if role in self.scopes_by_role:
+            return role
+        prefix = self.prefixes.longest(role)
+        return None if prefix is None else f"{prefix}*"
+
     def shown(self, scopes: Iterable[str]) -> list[str]:
         """The expansion as descriptions of clients and roles show it; the scopes themselves where it is too large.
 

@@ -78,7 +78,7 @@ async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
         expiry=now + LASTS,
         issuer=ROOT_CLIENT_ID,
         issuer_token=settings.root_access_token.get_secret_value(),
-        seed=services.runtime.slugid() + services.runtime.slugid(),
+        seed=services.runtime.slugid() + identity.share,
     )
 
 

@@ -19,6 +19,7 @@ from shared.base import bounds
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.ids import digest_of
+from shared.base.shares import CHECKING, NAMELESS, Place, Room, Share, drop, share_of
 
 if TYPE_CHECKING:
     import jwt  # loaded with the first ID token: few deployments see one
@@ -82,6 +83,10 @@ class Identity:
 
     client_id: str
     scopes: Sequence[str]
+    share: Share
+    """The identity's own, if somebody has given it a role. Who has none, or one that everybody has, can have as many
+    identities as the provider gives out.
+    """
 
 
 class SignIn:
@@ -116,11 +121,14 @@ class SignIn:
         user = claims.get(self.provider.user_claim)
         if not isinstance(user, str) or not user:
             raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
-        held = {EVERYBODY, *(value for name in _CLAIMS for value in _words(claims.get(name)))}
-        roles = dict.fromkeys(role for value, role in self.provider.roles if value in held)
+        held = {value for name in _CLAIMS for value in _words(claims.get(name))}
+        roles = dict.fromkeys(role for value, role in self.provider.roles if value in {EVERYBODY, *held})
+        is_known = any(value in held for value, _ in self.provider.roles if value != EVERYBODY)
         await self._exchange(id_token, int(claims["exp"]))
         return Identity(
-            client_id=f"login/{self.provider.name}/{_escaped(user)}", scopes=[f"assume:{role}" for role in roles]
+            client_id=f"login/{self.provider.name}/{_escaped(user)}",
+            scopes=[f"assume:{role}" for role in roles],
+            share=share_of(f"sign-in {self.provider.issuer} {user}") if is_known else NAMELESS,
         )
 
     async def _exchange(self, id_token: str, expires: int) -> None:
@@ -141,18 +149,34 @@ class WorkloadSignIn:
     after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what.
     """
 
-    def __init__(self, issuer: str, audience: str, name: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        issuer: str,
+        audience: str,
+        name: str,
+        granting: Callable[[str], Awaitable[str | None]],
+        fetch: Fetch,
+        monotonic: Callable[[], float],
+    ) -> None:
+        """`granting` finds the role, perhaps one with a star, that grants something to the holder of a role."""
         self._name = name
+        self._granting = granting
         self._tokens = IdTokens(issuer, audience, fetch, monotonic)
 
     async def identity(self, id_token: str) -> Identity:
-        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer."""
+        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer,
+        StorageUnavailable.
+        """
         subject = str((await self._tokens.claims(id_token))["sub"])
         if not _SUBJECT.fullmatch(subject):
             # A scope that ends with an asterisk would stand for the roles of other subjects, too.
             raise AuthenticationFailed("the ID token's subject has characters that a role cannot be named with")
+        role = f"{self._name}:{subject}"
+        granted_by = await self._granting(role)
         return Identity(
-            client_id=f"workload/{self._name}/{_escaped(subject)}", scopes=[f"assume:{self._name}:{subject}"]
+            client_id=f"workload/{self._name}/{_escaped(subject)}",
+            scopes=[f"assume:{role}"],
+            share=NAMELESS if granted_by is None else share_of(f"workload {granted_by}"),
         )
 
 
@@ -197,7 +221,8 @@ class PublishedKeys:
     """The keys with which a provider signs.
 
     Anybody can make up a token, and the provider may be slow or silent. So a key that is known is found without
-    waiting; the others share one reading, wait for it in bounded number, and share its failure, which is remembered.
+    waiting, and read anew before it is too old; the others share one reading, wait for it in bounded number, the newest
+    of them, and share its failure, which is remembered.
     """
 
     def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
@@ -209,7 +234,7 @@ class PublishedKeys:
         self._failed: tuple[float, str] | None = None
         """When the latest reading failed, and why; None after one that did not."""
         self._reading: asyncio.Task[None] | None = None
-        self._waiting = 0
+        self._waiting = Room(bounds.SIGN_INS_WAITING)
 
     async def find(self, key_id: object, algorithm: str) -> jwt.PyJWK:
         """The key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
@@ -219,12 +244,18 @@ class PublishedKeys:
         if len(found) != 1 and self._age() > KEYS_REST.total_seconds():
             await self._renew()
             found = self._chosen(key_id, algorithm)
+        elif self._age() > KEYS_LAST.total_seconds() / 2 and self._reading is None and not self._has_failed():
+            self._reading = asyncio.create_task(self._refresh())
         if len(found) != 1:
             raise AuthenticationFailed("the ID token is signed with a key that its issuer does not publish")
         try:
             return jwt.PyJWK(dict(found[0]), algorithm)
         except jwt.PyJWTError:
             raise AuthenticationFailed("the key that the ID token is signed with cannot be used") from None
+
+    def _has_failed(self) -> bool:
+        """Whether a reading has failed a moment ago."""
+        return self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds()
 
     def _age(self) -> float:
         return float("inf") if self._read is None else self._monotonic() - self._read
@@ -246,16 +277,20 @@ class PublishedKeys:
     async def _renew(self) -> None:
         """Reads the keys, or waits for the reading that is under way. Raises ServiceUnavailable."""
         if self._reading is None:
-            if self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds():
+            if self._failed is not None and self._has_failed():
                 raise ServiceUnavailable(self._failed[1])
             self._reading = asyncio.create_task(self._refresh())
-        if self._waiting >= bounds.SIGN_INS_WAITING:
-            raise ServiceUnavailable(f"too many sign-ins wait for the keys of {self._issuer}; send the call again")
-        self._waiting += 1
+        place = Place(share=CHECKING)
         try:
-            await asyncio.shield(self._reading)
+            async with asyncio.timeout(None) as place.waits:
+                drop(self._waiting.enter(place))
+                await asyncio.shield(self._reading)
+        except TimeoutError:
+            raise ServiceUnavailable(
+                f"too many sign-ins wait for the keys of {self._issuer}; send the call again"
+            ) from None
         finally:
-            self._waiting -= 1
+            self._waiting.leave(place)
         if self._failed is not None:
             raise ServiceUnavailable(self._failed[1])
 

@@ -300,7 +300,14 @@ UPLOAD_ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
         title="Upload Artifact",
         description="Stores the content of an artifact, with its Content-Encoding.",
         category="Artifacts",
-        query={"type": r".*", "version": r"[A-Za-z0-9_-]{22}", "until": r"[0-9]{1,12}", "signature": r".+"},
+        query={
+            "type": r".*",
+            "version": r"[A-Za-z0-9_-]{22}",
+            "until": r"[0-9]{1,12}",
+            "share": r"[0-9a-f]{22}",
+            "signature": r".+",
+        },
+        share=lambda services, params, query: services.artifacts.relay.share(params, query),
         takes_content=True,
     ),
 )

@@ -14,6 +14,7 @@ from shared.auth.certificates import temporary_credentials
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
+from shared.base.shares import CURRENT
 from shared.base.types import UploadMode
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
@@ -184,7 +185,7 @@ class Objects:
             expiry=expiry,
             issuer=self._issuer.client_id,
             issuer_token=self._issuer.access_token,
-            seed=self._runtime.slugid() + self._runtime.slugid(),
+            seed=self._runtime.slugid() + CURRENT.get(),
         )
 
     @staticmethod

@@ -10,16 +10,25 @@ import base64
 import binascii
 import hashlib
 import hmac
+import math
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from urllib.parse import quote, urlencode
 
 from shared.base import remembered
 from shared.base.concurrency import both
-from shared.base.errors import InputTooLarge, InsufficientScopes, RequestConflict, ResourceNotFound
+from shared.base.errors import (
+    InputTooLarge,
+    InsufficientScopes,
+    RequestConflict,
+    ResourceNotFound,
+    ServiceUnavailable,
+)
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.base.shares import CURRENT, Room, Scarce, Share
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     OPAQUE,
@@ -38,8 +47,9 @@ from shared.store import keys
 from shared.store.interface import Access
 
 RELAY_PREFIX = "/artifacts/relay"
-_SIGNED = ("type", "version", "until")
+_SIGNED = ("type", "version", "until", "share")
 """Parameters of a URL that it is signed for, besides its path."""
+_TOO_MANY = "this process is storing as many uploads as it can; send the request again"
 _EXPIRED = "the artifact has expired"
 
 
@@ -57,7 +67,9 @@ class Relay:
         root_url: str,
         limit: int,
     ) -> None:
-        """The first key signs, all of them verify. `limit` is the most bytes of an upload."""
+        """The first key signs, all of them verify. `limit` is the most bytes of an upload; a process holds twice as
+        many.
+        """
         self._tasks = tasks
         self._artifacts = artifacts
         self._uploads = uploads
@@ -66,6 +78,8 @@ class Relay:
         self._root_url = root_url
         self._rows: Memo[tuple[str, int, str, str], str] = Memo(remembered.ARTIFACT_ROWS)
         self.limit = limit
+        # Each upload is in memory as a whole.
+        self._memory = Scarce(2 * limit, Room(math.inf, limit), partial(ServiceUnavailable, _TOO_MANY))
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
         """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
@@ -74,7 +88,7 @@ class Relay:
         stored without a read.
         """
         until = str(int(expiry.timestamp()))
-        words = (artifact.content_type, artifact.version, until)
+        words = (artifact.content_type, artifact.version, until, CURRENT.get())
         signed = (task_id, str(run_id), artifact.name, *words)
         query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
         if etag:
@@ -87,14 +101,12 @@ class Relay:
 
         Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, ResourceNotFound when the
         artifact has expired, RequestConflict when its content can no longer change or is uploaded in another way,
-        StorageUnavailable.
+        ServiceUnavailable while too many are stored, StorageUnavailable.
         """
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
-        content_type, version, until = (query.get(word, "") for word in _SIGNED)
-        given = query.get("signature", "").encode(errors="replace")
-        signed = (task_id, run_id, name, content_type, version, until)
-        if not any(hmac.compare_digest(given, _signature(key, *signed).encode()) for key in self._keys):
+        if self.share(params, query) is None:
             raise InsufficientScopes("the signature of this URL is not valid")
+        content_type, version, until, _ = (query[word] for word in _SIGNED)
         if int(until) <= self._now().timestamp():
             raise InsufficientScopes("this URL has expired: create the artifact again")
         if len(content) > self.limit:
@@ -102,6 +114,25 @@ class Relay:
                 f"an upload by this URL must not have more than {self.limit} bytes; state contentLength when you "
                 "create the artifact to upload straight to storage"
             )
+        async with self._memory.hold(len(content), len(content)):
+            await self._store(task_id, run_id, name, version, content, content_type, encoding)
+
+    def share(self, params: Mapping[str, str], query: Mapping[str, str]) -> Share | None:
+        """In whose name something is put to a URL: that of the call that it was made for. None if it is not ours."""
+        given = query.get("signature", "").encode(errors="replace")
+        signed = (
+            params["taskId"],
+            params["runId"],
+            _decoded(params["name"]),
+            *(query.get(word, "") for word in _SIGNED),
+        )
+        if any(hmac.compare_digest(given, _signature(key, *signed).encode()) for key in self._keys):
+            return query["share"]
+        return None
+
+    async def _store(
+        self, task_id: str, run_id: str, name: str, version: str, content: bytes, content_type: str, encoding: str
+    ) -> None:
         etag = self._rows.pop((task_id, int(run_id), name, version))
         if etag is not None and await self._uploads.write_first(
             task_id, int(run_id), name, version, etag, content, content_type, encoding

@@ -113,9 +113,9 @@ async def claim_work(services: ClaimServices, call: Call) -> Answer:
     worker = Worker(worker_group=request.workerGroup, worker_id=request.workerId)
     wait = services.settings.long_poll_seconds if call.may_wait else 0.0
     if "xmlMessage" not in request.model_fields_set:
-        claims = await services.work.claim_work(task_queue_id, worker, count, wait)
+        claims = await services.work.claim_work(task_queue_id, worker, count, wait, call.ended)
     else:
-        claims = await services.work.claim_polled(task_queue_id, worker, count, request.xmlMessage, wait)
+        claims = await services.work.claim_polled(task_queue_id, worker, count, request.xmlMessage, wait, call.ended)
     if not claims:
         if not call.may_wait:
             await call.pause()

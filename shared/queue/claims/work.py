@@ -12,6 +12,7 @@ from shared.auth.certificates import task_client_id, task_scopes, temporary_cred
 from shared.base.concurrency import comes_within, together
 from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
+from shared.base.shares import share_of
 from shared.queue.claims import rules as claims
 from shared.queue.claims.claiming import Claiming
 from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut
@@ -90,14 +91,16 @@ class Work:
         self._claim_timeout = claim_timeout
         self._runtime = stores.runtime
 
-    async def claim_work(self, task_queue_id: str, worker: Worker, count: int, wait: float) -> list[Claim]:
-        """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1).
+    async def claim_work(
+        self, task_queue_id: str, worker: Worker, count: int, wait: float, ended: asyncio.Event | None = None
+    ) -> list[Claim]:
+        """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1), or until `ended` is set.
 
         A quarantined worker waits and gets none. A newer wait of the same worker ends this one: a worker waits only
         once at a time, so this call's client must have gone. If the call is ended or cancelled, claims that are being
         made are given back. Raises StorageUnavailable, ServiceUnavailable.
         """
-        request = self._request(task_queue_id, worker, waits=True)
+        request = self._request(task_queue_id, worker, ended, waits=True)
         caller = task_queue_id, worker
         if (older := self._waiting.get(caller)) is not None:
             older.ended.set()
@@ -108,8 +111,14 @@ class Work:
             if self._waiting.get(caller) is request:
                 del self._waiting[caller]
 
-    def _request(self, task_queue_id: str, worker: Worker, *, waits: bool) -> WorkRequest:
-        return WorkRequest(task_queue_id=task_queue_id, worker=worker, began=self._runtime.now(), waits=waits)
+    def _request(self, task_queue_id: str, worker: Worker, ended: asyncio.Event | None, *, waits: bool) -> WorkRequest:
+        return WorkRequest(
+            task_queue_id=task_queue_id,
+            worker=worker,
+            began=self._runtime.now(),
+            waits=waits,
+            ended=ended or asyncio.Event(),
+        )
 
     async def _wait_for_work(self, request: WorkRequest, count: int, wait: float) -> list[Claim]:
         record = await self._presence.arrived(request)
@@ -193,7 +202,13 @@ class Work:
             await self._presence.waits(record, request)
 
     async def claim_polled(
-        self, task_queue_id: str, worker: Worker, count: int, poll_answer: str, wait: float
+        self,
+        task_queue_id: str,
+        worker: Worker,
+        count: int,
+        poll_answer: str,
+        wait: float,
+        ended: asyncio.Event | None = None,
     ) -> list[Claim]:
         """Up to `count` claims of what a worker has polled itself, without waiting (contract 15, design 4).
 
@@ -202,11 +217,11 @@ class Work:
         Raises InputError, StorageUnavailable.
         """
         messages = self._read_polled(task_queue_id, poll_answer)
-        request = self._request(task_queue_id, worker, waits=False)
+        request = self._request(task_queue_id, worker, ended, waits=False)
         record = await self._presence.arrived(request)
         if record.is_quarantined(self._runtime.now()):
             await together(self._presence.seen(record), *map(self._release, messages))
-            await self._runtime.sleep(wait)
+            await comes_within(request.ended, wait)
             return []
         if not messages:
             await self._presence.seen(record)
@@ -251,7 +266,7 @@ class Work:
         """
         now = self._runtime.now()
         refuse_after_deadline(read.task, now)
-        request = self._request(read.task.task_queue_id, worker, waits=False)
+        request = self._request(read.task.task_queue_id, worker, None, waits=False)
         record = await self._presence.arrived(request, LIFE_BY_CLAIM_TASK)
         if record.is_quarantined(now):
             raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
@@ -314,7 +329,7 @@ class Work:
                 expiry=expiry,
                 issuer=self._issuer.client_id,
                 issuer_token=self._issuer.access_token,
-                seed=self._runtime.slugid() + self._runtime.slugid(),
+                seed=self._runtime.slugid() + share_of(f"pool {task.task_queue_id}"),
             ),
             taken_until=taken_until,
         )

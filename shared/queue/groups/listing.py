@@ -11,13 +11,14 @@ from typing import TypeVar
 
 from shared.auth.audit import Entry, note
 from shared.base import bounds, remembered
-from shared.base.concurrency import Lookups, Turns, both, in_waves
+from shared.base.concurrency import Lookups, both, in_waves, turns
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.base.memory import NoRoom
 from shared.base.priority import Priority
+from shared.base.shares import CURRENT, Share
 from shared.queue.events.rules import Exchange, GroupEvent
 from shared.queue.groups.rows import Group, Member, group_event
 from shared.queue.groups.statuses import GroupStatuses, MemberPage
@@ -63,7 +64,7 @@ class Pages:
 
     def __init__(self, tasks: TaskStore) -> None:
         self._tasks = tasks
-        self._turns = Turns(bounds.LISTS_AT_A_TIME, bounds.LISTS_WAITING)
+        self._turns = turns(bounds.LISTS_AT_A_TIME, bounds.LISTS_WAITING)
 
     async def fill(
         self,
@@ -78,7 +79,7 @@ class Pages:
         block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
         room for that, ServiceUnavailable when too many wait.
         """
-        async with self._turns.turn():
+        async with self._turns.hold():
             return await self._filled(items, find, unpack)
 
     async def _filled(
@@ -128,7 +129,7 @@ class Groups:
         self._stores = stores
         self._pages = pages
         self._statuses = statuses
-        self._lists: Memo[tuple[str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
+        self._lists: Memo[tuple[Share, str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
 
     async def existing(self, task_group_id: str) -> Group:
         """The group's header. Raises ResourceNotFound."""
@@ -140,14 +141,14 @@ class Groups:
     async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
         """A page of the group in the order of taskId: resolved tasks from their member rows, others as known, or read.
 
-        All who ask for the same page at the same time share one reading of it (design 11).
+        All of one share who ask for the same page at the same time have one reading of it (design 11).
         Raises ResourceNotFound, InputError for a start outside of the group, NoRoom.
         """
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.existing(task_group_id), ListedTasks(tasks=[], resume=None)
         return await self._lists.read_anew(
-            (task_group_id, first, limit), lambda: self._list(task_group_id, first, limit)
+            (CURRENT.get(), task_group_id, first, limit), lambda: self._list(task_group_id, first, limit)
         )
 
     async def _list(self, task_group_id: str, first: str, limit: int) -> tuple[Group, ListedTasks]:

@@ -45,7 +45,9 @@ class WorkRequest:
     waits: bool
     """Whether it waits until there is work: then a newer wait of the same worker ends it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when no client waits for the call's answer any more, so that it must not be given a run."""
+    """Set when no client waits for the call's answer any more, or another share has its place: it must not be given a
+    run.
+    """
     unavailable: list[Exception] = field(default_factory=list)
     """Transient failures that have kept the call from some claims, or from all."""
 

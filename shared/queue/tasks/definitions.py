@@ -14,6 +14,7 @@ from shared.base import bounds
 from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import memory_of, read_back
 from shared.base.memory import Memory, NoRoom
+from shared.base.shares import OWN, RESERVED_PART, Place
 from shared.queue.tasks.codec import PackedDefinition, unpacked_text
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.rules import Task
@@ -49,30 +50,27 @@ class DefinitionReader:
         if packed.memory < bounds.SMALL_DEFINITION:
             share.count(packed.memory)
             return await self._read(task_id, packed, keep=keep)
-        memory, peak = self._cache.memory, 2 * packed.memory
-        await share.take(packed.memory, peak)
+        memory = self._cache.memory
+        place = await share.take(packed.memory, 2 * packed.memory)
         try:
             kept = self._cache.get(task_id)  # another call may have read it while this one waited
             if kept is not None and kept.fingerprint == packed.fingerprint:
-                memory.free(peak)
                 return kept.definition
             definition = await self._read(task_id, packed, keep=keep)
-        except BaseException:
-            memory.free(peak)
-            raise
-        if definition is None:
-            memory.free(peak)
-        else:
-            memory.free(peak - packed.memory)
-            memory.free_with(definition, packed.memory)
-        return definition
+            if definition is not None:
+                memory.shrink(place, packed.memory)
+                memory.free_with(definition, place)
+            return definition
+        finally:
+            memory.leave(place)
 
     def keep(self, definition: Definition, packed: PackedDefinition) -> None:
         """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
         if packed.memory >= bounds.SMALL_DEFINITION:
-            if not self._cache.memory.try_take(packed.memory):
+            place = Place(units=packed.memory, share=OWN)
+            if not self._cache.memory.try_take(place):
                 return
-            self._cache.memory.free_with(definition, packed.memory)
+            self._cache.memory.free_with(definition, place)
         self._cache.put(definition, packed.fingerprint, packed.memory)
 
     async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition | None:
@@ -106,22 +104,23 @@ class MemoryShare:
             raise NoRoom
         self._used += memory
 
-    async def take(self, memory: int, peak: int) -> None:
+    async def take(self, memory: int, peak: int) -> Place:
         """Takes `peak` bytes of the room to read a definition that will then have `memory` bytes.
 
         Only the first definition is waited for: two calls that both wait for more would wait for each other. Raises
         NoRoom.
         """
-        is_first = not self._used
+        is_first, place = not self._used, Place(units=peak)
         self.count(memory)
         try:
             if is_first:
-                await self._memory.take(peak)
-            elif not self._memory.try_take(peak):
+                await self._memory.take(place)
+            elif not self._memory.try_take(place):
                 raise NoRoom
         except BaseException:
             self._used -= memory
             raise
+        return place
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +150,7 @@ class DefinitionCache:
         self._entries: OrderedDict[str, Cached] = OrderedDict()
         self._large: OrderedDict[str, None] = OrderedDict()
         self._weight = 0
-        self.memory = Memory(capacity + bounds.IN_HAND, self._forget_large)
+        self.memory = Memory(capacity + bounds.IN_HAND, self._forget_large, reserve=bounds.IN_HAND // RESERVED_PART)
 
     def get(self, task_id: str) -> Cached | None:
         """The definition of a task that has not expired."""

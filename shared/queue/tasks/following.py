@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 
 from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
 from shared.base.protocol import FOLLOWED_DELAY, RESOLVED_DELAY
+from shared.base.shares import Room, Scarce
 from shared.queue.tasks.ahead import WriteAhead
 from shared.queue.tasks.effects import Ahead, PutResolved
 from shared.queue.tasks.executor import Stores
@@ -20,6 +23,8 @@ from shared.store.interface import StorageUnavailable
 
 log = logging.getLogger("taskcluster.resolution")
 
+_LONGEST_WAIT = FOLLOWED_DELAY / 2
+"""What has waited for so long is soon the message's."""
 _LEFT = {"action": "resolution_left"}
 
 
@@ -35,17 +40,22 @@ class Following:
         """`at_once` may be 0: then all is left to the messages."""
         self._resolution = resolution
         self._stores = stores
-        self._most = at_once * (1 + bounds.RESOLUTIONS_WAITING_FOR_EACH)
-        self._places = asyncio.Semaphore(at_once)
+        self._most_waiting = at_once * bounds.RESOLUTIONS_WAITING_FOR_EACH
+        self._places = Scarce(
+            at_once,
+            Room(self._most_waiting),
+            partial(ServiceUnavailable, "too many resolutions"),
+            longest_wait=_LONGEST_WAIT.total_seconds(),
+        )
         self._under_way: set[asyncio.Task[None]] = set()
 
     def delay(self) -> timedelta:
         """How long the message of a resolution that is about to be committed is hidden."""
-        return FOLLOWED_DELAY if len(self._under_way) < self._most else RESOLVED_DELAY
+        return FOLLOWED_DELAY if self._places.waiting < self._most_waiting else RESOLVED_DELAY
 
     def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
-        """Follows up what was committed, if it is a resolution and there is room. Returns at once."""
-        if not task.is_resolved or len(self._under_way) >= self._most:
+        """Follows up what was committed, if it is a resolution, in its turn. Returns at once."""
+        if not task.is_resolved or not self._most_waiting:
             return
         for effect in effects:
             if isinstance(effect, PutResolved) and (handle := ahead.handle(effect)) is not None:
@@ -55,13 +65,12 @@ class Following:
                 following.add_done_callback(self._under_way.discard)
 
     async def _follow(self, message: ResolvedBody, handle: MessageHandle) -> None:
-        async with self._places:
-            if self._stores.runtime.now() - message.put > FOLLOWED_DELAY / 2:
-                return
-            fields: dict[str, str | int] = {"taskId": message.task_id, "runId": message.run_id}
-            with self._stores.runtime.tracer.span("resolved", "internal", fields) as span:
-                is_done = await self._is_done(message, handle)
-                span.note({"outcome": "done" if is_done else "left"})
+        fields: dict[str, str | int] = {"taskId": message.task_id, "runId": message.run_id}
+        with suppress(ServiceUnavailable):
+            async with self._places.hold():
+                with self._stores.runtime.tracer.span("resolved", "internal", fields) as span:
+                    is_done = await self._is_done(message, handle)
+                    span.note({"outcome": "done" if is_done else "left"})
 
     async def _is_done(self, message: ResolvedBody, handle: MessageHandle) -> bool:
         """Does the work. Returns False if it is left to the message."""
