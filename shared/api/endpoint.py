@@ -104,6 +104,7 @@ PARAMETERS: Mapping[str, str] = {
     "roleId": r"^[\x20-\x7e]+$",
     "queueName": r"^[a-z-]{1,63}$",
     "entityType": r"^(client|role|secret|hook|worker-pool)$",
+    "auditedType": r"^(client|role|index|internal-queue)$",
     "entityId": r"^[\x20-\x7e]+$",
 }
 """Pattern of every URL parameter (contract 0.1)."""

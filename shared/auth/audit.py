@@ -321,3 +321,13 @@ def client(client_id: str) -> Subject:
 def role(role_id: str) -> Subject:
     """A role."""
     return Subject(entity_type="role", entity_id=role_id)
+
+
+def internal_queue(name: str) -> Subject:
+    """An internal queue, whose poison messages somebody moves."""
+    return Subject(entity_type="internal-queue", entity_id=name)
+
+
+def index_path(path: str) -> Subject:
+    """A path of the index."""
+    return Subject(entity_type="index", entity_id=path)

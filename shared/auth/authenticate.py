@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 from urllib.parse import quote, unquote_to_bytes
 
@@ -16,7 +17,7 @@ from shared.api.endpoint import Caller
 from shared.api.scopes import ScopeSet
 from shared.auth import certificates as credentials
 from shared.auth import hawk
-from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, Keyring, Refusal
+from shared.auth.clients.rows import CLIENT_ID, ROOT_CLIENT_ID, Client, Keyring, Refusal
 from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge, Roles
 from shared.base.errors import AuthenticationFailed
 from shared.base.shares import share_of
@@ -194,8 +195,12 @@ class Authenticator:
         try:
             key = hawk.check_mac(signed, keys=keys, method=method, resources=resources, site=self._site)
         except hawk.MacMismatch:
-            if certificate is None:  # temporary credentials are meant to end with their issuer's token
-                self._keyring.refused(issuer, "token")
+            # Temporary credentials are meant to end with their issuer's token.
+            if certificate is None and issuer.former_tokens:
+                with suppress(hawk.MacMismatch):
+                    former = issuer.former_tokens
+                    hawk.check_mac(signed, keys=former, method=method, resources=resources, site=self._site)
+                    self._keyring.refused(issuer, "token")
             raise
         hawk.check_time(signed, now)
         if body is not None:
@@ -216,8 +221,8 @@ class Authenticator:
             held = _restricted(held, ext["authorizedScopes"], roles)
         scopes = held.union(_expanded(roles, [ANONYMOUS]))
         share = share_of(issuer.client_id)
-        if certificate is not None and issuer.client_id == ROOT_CLIENT_ID:
-            share = certificate.share  # it issues credentials for all pools and sign-ins
+        if issuer.client_id == ROOT_CLIENT_ID:  # it issues credentials and URLs for others
+            share = certificate.share if certificate is not None else str(ext.get(hawk.SHARE, share))
         return Caller(client_id=signed.id, scopes=scopes, expires=expires, share=share, payload_hash=signed.hash)
 
 
@@ -244,6 +249,8 @@ def _refusal(client: Client, now: datetime) -> Refusal | None:
 def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing: ScopeSet) -> None:
     """An issuer grants only scopes that it has, and only a name that it may create (contract 11.3)."""
     if certificate.issuer is not None:
+        if not CLIENT_ID.fullmatch(client_id):
+            raise AuthenticationFailed("the name of temporary credentials has characters that no client id may have")
         if certificate.issuer == client_id:
             raise AuthenticationFailed("ext.certificate.issuer must differ from the client id")
         if f"auth:create-client:{client_id}" not in issuing:

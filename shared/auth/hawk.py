@@ -18,10 +18,13 @@ from urllib.parse import urlsplit
 
 from shared.base.errors import AuthenticationFailed
 from shared.base.frozen import dataclass
+from shared.base.shares import Share
 
 MAX_LENGTH = 4096
 """The longest Authorization header, and the longest target with a bewit, in characters."""
 MAX_SKEW_SECONDS = 900
+SHARE = "share"
+"""In the `ext` of the root client's bewits: in whose name their use counts."""
 
 _HEADER = re.compile(r"hawk[ \t]+", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r'([a-z]+)="([\x20\x21\x23-\x5b\x5d-\x7e]+)"[ \t]*(?:,[ \t]*|\Z)')
@@ -133,13 +136,20 @@ def parse_bewit(target: str) -> tuple[Signed, str]:
 
 
 def make_bewit(
-    client_id: str, key: str, resource: str, expiry: datetime, site: Site, *, authorized_scopes: Sequence[str]
+    client_id: str,
+    key: str,
+    resource: str,
+    expiry: datetime,
+    site: Site,
+    *,
+    authorized_scopes: Sequence[str],
+    share: Share,
 ) -> str:
     """A bewit that lets anyone who has it GET a resource until then: `?bewit=` and this (contract 11.6).
 
-    It carries no more of the client's scopes than `authorized_scopes` (contract 11.4).
+    It carries no more of the client's scopes than `authorized_scopes` (contract 11.4), and counts for `share`.
     """
-    restriction = json.dumps({"authorizedScopes": list(authorized_scopes)}, separators=(",", ":"))
+    restriction = json.dumps({"authorizedScopes": list(authorized_scopes), SHARE: share}, separators=(",", ":"))
     ext = base64.b64encode(restriction.encode()).decode()
     signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", ext=ext, bewit=True)
     mac = calculate_mac(signed, key=key, method="GET", resource=resource, site=site).decode()

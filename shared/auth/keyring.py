@@ -137,5 +137,14 @@ class TableKeyring:
             scopes=record.scopes,
             expires=record.expires,
             disabled=record.disabled,
+            replaced_token=self._replaced_token(record),
         )
         return _Known(client, record)
+
+    def _replaced_token(self, record: ClientRecord) -> str | None:
+        if record.replaced_token is None:
+            return None
+        try:
+            return self._vault.open(record.client_id, record.replaced_token)
+        except CannotOpen:
+            return None  # encrypted with a key that is no longer configured

@@ -14,7 +14,7 @@ from shared.api.answer import Answer, redirection
 from shared.api.endpoint import PAGING, Call, Endpoint
 from shared.api.scopes import satisfies
 from shared.api.validation import continued, limit_of, start_of
-from shared.auth import hawk
+from shared.auth import audit, hawk
 from shared.auth.authenticate import ANONYMOUS
 from shared.auth.clients.rows import ROOT_CLIENT_ID
 from shared.auth.roles.expansion import ExpansionTooLarge
@@ -23,6 +23,7 @@ from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError, InputError
 from shared.base.frozen import replace
 from shared.base.ids import digest_of
+from shared.base.shares import CURRENT
 from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional
 from shared.index.rules import HIGHEST_RANK, LOWEST_RANK, IndexEntry, split
 from shared.index.services import IndexServices
@@ -144,7 +145,10 @@ async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
 
 async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """deleteTask."""
-    await services.index.remove(call.params["namespace"])
+    path = call.params["namespace"]
+    async with services.audit.entry_of(call, audit.index_path(path), "deleted") as entry:
+        audit.note(entry, None)
+        audit.note(entry, await services.index.remove(path))
     return {}
 
 
@@ -162,7 +166,7 @@ async def find_artifact(services: IndexServices, call: Call) -> Answer:
     issuer = ROOT_CLIENT_ID, services.settings.root_access_token.get_secret_value()
     scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
     site = hawk.Site.of(services.settings.root_url)
-    bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes)
+    bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes, share=CURRENT.get())
     return redirection(f"{url}?bewit={bewit}")
 
 

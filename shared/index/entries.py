@@ -66,9 +66,9 @@ class Index:
     async def _entry(self, path: str) -> IndexEntry | None:
         return await self._store.find(path) if is_path(path) else None
 
-    async def remove(self, path: str) -> None:
-        """Removes an entry, if there is one."""
-        await self._store.remove(path)
+    async def remove(self, path: str) -> bool:
+        """Removes an entry; returns whether there was one."""
+        return await self._store.remove(path)
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
         """A page of the entries directly in a namespace."""

@@ -82,8 +82,8 @@ class IndexStore:
         is_there = entry is not None and entry.expires > self._runtime.now()
         return entry if is_there else None, _deleted(row)
 
-    async def remove(self, path: str) -> None:
-        """Removes an entry, if there is one; namespaces stay until they expire.
+    async def remove(self, path: str) -> bool:
+        """Removes an entry; returns whether there was one. Namespaces stay until they expire.
 
         The row stays until it expires, and says when that was: its task's completion may be handled once more. It is
         changed as it was read: a request that takes effect late does not remove an entry that was made since.
@@ -91,13 +91,15 @@ class IndexStore:
         """
         namespace, name = split(path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
+        was_there = False
         async for _ in attempts(self._runtime):
             row = await self._tables.get(keys.INDEX, partition, key)
             if row is None:
-                return
+                return False
             gone = Merge(key, {_DELETED: format_date(self._runtime.now()), _IS_GONE: True}, row.etag)
+            was_there = was_there or not row.values.get(_IS_GONE)
             if await try_transact(self._tables, keys.INDEX, partition, [gone]) is not None:
-                return
+                return was_there
         raise ServiceUnavailable("the path is contended; send the call again")
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shared.auth.audit import Audit
 from shared.auth.keyring import TableKeyring
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
@@ -19,3 +20,4 @@ class IndexServices:
     keyring: TableKeyring
     artifacts: ArtifactUseCases
     index: Index
+    audit: Audit

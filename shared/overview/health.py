@@ -298,7 +298,7 @@ class Health:
 _WHY: Mapping[Refusal, str] = {
     "disabled": "disabled",
     "ended": "ended",
-    "token": "wrong token, or signed for another URL",
+    "token": "its old token",
     "unreadable": "its token is encrypted with a key that is not there",
 }
 _NAMED = 3

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
+from shared.auth.audit import Entry, note
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.dates import format_date
@@ -225,16 +226,23 @@ class Operations:
             found.append({"messageId": message["id"], "put": message["put"], "readable": is_read, "about": about})
         return found
 
-    async def move(self, queue: str, how: Literal["redrive", "delete"], message_id: str | None) -> Moved:
+    async def move(
+        self, queue: str, how: Literal["redrive", "delete"], message_id: str | None, entry: Entry | None = None
+    ) -> Moved:
         """Redrives or deletes the messages of an internal queue's poison queue: one message, or as many as the time
-        allows.
+        allows. `entry` is begun before.
 
         Raises ResourceNotFound if there is no such internal queue.
         """
         _known(queue)
         until = self._runtime.now() + timedelta(seconds=SECONDS)
         command = redrive if how == "redrive" else drop
-        return await command(self._queues, queue, message_id, has_time=lambda: self._runtime.now() < until)
+        if entry is not None:
+            await entry.begin()
+        note(entry, None)
+        moved = await command(self._queues, queue, message_id, has_time=lambda: self._runtime.now() < until)
+        note(entry, moved.done > 0)
+        return moved
 
 
 def _known(queue: str) -> None:

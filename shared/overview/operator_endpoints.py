@@ -83,17 +83,23 @@ async def list_poison_messages(services: OverviewServices, call: Call) -> Mappin
 
 async def redrive_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """redrivePoisonMessages."""
-    return await _move(services, call, "redrive")
+    return await _move(services, call, "redrive", "poison messages redriven")
 
 
 async def delete_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """deletePoisonMessages."""
-    return await _move(services, call, "delete")
+    return await _move(services, call, "delete", "poison messages deleted")
 
 
-async def _move(services: OverviewServices, call: Call, how: Any) -> Mapping[str, Any]:
-    message_id = call.payload(MovePoisonMessagesRequest).messageId
-    moved = await services.operations.move(call.params["queueName"], how, message_id)
+_MESSAGE_ID = 36
+"""Characters of a message's id."""
+
+
+async def _move(services: OverviewServices, call: Call, how: Any, action: str) -> Mapping[str, Any]:
+    queue, message_id = call.params["queueName"], call.payload(MovePoisonMessagesRequest).messageId
+    detail = "all" if message_id is None else message_id[:_MESSAGE_ID]
+    async with services.audit.entry_of(call, audit.internal_queue(queue), action, detail, begins=False) as entry:
+        moved = await services.operations.move(queue, how, message_id, entry)
     return {"moved": moved.done, "left": moved.left}
 
 
@@ -193,7 +199,8 @@ class AuditHistoryResponse(Closed):
 
 async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """getEntityHistory."""
-    subject = Subject(entity_type=call.params["entityType"], entity_id=call.params["entityId"])
+    kind = call.params["auditedType" if _is_detailed(call) else "entityType"]
+    subject = Subject(entity_type=kind, entity_id=call.params["entityId"])
     return _page(await services.audit.of(subject, **_place(call)), detailed=_is_detailed(call))
 
 
@@ -297,12 +304,12 @@ ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
     Endpoint(
         name="entityAuditHistory",
         method="GET",
-        route="/audit-details/<entityType>/<entityId>",
+        route="/audit-details/<auditedType>/<entityId>",
         handler=get_entity_history,
-        title="Audit History of a Client or a Role",
+        title="Audit History of a Client, a Role, a Path of the Index or an Internal Queue",
         description=f"As getEntityHistory, with what was changed: which scopes were granted and taken. {_OURS}",
         category=_AUDIT,
-        scopes="auth:audit-history:<entityType>",
+        scopes="auth:audit-history:<auditedType>",
         query=PAGING,
         output=AuditHistoryResponse,
         stability="experimental",

@@ -38,8 +38,9 @@ What a program that was written for Taskcluster may notice, in one place.
   `azureTableSAS`, `gcpCredentials`, `githubRepoToken`, `listGithubApps`, `sentryDSN`, `statsumToken`,
   `websocktunnelToken` (credentials for other services). What a role expands to is bounded, and a role may grant `*`,
   which Taskcluster refuses as a cycle ([security-auth.md](security-auth.md)). Histories begin with the latest
-  entry. `listAuditHistory` also tells what a client did to tasks, groups and workers. There are no hooks, secrets,
-  purge-cache, worker-manager, notify, web-server or GitHub services, and no pages for them
+  entry. Temporary credentials have names that a client may have. A repeated createClient gives the token to the same
+  caller only. `listAuditHistory` also tells what a client did to tasks, groups and workers. There are no hooks,
+  secrets, purge-cache, worker-manager, notify, web-server or GitHub services, and no pages for them
   ([console.md](console.md#what-has-no-page)).
 * **Who calls comes before what is said**: a call is refused with 401 or 403, whatever its body says, if no body could
   make it allowed. Taskcluster returns 400 for a malformed body, or 404, first. The scopes that such a refusal names

@@ -9,11 +9,14 @@ from typing import Any
 
 import pytest
 
-from shared.app.apis import AUTH, QUEUE
+from shared.app.apis import AUTH, INDEX, QUEUE
 from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.errors import ApiError
+from shared.index.rules import IndexEntry
 from shared.overview.operator_endpoints import NOT_CONFIRMED
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE, encode_body
+from shared.queue.tasks.messages import poison_queue
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.interface import Delete, StorageUnavailable
@@ -26,6 +29,8 @@ from tests.twin.gate import Call, Gate, Kill, Killed, Phase, Resent, process_nam
 
 PROVISIONER, WORKER_TYPE = POOL.split("/")
 WORKER = {"provisionerId": PROVISIONER, "workerType": WORKER_TYPE, "workerGroup": "group", "workerId": "worker"}
+ALL = (*QUEUE.endpoints, *AUTH.endpoints, *INDEX.endpoints)
+PATH = "project.build"
 CLIENT, ROLE = "project/ci", "project:ci"
 VICTIM = "victim"
 History = list[dict[str, Any]]
@@ -33,7 +38,7 @@ History = list[dict[str, Any]]
 
 async def call(services: Services, name: str, query: Mapping[str, str] | None = None, **given: Any) -> Any:
     """The handler of an endpoint, by somebody who may do anything."""
-    asked = called((*QUEUE.endpoints, *AUTH.endpoints), name, "*", query=query or {}, **given)
+    asked = called(ALL, name, "*", query=query or {}, **given)
     return await asked.endpoint.handler(services, asked)
 
 
@@ -84,6 +89,19 @@ async def forget(world: World) -> None:
         await tables.transact(keys.AUDIT, row.partition, [Delete(row.key)])
 
 
+async def given_up(world: World) -> None:
+    queues = world.memory.queues
+    await queues.create(poison_queue(CLAIM_QUEUE))
+    await queues.put(poison_queue(CLAIM_QUEUE), encode_body({"version": 1}))
+
+
+async def indexed(world: World) -> None:
+    expires = world.clock.now() + timedelta(days=1)
+    await world.services.index.insert(
+        IndexEntry(path=PATH, task_id=A, rank=0, data={}, expires=expires, at=world.clock.now())
+    )
+
+
 async def nothing(world: World) -> None:
     """Nothing is there."""
 
@@ -100,6 +118,8 @@ class Story:
     action: str
     body: Callable[[World], dict[str, Any]] | None = None
     detail: str = ""
+    entity: tuple[str, str] | None = None
+    """What its history is found by, where the parameters of the call do not say it."""
 
     async def act(self, world: World, services: Services | None = None) -> None:
         """The call."""
@@ -109,7 +129,9 @@ class Story:
     async def read(self, world: World) -> History:
         """The history of what it is done to."""
         params = self.params
-        if self.history == "getEntityHistory":
+        if self.entity is not None:
+            params = dict(zip(("auditedType", "entityId"), self.entity, strict=True))
+        elif self.history == "getEntityHistory":
             ((name, entity_id),) = self.params.items()
             params = {"entityType": name.removesuffix("Id"), "entityId": entity_id}
         elif self.history == "taskAuditHistory":
@@ -140,6 +162,14 @@ def is_sealed(world: World) -> bool:
 
 def is_quarantined(world: World) -> bool:
     return any(row.key.startswith("quarantine~") for row in world.rows(keys.POOLS))
+
+
+def is_moved(world: World) -> bool:
+    return not world.memory.queues.messages(poison_queue(CLAIM_QUEUE))
+
+
+def is_unindexed(world: World) -> bool:
+    return any(row.values.get("gone") for row in world.rows(keys.INDEX))
 
 
 TASK, ENTITY, GROUPS = {"taskId": A}, "getEntityHistory", {"taskGroupId": GROUP}
@@ -180,6 +210,15 @@ STORIES = [
         "quarantined",
         lambda world: {"quarantineUntil": UNTIL, "quarantineInfo": "a reason"},
         f"until {UNTIL}",
+    ),
+    Story(
+        "deleteTask",
+        indexed,
+        {"namespace": PATH},
+        is_unindexed,
+        "entityAuditHistory",
+        "deleted",
+        entity=("index", PATH),
     ),
     Story(
         "createClient",
@@ -228,7 +267,28 @@ STORIES = [
     ),
     Story("deleteRole", a_role, {"roleId": ROLE}, gone("Roles", "roleId", ROLE), ENTITY, "deleted"),
 ]
+MOVES = [
+    *(
+        Story(
+            name,
+            given_up,
+            {"queueName": CLAIM_QUEUE},
+            is_moved,
+            "entityAuditHistory",
+            action,
+            lambda world: {},
+            "all",
+            ("internal-queue", CLAIM_QUEUE),
+        )
+        for name, action in (
+            ("redrivePoisonMessages", "poison messages redriven"),
+            ("deletePoisonMessages", "poison messages deleted"),
+        )
+    ),
+]
+"""A message that a dead process has received is hidden from others for a while."""
 each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+each_story_and_move = pytest.mark.parametrize("story", [*STORIES, *MOVES], ids=lambda story: story.name)
 
 
 def prepared(story: Story, *gates: Gate) -> World:
@@ -270,7 +330,7 @@ def check(world: World, story: Story) -> None:
             assert confirmed(history) == [], "it has not happened"
 
 
-@each_story
+@each_story_and_move
 def test_a_call_is_noted_once_with_what_it_was_done_to_and_by_whom(story: Story) -> None:
     world = prepared(story)
     began = format_date(world.clock.now())
@@ -283,7 +343,7 @@ def test_a_call_is_noted_once_with_what_it_was_done_to_and_by_whom(story: Story)
     assert entry == mine
     assert (entry["clientId"], entry["actionType"]) == ("somebody", story.action)
     assert began <= entry["created"] < format_date(world.clock.now())
-    assert entry["entityType"] in ("task", "task-group", "worker", "client", "role")
+    assert story.entity in (None, (entry["entityType"], entry["entityId"]))
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
@@ -346,13 +406,13 @@ def test_a_lost_answer_of_the_storage_neither_doubles_nor_loses_an_entry(story: 
             raise
 
 
-@each_story
+@each_story_and_move
 def test_what_is_refused_or_changes_nothing_leaves_no_entry(story: Story) -> None:
     world = prepared(story)
 
     async def forbidden() -> None:
         given = {} if story.body is None else {"body": story.body(world)}
-        asked = called((*QUEUE.endpoints, *AUTH.endpoints), story.name, params=story.params, **given)
+        asked = called(ALL, story.name, params=story.params, **given)
         await asked.authorise({}) if asked.endpoint.authorised_by_url else None
         await asked.endpoint.handler(world.services, asked)
 

@@ -13,7 +13,8 @@ import azure.functions as func
 import pytest
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
-from shared.auth.clients.rows import TABLE, ClientRecord, ClientStore, Refusal
+from shared.auth.clients.rows import TABLE, Client, ClientRecord, ClientStore, Refusal
+from shared.auth.hawk import Signed, Site, calculate_mac
 from shared.base.errors import AuthenticationFailed
 from shared.overview.health import BACKLOG, Ask, Finding, Health, Heartbeat
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
@@ -257,7 +258,7 @@ def test_a_client_that_is_refused_again_and_again_is_named_by_any_process_until_
         assert "worker/p/w (disabled, last " in finding.message
         await refuse_for(world, another, "worker/p/w", "token", 60)
         assert await looked(world, health, 61) == ["credentials-refused"], "it goes on for longer than it is kept"
-        assert "wrong token" in (await health.findings())[0].message
+        assert "its old token" in (await health.findings())[0].message
         assert await looked(world, health, 28 * 60) == [], "its last refusal that was written is half an hour ago"
 
     world.run(story())
@@ -266,11 +267,23 @@ def test_a_client_that_is_refused_again_and_again_is_named_by_any_process_until_
 def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> None:
     world = open_world()
     here, there = world.services, world.handlers
-    wrong = {"authorization": f'Hawk id="static/taskcluster/root", ts="1", nonce="n", mac="{"A" * 43}="'}
+    former = "the-token-that-was-replaced"
+    known = Client(client_id="project/ci", access_token="the-token-of-now-0123", scopes=(), replaced_token=former)
+
+    def header(token: str) -> dict[str, str]:
+        signed = Signed(id=known.client_id, ts=str(int(world.clock.now().timestamp())), mac="", nonce="n")
+        mac = calculate_mac(signed, key=token, method="GET", resource="/x", site=Site.of("https://tc.example.com"))
+        return {"authorization": f'Hawk id="{signed.id}", ts="{signed.ts}", nonce="n", mac="{mac.decode()}"'}
+
+    async def client(client_id: str) -> Client:
+        return known
+
+    here.keyring.client = client  # type: ignore[method-assign]
 
     async def refused() -> None:
-        with pytest.raises(AuthenticationFailed):
-            await here.authenticator.caller("GET", ["/x"], wrong, None)
+        for token in (former, "what a forger makes up"):
+            with pytest.raises(AuthenticationFailed):
+                await here.authenticator.caller("GET", ["/x"], header(token), None)
 
     async def story() -> None:
         await _create_queues(world)
@@ -281,7 +294,7 @@ def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> 
         flushing.cancel()
         (finding,) = await there.health.findings()
         assert finding.code == "credentials-refused"
-        assert "static/taskcluster/root (wrong token" in finding.message
+        assert "project/ci (its old token" in finding.message
         await there.gauges.refresh()
         assert there.runtime.meter.of(ENDING_CREDENTIALS)[("refused",)] == 1
 

@@ -63,6 +63,22 @@ async def test_a_repeat_of_create_client_is_the_same_call(here: Deployment, twin
         await here.clients.create("x", request, ANYTHING)
 
 
+async def test_nobody_else_gets_the_token_of_a_new_client_by_a_repeat(here: Deployment, twin: MemoryStorage) -> None:
+    """What somebody else did with it would be noted as the client's."""
+    await here.clients.create("x", client(twin), ANYTHING, creator="people/admin")
+    with pytest.raises(RequestConflict):
+        await here.clients.create("x", client(twin), ANYTHING, creator="people/another")
+
+
+async def test_a_token_that_was_reset_is_known_as_the_clients_former_one(here: Deployment, twin: MemoryStorage) -> None:
+    created = await here.clients.create("x", client(twin), ANYTHING)
+    reset = await here.clients.reset_access_token("x")
+    known = await here.keyring.client("x")
+    assert known is not None
+    assert (known.access_token, known.former_tokens) == (reset["accessToken"], (created["accessToken"],))
+    assert known.issuing_tokens == (reset["accessToken"],)
+
+
 async def test_a_create_whose_answer_was_lost_gives_the_same_token(here: Deployment, twin: MemoryStorage) -> None:
     twin.gate = Fail(lambda call: call.target == CLIENTS and call.kind is Kind.TABLE_WRITE, Phase.AFTER)
     with pytest.raises(StorageUnavailable):

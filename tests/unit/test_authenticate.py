@@ -24,6 +24,7 @@ NOW = datetime.fromtimestamp(1767225600, UTC)
 ROOT_TOKEN = "root-token-0123456789abcdef"
 PREVIOUS_ROOT_TOKEN = ROOT_TOKEN[::-1]
 TOKEN = "some-token-0123456789abcdef"
+FORMER_TOKEN = "former-token-0123456789abc"
 TARGET = "/api/queue/v1/task/x%2Fy"
 SEED = "AAAAAAAAQACAAAAAAAAAAABBBBBBBBRBCBBBBBBBBBBQ"
 KEYRING = StaticClients(
@@ -31,6 +32,7 @@ KEYRING = StaticClients(
         root_client("root", ROOT_TOKEN, PREVIOUS_ROOT_TOKEN),
         Client(client_id="some", access_token=TOKEN, scopes=("a:*", "assume:r", "auth:create-client:some/*")),
         Client(client_id="wide", access_token=TOKEN, scopes=("assume:p/*",)),
+        Client(client_id="reset", access_token=TOKEN, scopes=("*",), replaced_token=FORMER_TOKEN),
         Client(client_id="off", access_token=TOKEN, scopes=("*",), disabled=True),
         Client(client_id="old", access_token=TOKEN, scopes=("*",), expires=NOW - timedelta(seconds=1)),
         Client(client_id="soon", access_token=TOKEN, scopes=("*",), expires=NOW + timedelta(hours=1)),
@@ -363,11 +365,20 @@ class NotedKeyring(StaticClients):
         self.noted.append((client.client_id, why))
 
 
+@pytest.mark.parametrize("name", ["some/a b", "some/<b>", "some/é", "some/\u202e", ""])
+async def test_temporary_credentials_have_no_name_that_no_client_may_have(name: str) -> None:
+    with pytest.raises(AuthenticationFailed):
+        await call(temporary_header(temporary(name)))
+
+
 @pytest.mark.parametrize(
     ("headers", "noted"),
     [
-        (header(key="another-token-0123456789ab"), [("some", "token")]),
-        (header(root_url="https://old.example.com"), [("some", "token")]),
+        (header("reset", FORMER_TOKEN), [("reset", "token")]),
+        (header("root", PREVIOUS_ROOT_TOKEN), [("root", "token")]),
+        (header("reset", "another-token-0123456789ab"), []),  # anybody can have sent it
+        (header("reset", FORMER_TOKEN, root_url="https://old.example.com"), []),
+        (header(key="another-token-0123456789ab"), []),
         (header("off"), [("off", "disabled")]),
         (header("old"), [("old", "ended")]),
         (header("nobody"), []),

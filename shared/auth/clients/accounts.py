@@ -113,11 +113,18 @@ class ClientAccounts:
         return await self._described(record)
 
     async def create(
-        self, client_id: str, request: ClientRequest, authorise: Authorise, entry: Entry | None = None
+        self,
+        client_id: str,
+        request: ClientRequest,
+        authorise: Authorise,
+        entry: Entry | None = None,
+        *,
+        creator: str = "",
     ) -> dict[str, Any]:
         """Makes a client and returns it with its token, which cannot be read again.
 
-        A repeat within 15 minutes returns the same. Raises InputError, InsufficientScopes, RequestConflict.
+        A repeat by the same `creator` within 15 minutes returns the same. Raises InputError, InsufficientScopes,
+        RequestConflict.
         """
         self._refuse_static(client_id)
         if not is_client_id(client_id):
@@ -139,6 +146,7 @@ class ClientAccounts:
             last_modified=now,
             last_date_used=now,
             last_rotated=now,
+            creator=creator,
         )
         await self._schedule_deletion(record)
         try:
@@ -165,7 +173,7 @@ class ClientAccounts:
                 return created, token
             if existing is not None:  # else it has just been deleted
                 note(entry, existing.sealed_token == record.sealed_token)  # the answer to our own write was lost
-                return existing, self._same_token(existing, request, record.created)
+                return existing, self._same_token(existing, request, record)
         raise ServiceUnavailable("the client is being changed by others; send the call again")
 
     async def update(
@@ -227,7 +235,9 @@ class ClientAccounts:
         async def changed(record: ClientRecord) -> ClientRecord:
             sealed = self._vault.seal(client_id, token)
             now = self._runtime.now()
-            return replace(record, sealed_token=sealed, last_rotated=now, last_modified=now)
+            return replace(
+                record, sealed_token=sealed, replaced_token=record.sealed_token, last_rotated=now, last_modified=now
+            )
 
         return {**await self._described(await self._change(client_id, changed, entry)), "accessToken": token}
 
@@ -280,18 +290,20 @@ class ClientAccounts:
             raise ResourceNotFound(f"Client {client_id} not found")
         return record
 
-    def _same_token(self, record: ClientRecord, request: ClientRequest, now: datetime) -> str:
-        """The token of a client that is there already, if this call repeats the one that made it.
+    def _same_token(self, record: ClientRecord, request: ClientRequest, wanted: ClientRecord) -> str:
+        """The token of a client that is there already, if this call repeats the one that made it. Somebody else who may
+        create the client does not get it so: what is done with it would be noted as the client's.
 
         Raises RequestConflict.
         """
         same = (
-            record.description == request.description
+            record.creator == wanted.creator
+            and record.description == request.description
             and record.expires == request.expires
             and record.scopes == (request.scopes or ())
             and record.delete_on_expiration == request.delete_on_expiration
             and not record.disabled
-            and now - record.created <= REPEATABLE
+            and wanted.created - record.created <= REPEATABLE
         )
         if same:
             try:

@@ -143,8 +143,8 @@ class _Seen:
 class RefusedCredentials:
     """Clients that exist and are refused again and again, in any process: what fails already, and why.
 
-    A refusal costs its caller nothing: it is noted in memory, and written later. Unregistered names are not noted,
-    since anybody can make them up. A forged request with a registered name is noted, and looks like a wrong token.
+    A refusal costs its caller nothing: it is noted in memory, and written later. Forged requests are not noted, since
+    anybody can send the name of a client.
     """
 
     def __init__(self, store: RefusedStore, runtime: Runtime) -> None:

@@ -80,7 +80,8 @@ async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
     async with _noted(services, call, "created", begins=False) as entry:
-        return await services.clients.create(client_id, request, entry.after(authorise), entry)
+        creator = (await call.caller()).client_id or audit.NOBODY
+        return await services.clients.create(client_id, request, entry.after(authorise), entry, creator=creator)
 
 
 async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
@@ -166,8 +167,8 @@ ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
         handler=create_client,
         title="Create Client",
         description="Creates a client and returns its `accessToken`, which can't be read again. The caller must "
-        "have the scopes that the client is given. If the client exists already the call fails, unless "
-        "it repeats the call that created it.",
+        "have the scopes that the client is given. If the client exists already the call fails, unless it repeats the "
+        "call that created it, by the same caller within 15 minutes.",
         category=_CLIENTS,
         scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
         input=CreateClientRequest,

@@ -37,8 +37,8 @@ the credentials that the queue hands out.
 ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
 
 Refusal = Literal["disabled", "ended", "token", "unreadable"]
-"""Why a client that exists is refused: somebody has disabled it; its time is over; what was signed was signed with
-another token, or for another URL; no key of the deployment opens its token."""
+"""Why a client that exists is refused: somebody has disabled it; its time is over; it signs with a token that was
+replaced; no key of the deployment opens its token."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,6 +54,13 @@ class Client:
     disabled: bool = False
     retired_tokens: tuple[str, ...] = field(default=(), repr=False)
     """Tokens from before a rotation: credentials issued with them stay valid, requests signed with them are refused."""
+    replaced_token: str | None = field(default=None, repr=False)
+    """The token from before a reset: nothing that it signs is valid."""
+
+    @property
+    def former_tokens(self) -> tuple[str, ...]:
+        """Tokens with which nobody but this client can have signed a request, which is refused all the same."""
+        return self.retired_tokens if self.replaced_token is None else (*self.retired_tokens, self.replaced_token)
 
     @property
     def issuing_tokens(self) -> tuple[str, ...]:
@@ -80,7 +87,9 @@ class Keyring(Protocol):
         ...
 
     def refused(self, client: Client, why: Refusal) -> None:
-        """Notes that credentials of this client, or ones that it has issued, were just refused. No request."""
+        """Notes that this client, or credentials that it has issued, was just refused. Only what somebody with a token
+        of the client has signed counts: anybody can send its name. No request.
+        """
         ...
 
 
@@ -149,6 +158,10 @@ class ClientRecord:
     last_modified: datetime
     last_date_used: datetime
     last_rotated: datetime
+    creator: str = ""
+    """Who created it: nobody else gets its token by a repeat."""
+    replaced_token: bytes | None = field(default=None, repr=False)
+    """The token from before the last reset, encrypted: what is signed with it comes from this client, and fails."""
     etag: str = ""
 
 
