@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tools.local import planting
@@ -29,3 +31,12 @@ def test_tests_that_catch_a_bug_and_tests_that_do_not(
     assert (code == 0) == is_caught
     assert ("not caught" in capsys.readouterr().out) != is_caught
     assert (planting.main(words, every=True, engines=False, tests=(tests,)) == 0) == is_caught
+
+
+@pytest.mark.large
+@pytest.mark.timeout(7200)
+def test_the_engines_catch_nearly_all_bugs_of_order_age_and_condition(capfd: pytest.CaptureFixture[str]) -> None:
+    planting.main("", every=True, engines=True, tests=())
+    caught = re.findall(r"^(?:order|age|condition): (\d+) of (\d+) are caught$", capfd.readouterr().out, re.MULTILINE)
+    assert len(caught) == 3
+    assert sum(int(number) for number, _ in caught) >= sum(int(total) for _, total in caught) - 4

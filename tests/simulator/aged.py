@@ -290,6 +290,13 @@ async def declared_worker(world: Probe) -> None:
     await world.services.workers.declare(POOL, WORKER, world.clock.now() + timedelta(days=1))
 
 
+async def quarantined_worker(world: Probe) -> None:
+    """A worker was quarantined, for a month."""
+    await asked_for_work(world)
+    until = world.clock.now() + timedelta(days=30)
+    await world.services.workers.quarantine(POOL, WORKER, until, client_id="somebody", info="")
+
+
 async def declared_task_queue(world: Probe) -> None:
     """A task queue was declared."""
     await world.services.directory.declare_task_queue(POOL, Declaration())
@@ -339,6 +346,12 @@ async def expired(world: Probe) -> None:
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
     await world.drain(30)
     await _to_the_end(world)
+
+
+async def expired_in_another_group(world: Probe) -> None:
+    """A has just expired, and the expiry job comes to it for a group that it is not in."""
+    await expired(world)
+    await schedule(world, "task", A, OTHER_GROUP, taskGroupId=OTHER_GROUP)
 
 
 async def expired_unresolved(world: Probe) -> None:

@@ -159,6 +159,7 @@ AGES = [
     Age(aged.unused_pool, looking.check_pool, (UNUSED_FOR,)),
     Age(aged.deleted_queues, looking.create_in_the_pool, (DELETED_WITHIN - WAITS_FOR_IT,), only=("QUEUE_PUT pending",)),
     Age(aged.declared_worker, looking.get_worker, (DAY,)),
+    Age(aged.quarantined_worker, looking.get_worker, (LIFE,)),
     Age(aged.declared_task_queue, looking.list_task_queues, (DECLARED_LIFE,)),
     # artifacts
     Age(aged.excepted, looking.create_artifact, (AFTER_EXCEPTION,)),
@@ -172,6 +173,7 @@ AGES = [
     Age(aged.refused_client, looking.findings, (LATELY,)),
     # expiry
     Age(aged.expired, looking.expire, (SWEPT,), only=("TABLE_WRITE Tasks",)),
+    Age(aged.expired_in_another_group, looking.expire, (SWEPT,), only=("TABLE_WRITE Tasks",)),
     Age(
         aged.expired_unresolved,
         looking.expire,

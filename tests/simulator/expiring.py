@@ -38,8 +38,14 @@ async def everybody(names: Sequence[str]) -> None:
 
 
 async def everything(world: World) -> None:
-    """A, in a group, with an artifact that expires before it and one that came after its end; B, whose definition is
-    large; a client; and the worker, its pool and its provisioner, who claimed A."""
+    """What `all_but_a_large_definition` makes, and B, whose definition is large."""
+    await all_but_a_large_definition(world)
+    await world.create(B, expires=format_date(world.clock.now() + timedelta(hours=4)), payload=LARGE)
+
+
+async def all_but_a_large_definition(world: World) -> None:
+    """A, in a group, with an artifact that expires before it and one that came after its end; a client; and the worker,
+    its pool and its provisioner, who claimed A."""
     expires = format_date(world.clock.now() + timedelta(hours=4))
     await world.create(A, taskGroupId=GROUP, retries=0, expires=expires)
     assert await world.claim()
@@ -48,7 +54,6 @@ async def everything(world: World) -> None:
     await world.services.lifecycle.report_exception(A, 0, Resolved.MALFORMED_PAYLOAD)
     await world.drain(30)
     await artifact_scenarios.direct(world, LATE)
-    await world.create(B, expires=expires, payload=LARGE)
     request = ClientRequest(
         description="", expires=world.clock.now() + timedelta(hours=4), scopes=(), delete_on_expiration=True
     )

@@ -12,7 +12,7 @@ from shared.queue.events.rules import Exchange, GroupEvent, TaskEvent, resolved
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, INTERNAL_QUEUES, decode_body
 from shared.queue.tasks.messages import pending_queue
-from shared.queue.tasks.rules import RETRY_OF, MessageHandle, State, Task
+from shared.queue.tasks.rules import RETRY_OF, MessageHandle, Resolved, State, Task
 from shared.store import keys, limits
 from shared.store.expiring import is_over
 from shared.store.interface import Row
@@ -37,6 +37,8 @@ def check(world: World) -> None:
         if not task.is_resolved:
             assert _deadline_message(world, task), f"{task.task_id} has no deadline message"
             assert task.generation in _active(world, task), f"{task.task_id} is not active in its group"
+        elif _is_unsettled(world, task):
+            assert _deadline_message(world, task), f"{task.task_id} is not settled, and has no deadline message"
         if task.deadline <= world.clock.now():
             continue  # from now on the deadline message alone counts: timers and messages that come up are dropped
         if task.state is State.RUNNING:
@@ -357,6 +359,14 @@ def _active(world: World, task: Task) -> set[int]:
     prefix = f"active~{task.task_id}~"
     rows = world.rows(keys.GROUPS, task.task_group_id)
     return {int(row.key.removeprefix(prefix)) for row in rows if row.key.startswith(prefix)}
+
+
+def _is_unsettled(world: World, task: Task) -> bool:
+    """Whether the handler of a resolution has yet to come: until then the deadline message is its backup, unless that
+    has resolved the task itself."""
+    if task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED:
+        return False
+    return task.generation in _active(world, task) and not _is_late(world, task, task.generation)
 
 
 def _is_late(world: World, task: Task, generation: int) -> bool:

@@ -12,7 +12,11 @@ KEPT = ROOT / "tests/mutation/planted.json"
 TESTS = ("tests/unit", "tests/properties", "tests/simulator", "tests/orders")
 """The tests that need no server: they catch all bugs that are kept."""
 ENGINES = (
+    "tests/simulator/test_ages.py",
+    "tests/simulator/test_conditions.py",
+    "tests/simulator/test_leftovers.py",
     "tests/simulator/test_crashes.py",
+    "tests/simulator/test_artifact_crashes.py",
     "tests/simulator/test_pairs.py",
     "tests/simulator/test_late_requests.py",
     "tests/simulator/test_lost_answers.py",

@@ -237,6 +237,8 @@ class WriteAhead:
         return self._new(handle)
 
     async def _add_pending_row(self, effect: AddPendingRow) -> _Written:
+        # The pool is listed first: if the call dies, only the list leads to the row.
+        await self._pools.queues.ensure_band(effect.task_queue_id, effect.row.priority)
         etag = await self._add_row(effect.task_queue_id, effect.row)
         if etag is None:
             return _Written()
