@@ -1,7 +1,7 @@
 """Dataclasses as properties of rows: a column for each field, named as JSON names it (`takenUntil` of `taken_until`).
 
-Times are texts as the contract writes them, enumerations their values, lists and objects JSON. None has no column. A
-column that a row lacks, since older code has written it, counts as the default of its field.
+Times are texts as the contract writes them, enumerations their values, lists and objects JSON. None has no column; a
+row that lacks another one is spoiled: a default would be taken for what was stored.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import MISSING
 from datetime import datetime
 from enum import StrEnum
 from operator import attrgetter
@@ -20,7 +19,7 @@ from pydantic.alias_generators import to_camel
 
 from shared.base import jsontext
 from shared.base.dates import format_date, parse_date
-from shared.store.interface import Value
+from shared.store.interface import StorageUnavailable, Value
 
 T = TypeVar("T")
 
@@ -34,7 +33,7 @@ class Columns(Generic[T]):
         """`without` are the fields that a row keeps in another way, in its key for example."""
         hints, names = get_type_hints(cls), {}
         used: dict[str, Any] = {"cls": cls}
-        written, optional, needed, others = [], [], [], []
+        written, optional, needed = [], [], []
         for field in dataclasses.fields(cls):  # type: ignore[arg-type]  # mypy cannot ask for a dataclass
             if field.name in without:
                 continue
@@ -49,12 +48,11 @@ class Columns(Generic[T]):
             else:
                 written.append(f"{column!r}: {value}")
             value = f"row[{column!r}]" if read is None else f"read_{name}(row[{column!r}])"
-            if field.default is MISSING and field.default_factory is MISSING:
-                needed.append(f"{name}={value}")
-            else:
-                others.append(f"    if {column!r} in row: others[{name!r}] = {value}")
+            if NoneType in get_args(hints[name]):
+                value += f" if {column!r} in row else None"
+            needed.append(f"{name}={value}")
         text = ["def encode(each):", f"    row = {{{', '.join(written)}}}", *optional, "    return row"]
-        text += ["def decode(row, others):", *others, f"    return cls({', '.join(needed)}, **others)"]
+        text += ["def decode(row, others):", f"    return cls({', '.join(needed)}, **others)"]
         exec("\n".join(text), used)  # noqa: S102 - names of fields alone
         self.names = tuple(names.values())
         self._encode: Callable[[T], dict[str, Value]] = used["encode"]
@@ -65,8 +63,12 @@ class Columns(Generic[T]):
         return self._encode(value)
 
     def decode(self, values: Mapping[str, Value], **others: Any) -> T:
-        """What a row's properties say; `others` are the fields that are not in them. Raises KeyError."""
-        return self._decode(values, others)
+        """What a row's properties say; `others` are the fields that are not in them. Raises StorageUnavailable for a
+        row that is spoiled."""
+        try:
+            return self._decode(values, others)
+        except KeyError as missing:
+            raise StorageUnavailable(f"a row has no {missing}") from None
 
 
 def _converters(hint: Any) -> tuple[Callable[[Any], Value] | None, Callable[[Any], Any] | None]:

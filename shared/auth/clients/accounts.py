@@ -119,7 +119,7 @@ class ClientAccounts:
         authorise: Authorise,
         entry: Entry | None = None,
         *,
-        creator: str = "",
+        creator: str | None = None,
     ) -> dict[str, Any]:
         """Makes a client and returns it with its token, which cannot be read again.
 

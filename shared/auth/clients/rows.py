@@ -158,7 +158,7 @@ class ClientRecord:
     last_modified: datetime
     last_date_used: datetime
     last_rotated: datetime
-    creator: str = ""
+    creator: str | None = None
     """Who created it: nobody else gets its token by a repeat."""
     replaced_token: bytes | None = field(default=None, repr=False)
     """The token from before the last reset, encrypted: what is signed with it comes from this client, and fails."""

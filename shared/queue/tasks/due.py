@@ -33,7 +33,7 @@ LOOK_AGAIN = 30.0
 
 
 class _NotDue(NoDecision):
-    def __init__(self, deadline: datetime | None) -> None:
+    def __init__(self, deadline: datetime) -> None:
         super().__init__(str(deadline))
         self.deadline = deadline
 
@@ -65,30 +65,35 @@ class Timers:
                 await self._stores.messages.put_claim(task_id, run_id, early.again, put, started=started)
 
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
-        """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead.
+        """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead, or
+        while the commit may still come that it was put for: a creation, or a rerun of a task that is resolved.
 
         A message of a call that died, or was refused, may name a task that does not exist in that group. Then the group
         is checked, as it may have been waiting for that task. Raises StorageUnavailable.
         """
-        messages = self._stores.messages
         now = self._stores.runtime.now()
+        may_be_ahead = now - put < ORPHAN_AFTER
+        again: datetime | None = None
+        later = now + timedelta(seconds=LOOK_AGAIN) - self._deadline_delay
 
         def at_deadline(read: Loaded, now: datetime) -> Decision:
+            nonlocal again
             if read.task.task_group_id != task_group_id:
                 raise ResourceNotFound(f"task {task_id} is not of group {task_group_id}")
+            again = later if read.task.is_resolved and may_be_ahead else None
             return self._at_deadline(read, now)
 
         try:
             await self._executor.run(task_id, at_deadline)
         except ResourceNotFound:
-            if now - put < ORPHAN_AFTER:
-                again = now + timedelta(seconds=LOOK_AGAIN) - self._deadline_delay
-                await messages.put_deadline(task_id, task_group_id, scheduler_id, again, put)
+            if may_be_ahead:
+                again = later
             else:
                 await self._group_check.check(task_group_id)
         except _NotDue as early:
-            if early.deadline is not None:
-                await messages.put_deadline(task_id, task_group_id, scheduler_id, early.deadline, put)
+            again = early.deadline
+        if again is not None:
+            await self._stores.messages.put_deadline(task_id, task_group_id, scheduler_id, again, put)
 
     def _at_deadline(self, read: Loaded, now: datetime) -> Decision:
         task = read.task
