@@ -72,7 +72,7 @@ class ConsoleSite:
             if path.suffix in _TYPES
         }
         prefix = f"/console/{_digest(contents)}"
-        html = _preloading((folder / "index.html").read_text(), contents).replace("{{assets}}", prefix)
+        html = _preloading((folder / "index.html").read_text(encoding="utf-8"), contents).replace("{{assets}}", prefix)
         assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], content) for name, content in contents.items()}
         page = _File("text/html; charset=utf-8", html.encode())
         return cls(page, assets, _policy(html, sources))

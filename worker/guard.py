@@ -43,7 +43,7 @@ def main() -> None:
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
         with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT)
+            Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT, encoding="utf-8")
     # Signals to the process group must not end this process. The handler does nothing; children would inherit an
     # ignored signal.
     signal.signal(signal.SIGTERM, lambda *_: None)

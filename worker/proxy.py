@@ -163,7 +163,7 @@ def _owner(request: web.BaseRequest) -> int | None:
     for table, loopback in _LOOPBACKS.items():
         connection = [f"{loopback}:{peer[1]:04X}", f"{loopback}:{here[1]:04X}", _ESTABLISHED]
         with suppress(FileNotFoundError):  # a system without IPv6 lacks the second table
-            for line in Path(table).read_text().splitlines()[1:]:
+            for line in Path(table).read_text(encoding="utf-8").splitlines()[1:]:
                 fields = line.split()
                 if fields[1:4] == connection:
                     return int(fields[7])

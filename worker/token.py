@@ -30,7 +30,7 @@ def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str
         raise ValueError(f"set {VARIABLE} or {FILE_VARIABLE}, not both")
     path = Path(name)
     try:
-        token = path.read_text().strip()
+        token = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as problem:
         raise ValueError(f"{FILE_VARIABLE}: {name} cannot be read: {problem}") from None
     if not token:
@@ -55,5 +55,5 @@ def shown_by(token: str) -> int | None:
         while pid > 0:
             if token.encode() in Path(f"/proc/{pid}/environ").read_bytes():
                 return pid
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            pid = int(Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[1])
     return None

@@ -76,7 +76,7 @@ def check_rights(status: Path = Path("/proc/self/status")) -> None:
     """
     if not status.exists():
         return
-    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(), re.MULTILINE)
+    found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(encoding="utf-8"), re.MULTILINE)
     has = int(found[1], 16) if found else 0
     lacking = [name for name, number in _CAPABILITIES.items() if not has >> number & 1]
     if lacking:

@@ -45,7 +45,7 @@ async def main() -> None:
     arguments.add_argument("scheduler_id", help="schedulerId of the tasks that are needed")
     arguments.add_argument("graph", type=Path, help='JSON: {"<taskId>": ["<taskId of a task that it needs>", …], …}')
     given = arguments.parse_args()
-    needs: dict[str, list[str]] = json.loads(given.graph.read_text())
+    needs: dict[str, list[str]] = json.loads(given.graph.read_text(encoding="utf-8"))
     scheduled: set[str] = set()
     everything = asyncio.Event()
 

@@ -158,7 +158,7 @@ async def import_tables(
 def _noted(folder: Path, account: str) -> dict[str, int] | None:
     """How many entities of each table are restored by one that has not come to its end; None if there is none."""
     try:
-        note = json.loads((folder / _RESTORE).read_text())
+        note = json.loads((folder / _RESTORE).read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     if note["account"] != account:
@@ -171,7 +171,7 @@ def _note(folder: Path, account: str, counts: Mapping[str, int]) -> None:
     """At once: a process that dies leaves the note that was there before."""
     new = folder / f"{_RESTORE}.new"
     try:
-        new.write_text(json.dumps({"account": account, "entities": counts}))
+        new.write_text(json.dumps({"account": account, "entities": counts}), encoding="utf-8")
         new.replace(folder / _RESTORE)
     except OSError as error:
         raise BackupError(f"it cannot be noted in {folder} how far the restore is: {error}") from error

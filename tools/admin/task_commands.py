@@ -134,7 +134,7 @@ def retrigger(task_id: TaskId) -> None:
 def create(file: File) -> None:
     """Create a task from a file. Times may be left out: created now, due in a day. Prints the new task's id."""
     try:
-        definition = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text())
+        definition = json.loads(sys.stdin.read() if str(file) == "-" else file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         fail(f"{file} cannot be read: {error}")
     if not isinstance(definition, dict):

@@ -28,9 +28,9 @@ from tools.admin.signing import signed_url
 worker_clients = typer.Typer(
     help="Clients for workers that come and go by themselves, and their secrets in a Key Vault.", no_args_is_help=True
 )
-WORKER_GROUP = json.loads((Path(__file__).parents[2] / "infra" / "workers" / "defaults.json").read_text())[
-    "workerGroup"
-]
+WORKER_GROUP = json.loads(
+    (Path(__file__).parents[2] / "infra" / "workers" / "defaults.json").read_text(encoding="utf-8")
+)["workerGroup"]
 
 _LASTING = timedelta(days=36500)
 """How long a bewit is signed for: it ends with its client, which can be prolonged."""
@@ -210,7 +210,7 @@ def _put(key_vault: str, name: str, value: str) -> None:
         command = ["az", "keyvault", "secret", "set", "--vault-name", key_vault, "--name", name]
         command += ["--file", file.name, "--encoding", "utf-8", "--output", "none"]
         try:
-            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # noqa: S603 - the operator's own az
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", check=False)  # noqa: S603 - the operator's own az
         except FileNotFoundError:
             fail("az is not installed: leave out --key-vault, and put what is shown into the vault yourself")
     if done.returncode != 0:

@@ -43,7 +43,7 @@ class Checkout:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._log,
-            text=True,
+            encoding="utf-8",
         )
         self._read()
 

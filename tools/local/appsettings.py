@@ -57,7 +57,7 @@ def collect(
 def read_settings_file(path: Path) -> dict[str, str]:
     """`Values` of a local.settings.json; nothing if there is no such file. Raises AppSettingsError."""
     try:
-        document: Any = json.loads(path.read_text())
+        document: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
     except ValueError as error:
@@ -75,7 +75,7 @@ def stack_secrets(folder: Path) -> dict[str, str]:
     """The secrets of the stack in this folder, made at its first start and kept beside its data."""
     path = folder / "secrets.json"
     try:
-        stored: dict[str, str] = json.loads(path.read_text())
+        stored: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         stored = new_secrets()
         folder.mkdir(parents=True, exist_ok=True)

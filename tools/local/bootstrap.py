@@ -62,13 +62,15 @@ class Step:
     def is_done(self, root: Path) -> bool:
         """True if what is installed is what the inputs ask for."""
         stamp = root / self.stamp
-        return (root / self.proof).exists() and stamp.exists() and stamp.read_text() == self.digest(root)
+        return (
+            (root / self.proof).exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == self.digest(root)
+        )
 
     def run(self, root: Path) -> None:
         """Install; the stamp goes first and comes back last, so that a broken run is done again."""
         (root / self.stamp).unlink(missing_ok=True)
         self.install(root)
-        (root / self.stamp).write_text(self.digest(root))
+        (root / self.stamp).write_text(self.digest(root), encoding="utf-8")
 
 
 def set_up(root: Path, steps: Sequence[Step]) -> None:
@@ -77,7 +79,7 @@ def set_up(root: Path, steps: Sequence[Step]) -> None:
         return
     lock_path = root / ".local" / "setup.lock"
     lock_path.parent.mkdir(exist_ok=True)
-    with lock_path.open("w") as lock:
+    with lock_path.open("w", encoding="utf-8") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -129,9 +131,9 @@ def _install_locked(venv: Path, root: Path) -> None:
     Nothing is compiled ahead: Python compiles a module at its first import, and two thirds of these are never imported.
     """
     pip = [str(venv / "bin" / "python"), "-m", "pip", "--disable-pip-version-check"]
-    told = subprocess.run([*pip, "config", "list"], capture_output=True, text=True, check=False).stdout
+    told = subprocess.run([*pip, "config", "list"], capture_output=True, encoding="utf-8", check=False).stdout
     if not asks_another_index(told):
-        (venv / "uv.txt").write_text(locked(root, "uv"))
+        (venv / "uv.txt").write_text(locked(root, "uv"), encoding="utf-8")
         uv = [str(venv / "bin" / "uv"), "pip", "install", "--python", str(venv / "bin" / "python")]
         try:
             run_quietly([*pip, "install", "--no-compile", *LOCKED, "-r", str(venv / "uv.txt")], root)
@@ -146,7 +148,9 @@ def locked(root: Path, *names: str) -> str:
     """These packages' entries in the lock file, with their hashes, as a requirements file for pip. Their dependencies
     have to be named as well."""
     blocks = re.findall(
-        r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", (root / "requirements/dev.txt").read_text(), re.MULTILINE
+        r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)",
+        (root / "requirements/dev.txt").read_text(encoding="utf-8"),
+        re.MULTILINE,
     )
     assert set(names) <= {name for name, _ in blocks}
     return "".join(name + rest for name, rest in blocks if name in names)
@@ -212,7 +216,7 @@ def check_node() -> None:
     """Raises SetupError, saying how to get it, if there is no Node.js that is new enough, or no npm."""
     for tool in ("node", "npm"):
         require(tool)
-    text = subprocess.run(["node", "--version"], capture_output=True, text=True, check=False).stdout
+    text = subprocess.run(["node", "--version"], capture_output=True, encoding="utf-8", check=False).stdout
     version = re.match(r"v(\d+)\.", text)
     if not version or int(version[1]) < NODE_MAJOR:
         raise SetupError(f"node is {text.strip() or 'broken'}; {NODE_MAJOR} or newer is needed.\n{_node_hint()}")
@@ -235,7 +239,7 @@ def run_quietly(command: Sequence[str], root: Path) -> None:
     """Run a long command, showing for how long and its latest line of output; more only if it fails (SetupError)."""
     lines: list[str] = []
     with subprocess.Popen(
-        list(command), cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace"
+        list(command), cwd=root, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, encoding="utf-8", errors="replace"
     ) as process:
         assert process.stdout is not None
         over = threading.Event()

@@ -155,7 +155,7 @@ def _start(
     command: Sequence[str], environment: Mapping[str, str], output: IO[str] | None = None
 ) -> subprocess.Popen[str]:
     whole = [sys.executable, "-m", "tools.local.check_module", *command]
-    return subprocess.Popen(whole, cwd=ROOT, env=environment, stdout=output, stderr=output, text=True)
+    return subprocess.Popen(whole, cwd=ROOT, env=environment, stdout=output, stderr=output, encoding="utf-8")
 
 
 def _interrupt(process: subprocess.Popen[str]) -> None:

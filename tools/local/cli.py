@@ -310,7 +310,7 @@ def example(context: typer.Context, port: StackPort = None) -> None:
 
 
 def _is_program(path: Path) -> bool:
-    return '__name__ == "__main__"' in path.read_text()
+    return '__name__ == "__main__"' in path.read_text(encoding="utf-8")
 
 
 def _run_tool(name: str, module: str, arguments: list[str], port: int | None) -> None:

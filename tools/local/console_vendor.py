@@ -34,9 +34,11 @@ def install(root: Path) -> None:
     (root / FOLDER / "licenses").mkdir(parents=True)
     for name, (package, path) in LIBRARIES.items():
         source = root / "tools" / "node_modules" / package
-        text = (source / path).read_text()
+        text = (source / path).read_text(encoding="utf-8")
         lines = [line for line in text.splitlines(keepends=True) if not line.startswith("//# sourceMappingURL=")]
-        (root / FOLDER / name).write_text((UNCHECKED if name.endswith(".js") else "") + "".join(lines))
+        (root / FOLDER / name).write_text(
+            (UNCHECKED if name.endswith(".js") else "") + "".join(lines), encoding="utf-8"
+        )
         for each in (package, *BUNDLED.get(package, ())):
             target = root / FOLDER / "licenses" / f"{each.replace('/', '-').lstrip('@')}.txt"
             _copy_license(root / "tools" / "node_modules" / each, target)

@@ -47,7 +47,7 @@ def retries_table() -> str:
 def bounds_table() -> str:
     """How much is done, read and held at a time."""
     rows = ["| Bound | Value | Of what, and why |", "|---|---|---|"]
-    body = ast.parse(Path(bounds.__file__).read_text()).body
+    body = ast.parse(Path(bounds.__file__).read_text(encoding="utf-8")).body
     for statement, reason in pairwise(body):
         match statement, reason:
             case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
@@ -70,7 +70,7 @@ def written(text: str) -> str:
 
 def main() -> None:
     """Write the document."""
-    DOCUMENT.write_text(written(DOCUMENT.read_text()))
+    DOCUMENT.write_text(written(DOCUMENT.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def _number(value: int) -> str:

@@ -27,13 +27,15 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=[)\s]
 
 def repository(root: Path = ROOT) -> str:
     """The address of the repository on the web, which a fork changes in one place."""
-    url: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["urls"]["Repository"]
+    url: str = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
     return url
 
 
 def pages(root: Path) -> list[Path]:
     """Markdown files of the site, relative to the repository."""
-    listed = subprocess.run(["git", "ls-files", "*.md"], cwd=root, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "ls-files", "*.md"], cwd=root, capture_output=True, encoding="utf-8", check=True
+    ).stdout
     return [path for path in map(Path, listed.splitlines()) if path.parts[0] not in _LEFT_OUT]
 
 
@@ -43,7 +45,7 @@ def linked_files(root: Path) -> set[Path]:
     targets = {
         Path(os.path.normpath(page.parent / match[1]))
         for page in known
-        for match in _LINK.finditer((root / page).read_text())
+        for match in _LINK.finditer((root / page).read_text(encoding="utf-8"))
     }
     return {target for target in targets - known if (root / target).exists()}
 
@@ -55,7 +57,9 @@ def lay_out(root: Path, source: Path, revision: str) -> None:
     for page in known:
         target = source / page
         target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_with_links((root / page).read_text(), page, set(known), root, revision))
+        target.write_text(
+            _with_links((root / page).read_text(encoding="utf-8"), page, set(known), root, revision), encoding="utf-8"
+        )
     for picture in _pictures(root):
         target = source / picture
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -82,7 +82,7 @@ class Drill:
 def admin(environment: Mapping[str, str], *arguments: str) -> Any:
     """The result of an operator's command. Raises DrillError if it fails."""
     command = [sys.executable, "-m", "tools.admin", *arguments]
-    done = subprocess.run(command, env=environment, cwd=state.ROOT, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=state.ROOT, capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise DrillError(
             f"admin {' '.join(arguments)} ends with {done.returncode}: {done.stderr.strip() or done.stdout}"

@@ -41,7 +41,7 @@ def redeem(folder: Path, code: str, now: datetime) -> dict[str, str] | None:
         path.rename(taken)  # of two who try, one finds the file
     except FileNotFoundError:
         return None
-    record: dict[str, Any] = json.loads(taken.read_text())
+    record: dict[str, Any] = json.loads(taken.read_text(encoding="utf-8"))
     taken.unlink()
     credentials: dict[str, str] = record["credentials"]
     return credentials if now.timestamp() < record["until"] else None

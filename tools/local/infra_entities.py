@@ -32,7 +32,7 @@ def document() -> str:
 
 def main() -> None:
     """Write the file."""
-    FILE.write_text(document())
+    FILE.write_text(document(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -64,7 +64,7 @@ def make(output: Path, *, dependencies: bool = True, python: Path | None = None,
         if dependencies:
             _install(python or _python(), root, folder)
             bill = output / BILL_OF_MATERIALS
-            bill.write_text(sbom.text(sbom.document(folder / SITE_PACKAGES, _version(root))))
+            bill.write_text(sbom.text(sbom.document(folder / SITE_PACKAGES, _version(root))), encoding="utf-8")
         return Package(zip=_write(folder, output / PACKAGE), bill=bill, sha256=_digest(output / PACKAGE))
 
 
@@ -111,7 +111,11 @@ def _install(python: Path, root: Path, folder: Path) -> None:
     # With a fixed seed, sets of constants are written in the same order each time.
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     done = subprocess.run(
-        [*compiling, "-s", str(folder), str(folder)], env=environment, capture_output=True, text=True, check=False
+        [*compiling, "-s", str(folder), str(folder)],
+        env=environment,
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
     )
     if done.returncode != 0:
         raise PackageError(f"the packages cannot be compiled:\n{done.stdout}{done.stderr}")
@@ -143,7 +147,7 @@ def _digest(path: Path) -> str:
 
 
 def _version(root: Path) -> str:
-    match = re.search(r'^version = "([^"]+)"', (root / "pyproject.toml").read_text(), re.MULTILINE)
+    match = re.search(r'^version = "([^"]+)"', (root / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
     assert match is not None, "pyproject.toml has a version"
     return match[1]
 

@@ -33,7 +33,7 @@ UNKNOWN = 2
 
 def named(words: str) -> list[dict[str, str]]:
     """The kept bugs whose names contain these words."""
-    return [bug for bug in json.loads(KEPT.read_text()) if words in bug["name"]]
+    return [bug for bug in json.loads(KEPT.read_text(encoding="utf-8")) if words in bug["name"]]
 
 
 def main(words: str | None, *, every: bool, engines: bool, tests: Sequence[str]) -> int:

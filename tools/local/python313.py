@@ -32,7 +32,9 @@ def _candidates() -> Iterator[Path]:
         yield Path(on_path)
     roots = [os.environ.get("PYENV_ROOT", ""), str(Path.home() / ".pyenv")]
     if shutil.which("pyenv"):
-        roots.insert(0, subprocess.run(["pyenv", "root"], capture_output=True, text=True, check=False).stdout.strip())
+        roots.insert(
+            0, subprocess.run(["pyenv", "root"], capture_output=True, encoding="utf-8", check=False).stdout.strip()
+        )
     for root in dict.fromkeys(filter(None, roots)):
         yield from sorted(Path(root).glob("versions/3.13*/bin/python3.13"), reverse=True)
 

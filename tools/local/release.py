@@ -49,7 +49,7 @@ class Image:
 
 def version(root: Path = ROOT) -> str:
     """The version of the project: what pyproject.toml says."""
-    found: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
+    found: str = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     return found
 
 
@@ -58,7 +58,7 @@ def images(root: Path = ROOT) -> list[Image]:
     return [
         Image(file, match["image"], match["digest"] is not None)
         for file in IMAGE_FILES
-        for match in _IMAGE.finditer((root / file).read_text())
+        for match in _IMAGE.finditer((root / file).read_text(encoding="utf-8"))
     ]
 
 
@@ -68,10 +68,12 @@ def problems(root: Path = ROOT, *, tag: str = "", published_by: str = "") -> Ite
     if tag and tag != f"v{number}":
         yield f"the tag is {tag}, and pyproject.toml has the version {number}"
     if not re.search(
-        rf"^## \[{re.escape(number)}\] - \d{{4}}-\d\d-\d\d$", (root / "CHANGELOG.md").read_text(), re.MULTILINE
+        rf"^## \[{re.escape(number)}\] - \d{{4}}-\d\d-\d\d$",
+        (root / "CHANGELOG.md").read_text(encoding="utf-8"),
+        re.MULTILINE,
     ):
         yield f"CHANGELOG.md has no section of {number} with a date"
-    if f"@{number}\n" not in (root / "azure.yaml").read_text():
+    if f"@{number}\n" not in (root / "azure.yaml").read_text(encoding="utf-8"):
         yield f"azure.yaml names another version of the template than {number}"
     if not (root / "tests" / "samples" / f"storage-{number}.json.gz").exists():
         yield f"no sample of what {number} stores is kept: `.venv/bin/python -m tests.samples`"
@@ -99,7 +101,7 @@ def check(tag: str) -> int:
 def notes(root: Path = ROOT, *, worker_image: str = "") -> str:
     """The text of the release: its section of the changelog, and the worker's image by digest."""
     number = version(root)
-    text = (root / "CHANGELOG.md").read_text()
+    text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     match = re.search(rf"^## \[{re.escape(number)}\][^\n]*\n(.*?)(?=^## \[|\Z)", text, re.MULTILINE | re.DOTALL)
     assert match is not None, f"CHANGELOG.md has a section of {number}"
     parts = [_absolute(match[1].strip(), f"{repository(root)}/blob/v{number}/")]
@@ -115,7 +117,7 @@ def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None)
     """
     pinned: list[str] = []
     for file in IMAGE_FILES:
-        text = (root / file).read_text()
+        text = (root / file).read_text(encoding="utf-8")
 
         def pin(match: re.Match[str]) -> str:
             if match["digest"]:
@@ -124,7 +126,7 @@ def pin_images(root: Path = ROOT, digest_of: Callable[[str], str] | None = None)
             pinned.append(f"{match['image']}@{digest}")
             return f"{match[0]}@{digest}"
 
-        (root / file).write_text(_IMAGE.sub(pin, text))
+        (root / file).write_text(_IMAGE.sub(pin, text), encoding="utf-8")
     return pinned
 
 
@@ -136,17 +138,17 @@ def set_repository(address: str, root: Path = ROOT) -> list[str]:
         raise ValueError(f"not the address of a repository: {address}")
     changed: list[str] = []
     for file in _named_in(root):
-        text = (root / file).read_text()
+        text = (root / file).read_text(encoding="utf-8")
         replaced = _NAMED.sub(_short(new), old.sub(new, text))
         if replaced != text:
-            (root / file).write_text(replaced)
+            (root / file).write_text(replaced, encoding="utf-8")
             changed.append(file)
     return changed
 
 
 def _named_in(root: Path) -> list[str]:
     listed = subprocess.run(
-        ["git", "ls-files"], cwd=root, capture_output=True, text=True, check=True
+        ["git", "ls-files"], cwd=root, capture_output=True, encoding="utf-8", check=True
     ).stdout.splitlines()
     return [file for file in listed if file.endswith((".md", ".toml", ".yml", ".yaml", ".json")) and "lock" not in file]
 
@@ -154,7 +156,7 @@ def _named_in(root: Path) -> list[str]:
 def _elsewhere(root: Path, address: str) -> Iterator[str]:
     """Files that name another repository as this one."""
     for file in _named_in(root):
-        if set(_NAMED.findall((root / file).read_text())) - {_short(address)}:
+        if set(_NAMED.findall((root / file).read_text(encoding="utf-8"))) - {_short(address)}:
             yield file
 
 
@@ -170,7 +172,7 @@ def _absolute(text: str, base: str) -> str:
 def _digest_in_registry(image: str) -> str:
     command = ["docker", "buildx", "imagetools", "inspect", image, "--format", "{{json .Manifest}}"]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
     except FileNotFoundError:
         raise NoDigestError("docker is needed, with buildx") from None
     except subprocess.CalledProcessError as error:

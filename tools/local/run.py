@@ -82,7 +82,7 @@ def up_detached(wanted: StackOptions) -> None:
         if running is not None and running.supervisor.pid == process.pid:
             break
         if process.poll() is not None:
-            said = log.read_text()
+            said = log.read_text(encoding="utf-8")
             fail(f"the stack did not start: {(said.partition('./dev: ')[2] or said).rstrip()}")
         if time.monotonic() > give_up:
             process.terminate()

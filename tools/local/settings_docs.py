@@ -99,9 +99,9 @@ def deployed() -> str:
 
 def main() -> None:
     """Write the files."""
-    DOCUMENT.write_text(settings_table())
-    EXAMPLE.write_text(example())
-    DEPLOYED.write_text(deployed())
+    DOCUMENT.write_text(settings_table(), encoding="utf-8")
+    EXAMPLE.write_text(example(), encoding="utf-8")
+    DEPLOYED.write_text(deployed(), encoding="utf-8")
 
 
 def _fields() -> list[tuple[str, FieldInfo]]:

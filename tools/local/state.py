@@ -66,7 +66,7 @@ class StackState:
     def load(cls, port: int) -> "StackState | None":
         """The stack that runs on this port now, or None."""
         try:
-            data: dict[str, Any] = json.loads(state_path(port).read_text())
+            data: dict[str, Any] = json.loads(state_path(port).read_text(encoding="utf-8"))
         except FileNotFoundError:
             return None
         state = cls(
@@ -108,11 +108,13 @@ def _start_time(pid: int) -> str | None:
     """When the process started, as an opaque text; None if there is none, or it is a zombie."""
     if Path("/proc/self/stat").exists():
         try:
-            stat = Path(f"/proc/{pid}/stat").read_text()
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")
         except (FileNotFoundError, ProcessLookupError):
             return None
         fields = stat.rpartition(")")[2].split()
         return None if fields[0] == "Z" else fields[19]
-    answer = subprocess.run(["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, text=True, check=False)
+    answer = subprocess.run(
+        ["ps", "-o", "stat=,lstart=", "-p", str(pid)], capture_output=True, encoding="utf-8", check=False
+    )
     status, _, started = answer.stdout.strip().partition(" ")
     return started.strip() if started and not status.startswith("Z") else None

@@ -22,7 +22,9 @@ IDLE_SECONDS = 1.0
 """The longest pause of an idle worker between two polls, in signed mode. On one machine polls cost nothing."""
 GRACE_SECONDS = 30.0
 """Time that workers have to end: they stop their tasks first, and report that."""
-DEFAULTS: Mapping[str, Any] = json.loads((state.ROOT / "infra" / "workers" / "defaults.json").read_text())
+DEFAULTS: Mapping[str, Any] = json.loads(
+    (state.ROOT / "infra" / "workers" / "defaults.json").read_text(encoding="utf-8")
+)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -66,7 +66,7 @@ def roles(deployment: Deployment) -> str:
     path = f"{scope}/providers/Microsoft.Authorization/roleAssignments"
     found = deployment.arm("GET", path, _ROLES, {"$filter": f"assignedTo('{principal}')"})["value"]
     given = {each["properties"]["roleDefinitionId"].rpartition("/")[2] for each in found}
-    known: dict[str, str] = json.loads((ROOT / "infra" / "roles.json").read_text())
+    known: dict[str, str] = json.loads((ROOT / "infra" / "roles.json").read_text(encoding="utf-8"))
     names = {identity: name for name, identity in known.items()}
     missing = [name for name in APP_ROLES if known[name] not in given]
     expect(not missing, f"the app does not have the roles {', '.join(missing)}")

@@ -20,9 +20,9 @@ def main() -> None:
     parser.add_argument("--inputs", type=Path, default=INPUTS, help="prices, assumptions and loads")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/scaling.md")
     arguments = parser.parse_args()
-    tables = report(json.loads(arguments.inputs.read_text()))
+    tables = report(json.loads(arguments.inputs.read_text(encoding="utf-8")))
     if arguments.write:
-        DOCUMENT.write_text(document(DOCUMENT.read_text(), tables))
+        DOCUMENT.write_text(document(DOCUMENT.read_text(encoding="utf-8"), tables), encoding="utf-8")
     else:
         print(tables)
 

@@ -66,9 +66,11 @@ def document(result: Result, path: Path = DOCUMENT) -> None:
     pictures = "\n\n".join(f"![{name.removesuffix('.svg').replace('-', ' ')}](performance-{name})" for name in drawn)
     made = f"{MARKS[0]}\n\n{markdown(result)}\n{pictures}\n\n{MARKS[1]}"
     pattern = f"{re.escape(MARKS[0])}.*?{re.escape(MARKS[1])}"
-    path.write_text(re.sub(pattern, lambda _: made, path.read_text(), flags=re.DOTALL))
+    path.write_text(
+        re.sub(pattern, lambda _: made, path.read_text(encoding="utf-8"), flags=re.DOTALL), encoding="utf-8"
+    )
     for name, text in drawn.items():
-        (path.parent / f"performance-{name}").write_text(text)
+        (path.parent / f"performance-{name}").write_text(text, encoding="utf-8")
 
 
 def _run(given: argparse.Namespace) -> None:
@@ -142,14 +144,14 @@ def _say(text: str) -> None:
 
 def _commit() -> str:
     found = subprocess.run(
-        ["git", "rev-parse", "--short", "HEAD"], cwd=state.ROOT, capture_output=True, text=True, check=False
+        ["git", "rev-parse", "--short", "HEAD"], cwd=state.ROOT, capture_output=True, encoding="utf-8", check=False
     )
     return found.stdout.strip() or "unknown"
 
 
 def _processor() -> str:
     with contextlib.suppress(OSError):
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
                 return line.partition(":")[2].strip()
     return platform.processor() or platform.machine()

@@ -28,7 +28,7 @@ def use_of(processes: Mapping[str, int]) -> dict[str, Use]:
     own: dict[int, Use] = {}
     for entry in _PROC.glob("[0-9]*"):
         try:
-            fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
+            fields = (entry / "stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
         except OSError:
             continue  # it has ended meanwhile
         pid = int(entry.name)
@@ -45,7 +45,7 @@ def use_of(processes: Mapping[str, int]) -> dict[str, Use]:
 def cores_in_use() -> float:
     """CPU seconds that this machine has spent on anything at all."""
     try:
-        fields = [int(word) for word in (_PROC / "stat").read_text().splitlines()[0].split()[1:]]
+        fields = [int(word) for word in (_PROC / "stat").read_text(encoding="utf-8").splitlines()[0].split()[1:]]
     except OSError:
         return 0.0
     return (sum(fields[:8]) - fields[3] - fields[4]) / _TICKS

@@ -66,10 +66,10 @@ def write(result: Result, folder: Path) -> Path:
     """Everything into one folder; returns the path of the tables."""
     result.save(folder)
     for name, text in charts(result).items():
-        (folder / name).write_text(text)
+        (folder / name).write_text(text, encoding="utf-8")
     tables = folder / "report.md"
     pictures = "\n\n".join(f"![{name}]({name})" for name in charts(result))
-    tables.write_text(f"# ./dev bench\n\n{markdown(result)}\n{pictures}\n")
+    tables.write_text(f"# ./dev bench\n\n{markdown(result)}\n{pictures}\n", encoding="utf-8")
     return tables
 
 

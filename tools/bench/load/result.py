@@ -65,12 +65,12 @@ class Result:
     def save(self, folder: Path) -> None:
         """Into the folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / FILE).write_text(json.dumps(asdict(self), indent=1) + "\n")
+        (folder / FILE).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Result:
         """A run that was saved in this folder, or file. Raises OSError, ValueError."""
-        text = (folder / FILE if folder.is_dir() else folder).read_text()
+        text = (folder / FILE if folder.is_dir() else folder).read_text(encoding="utf-8")
         try:
             data = json.loads(text)
             data["rows"] = [Row(**row) for row in data["rows"]]

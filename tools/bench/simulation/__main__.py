@@ -22,9 +22,11 @@ def main() -> None:
         return
     made = f"{MARKS[0]}\n\n{text}\n\n{MARKS[1]}"
     pattern = f"{re.escape(MARKS[0])}.*?{re.escape(MARKS[1])}"
-    DOCUMENT.write_text(re.sub(pattern, lambda _: made, DOCUMENT.read_text(), flags=re.DOTALL))
+    DOCUMENT.write_text(
+        re.sub(pattern, lambda _: made, DOCUMENT.read_text(encoding="utf-8"), flags=re.DOTALL), encoding="utf-8"
+    )
     for name, drawing in charts.items():
-        (DOCUMENT.parent / name).write_text(drawing)
+        (DOCUMENT.parent / name).write_text(drawing, encoding="utf-8")
 
 
 if __name__ == "__main__":

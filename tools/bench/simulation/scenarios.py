@@ -21,12 +21,15 @@ DEATHS, CUT = (30.0, 40.0, 50.0, 60.0), (10.0, 20.0, 2_000.0)
 
 def fingerprint() -> str:
     """Of everything that the numbers follow from but the simulation itself: a document with another one is stale."""
-    texts = [INPUTS.read_text(), *((ROOT / "infra" / "profiles" / f"{name}.json").read_text() for name in PROFILES)]
+    texts = [
+        INPUTS.read_text(encoding="utf-8"),
+        *((ROOT / "infra" / "profiles" / f"{name}.json").read_text(encoding="utf-8") for name in PROFILES),
+    ]
     return hashlib.sha256("\n".join([*texts, repr(CALLS)]).encode()).hexdigest()[:12]
 
 
 def _model(name: str) -> Model:
-    return Model.of(name, json.loads(INPUTS.read_text()))
+    return Model.of(name, json.loads(INPUTS.read_text(encoding="utf-8")))
 
 
 def knee(groups: int, factors: Sequence[float] = FACTORS) -> dict[float, Deployment]:

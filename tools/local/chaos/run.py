@@ -147,7 +147,7 @@ class Chaos:
             if states != ["exception"] * (len(states) - 1) + ["completed"]:
                 problems.append(f"task {status['taskId']} has the runs {states}")
                 continue
-            steps = [int(line) for line in (self._notes / status["taskId"]).read_text().split()]
+            steps = [int(line) for line in (self._notes / status["taskId"]).read_text(encoding="utf-8").split()]
             if steps != sorted(steps) or steps.count(len(states) - 1) != STEPS:
                 problems.append(f"runs of task {status['taskId']} overlap or repeat: {steps}")
         return problems

@@ -23,7 +23,7 @@ CONFIRM = "QUEUE_CONFIRM"
 
 def az(*arguments: str) -> Any:
     """What az answers. Raises Refused with what it says instead."""
-    done = subprocess.run(["az", *arguments, "--output", "json"], capture_output=True, text=True, check=False)
+    done = subprocess.run(["az", *arguments, "--output", "json"], capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise Refused(f"az {' '.join(arguments[:3])} fails: {done.stderr.strip() or done.stdout.strip()}")
     try:
@@ -69,7 +69,9 @@ class Environment:
             if self.principal[1] == "User":
                 made.setdefault("operatorPrincipalId", self.principal[0])
             self.file.parent.mkdir(parents=True, exist_ok=True)
-            self.file.write_text(description.text({name: value for name, value in made.items() if value != ""}))
+            self.file.write_text(
+                description.text({name: value for name, value in made.items() if value != ""}), encoding="utf-8"
+            )
             say(f"wrote {_shown(self.file)}, which from now on says what is deployed: commit it")
         parameters = description.read(self.file)
         if parameters.get("location", self.location) != self.location:
@@ -106,7 +108,7 @@ class Environment:
         }
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "parameters.json"
-            file.write_text(description.text(everything))
+            file.write_text(description.text(everything), encoding="utf-8")
             where = ("--subscription", self.subscription, "--location", self.location)
             what = ("--template-file", str(ROOT / "infra" / "main.bicep"), "--parameters", f"@{file}")
             answer = az("deployment", "sub", "what-if", *where, *what, "--no-pretty-print", "--only-show-errors")
@@ -133,7 +135,7 @@ def build(variables: Mapping[str, str]) -> str:
     if variables.get("QUEUE_BUILD"):
         return variables["QUEUE_BUILD"]
     command = ["git", "-C", str(ROOT), "describe", "--tags", "--always", "--dirty", "--abbrev=12"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=False)
     return done.stdout.strip() or "unknown"
 
 
@@ -178,7 +180,7 @@ def pull(name: str, subscription: str, folder: Path) -> None:
     if file.exists():
         raise Refused(f"{_shown(file)} exists: remove it first, if it is wrong")
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(description.text(description.of_deployment(last["properties"]["parameters"])))
+    file.write_text(description.text(description.of_deployment(last["properties"]["parameters"])), encoding="utf-8")
     say(f"wrote {_shown(file)} from the deployment {last['name']}: look at it, and commit it")
 
 
@@ -195,7 +197,7 @@ def change(file: Path, parameter: str, value: str) -> None:
         except ValueError as error:
             raise Refused(f"{parameter} takes JSON, not {value}") from error
     changed = file.with_suffix(".new")
-    changed.write_text(description.text(parameters))
+    changed.write_text(description.text(parameters), encoding="utf-8")
     try:
         description.read(changed)
     except Refused:
@@ -231,7 +233,7 @@ def _selected() -> str:
     name = os.environ.get("AZURE_ENV_NAME")
     if not name:
         done = subprocess.run(
-            ["azd", "env", "get-value", "AZURE_ENV_NAME"], capture_output=True, text=True, check=False
+            ["azd", "env", "get-value", "AZURE_ENV_NAME"], capture_output=True, encoding="utf-8", check=False
         )
         if done.returncode != 0:
             raise Refused("say which --environment: azd has selected none")

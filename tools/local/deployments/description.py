@@ -38,12 +38,12 @@ class Refused(Exception):
 
 def types() -> dict[str, str]:
     """The type of each parameter of main.bicep."""
-    return dict(re.findall(r"^param (\w+) (\w+)", _MAIN.read_text(), re.MULTILINE))
+    return dict(re.findall(r"^param (\w+) (\w+)", _MAIN.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def variables() -> dict[str, str]:
     """By parameter: the variable of azd's environment that main.parameters.json takes it from."""
-    given = json.loads(_GIVEN.read_text())["parameters"]
+    given = json.loads(_GIVEN.read_text(encoding="utf-8"))["parameters"]
     found = {name: re.match(r"\$\{(\w+)", entry["value"]) for name, entry in given.items()}
     return {name: match[1] for name, match in found.items() if match}
 
@@ -63,7 +63,7 @@ def read(file: Path) -> Parameters:
     if not file.exists():
         raise Refused(f"there is no {file}: the first azd provision writes it, or ./dev deployment pull")
     try:
-        entries = json.loads(file.read_text())["parameters"]
+        entries = json.loads(file.read_text(encoding="utf-8"))["parameters"]
         parameters = {name: entry["value"] for name, entry in entries.items()}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise Refused(f"{file} is no parameter file: {error!r}") from error

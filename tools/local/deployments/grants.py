@@ -18,7 +18,7 @@ OPERATOR = ("storageBlobDataContributor", "storageQueueDataContributor", "storag
 
 
 def _document(name: str) -> Any:
-    return json.loads((ROOT / "infra" / name).read_text())
+    return json.loads((ROOT / "infra" / name).read_text(encoding="utf-8"))
 
 
 def needed(

@@ -64,5 +64,5 @@ def _endpoint(endpoint: Resource, deployed: dict[str, Resource]) -> Iterator[str
 
 def services() -> set[Value]:
     """Names of the services in azure.yaml."""
-    text = (ROOT / "azure.yaml").read_text().partition("\nservices:\n")[2]
+    text = (ROOT / "azure.yaml").read_text(encoding="utf-8").partition("\nservices:\n")[2]
     return set(re.findall(r"^  ([a-z-]+):$", text.partition("\nhooks:")[0], re.MULTILINE))

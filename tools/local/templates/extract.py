@@ -25,7 +25,9 @@ def extract(clone: Path, wanted: Iterable[str], commit: str) -> dict[str, Any]:
     """The document: types by pool and index, the versions that exist. Raises KeyError for a type that does not."""
     index = {
         name.lower(): (name, entry["$ref"])
-        for name, entry in json.loads((clone / "generated" / "index.json").read_text())["resources"].items()
+        for name, entry in json.loads((clone / "generated" / "index.json").read_text(encoding="utf-8"))[
+            "resources"
+        ].items()
     }
     pools: dict[str, dict[str, Any]] = {}
     used: dict[str, Any] = {}
@@ -34,7 +36,7 @@ def extract(clone: Path, wanted: Iterable[str], commit: str) -> dict[str, Any]:
         path, _, number = reference.partition("#/")
         pool = f"generated/{path}"
         used[each] = {"index": int(number), "name": name, "pool": pool}
-        _take(json.loads((clone / pool).read_text()), number, pools.setdefault(pool, {}))
+        _take(json.loads((clone / pool).read_text(encoding="utf-8")), number, pools.setdefault(pool, {}))
     return {
         "pools": {name: dict(sorted(pool.items())) for name, pool in sorted(pools.items())},
         "source": f"Azure/bicep-types-az@{commit}",
@@ -99,13 +101,15 @@ def main() -> None:
     parser.add_argument("clone", type=Path)
     parser.add_argument("--add", action="append", default=[], metavar="TYPE@VERSION")
     arguments = parser.parse_args()
-    known = json.loads(FILE.read_text())["used"]
+    known = json.loads(FILE.read_text(encoding="utf-8"))["used"]
     head = subprocess.run(
-        ["git", "-C", str(arguments.clone), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+        ["git", "-C", str(arguments.clone), "rev-parse", "HEAD"], capture_output=True, encoding="utf-8", check=True
     )
     wanted = {*known, *in_templates(ROOT / "infra"), *arguments.add}
     document = extract(arguments.clone, wanted, head.stdout.strip())
-    FILE.write_text(re.sub(r"\n*$", "\n", json.dumps(document, separators=(",", ":"), sort_keys=True)))
+    FILE.write_text(
+        re.sub(r"\n*$", "\n", json.dumps(document, separators=(",", ":"), sort_keys=True)), encoding="utf-8"
+    )
 
 
 if __name__ == "__main__":

@@ -164,5 +164,5 @@ def _settings(settings: Resource) -> Iterator[Finding]:
 
 def function_names() -> set[str]:
     """Names of the app's functions."""
-    text = "".join(path.read_text() for path in (ROOT / "functions").rglob("*.py"))
+    text = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "functions").rglob("*.py"))
     return set(re.findall(r'function_name\(\s*"([a-z-]+)"', text))

@@ -63,7 +63,7 @@ def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, s
     objects and lists where the template wants these. An empty value leaves the template's own default.
     """
     given: dict[str, Value] = {}
-    for name, entry in json.loads(file.read_text())["parameters"].items():
+    for name, entry in json.loads(file.read_text(encoding="utf-8"))["parameters"].items():
         value = entry["value"]
         if isinstance(value, str):
             value = re.sub(

@@ -69,5 +69,5 @@ class Shape:
 @functools.cache
 def document() -> dict[str, Any]:
     """types.json."""
-    loaded: dict[str, Any] = json.loads(FILE.read_text())
+    loaded: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return loaded
