@@ -7,19 +7,18 @@ import logging
 import os
 import signal
 import sys
-from pathlib import Path
 
-from worker import health
-from worker.health import beat
-from worker.hiding import Formatter, hide, shown
-from worker.options import Options, parse
+from worker.options import TOKEN_FILE, Options, parse
 from worker.queue import REFUSED
-from worker.token import FILE_VARIABLE, shown_by
-from worker.worker import Worker
+from worker.text import Formatter, shown
+from worker.users import hide
+from worker.worker import Changed, Worker
 
 log = logging.getLogger("worker")
 
 EXIT_REFUSED = 1
+EXIT_CHANGED = 3
+"""A task has left something behind, or something is missing: a new worker has to take its place."""
 
 
 async def work(options: Options) -> int:
@@ -36,17 +35,15 @@ async def work(options: Options) -> int:
     for number in _SIGNALS:
         loop.add_signal_handler(number, asked, number)
     log.info(
-        "%s/%s takes up to %d tasks at a time of %s at %s (%s)",
+        "%s/%s takes tasks of %s at %s (%s)",
         options.worker_group,
         options.worker_id,
-        options.capacity,
         options.task_queue_id,
         options.root_url,
         options.poll_mode,
     )
-    if not options.task_users:
-        _warn(options)
-    beating = asyncio.create_task(beat(Path(name))) if (name := os.environ.get(health.VARIABLE)) else None
+    if options.task_user is None:
+        _warn()
     try:
         await worker.run()
     except REFUSED as refused:
@@ -55,23 +52,20 @@ async def work(options: Options) -> int:
     except OSError as problem:
         log.error("the worker cannot go on: %s", problem)
         return EXIT_REFUSED
-    finally:
-        if beating is not None:
-            beating.cancel()
+    except Changed as changed:
+        log.error("the worker ends, since it is not as it was before its last task: %s", changed)
+        return EXIT_CHANGED
     return 0
 
 
-def _warn(options: Options) -> None:
+def _warn() -> None:
     """Says what tasks can do that run as the worker's own user."""
-    if os.getuid() == 0:
-        log.warning("tasks run as root, as the worker does: name users for them with --task-users")
-    if (pid := shown_by(options.credentials["accessToken"])) is not None:
-        log.warning(
-            "tasks can read the worker's token in the environment of process %d: name users for them (--task-users), "
-            "or a file in %s",
-            pid,
-            FILE_VARIABLE,
-        )
+    log.warning(
+        "tasks run as the worker's own user, %s: they reach its files and processes, its token where it comes by a "
+        "variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on Linux",
+        "root" if os.getuid() == 0 else os.getuid(),
+        TOKEN_FILE,
+    )
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -1,77 +1,167 @@
-"""Uploads files as artifacts: createArtifact returns a URL to which the file is PUT (contract 7)."""
+"""Uploads files of the task's folder as artifacts, and none outside of it, whatever links the task has made.
+
+The worker asks createArtifact for a URL (contract 7), to which the file is PUT.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import gzip
+import itertools
 import logging
 import mimetypes
 import os
-import shutil
+import stat
 import tempfile
-from collections.abc import AsyncIterator
-from typing import Any, BinaryIO
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from http import HTTPStatus
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO, cast
 
 import aiohttp
 from yarl import URL
 
-from worker.claim import Claim
-from worker.hiding import shown
-from worker.queue import TROUBLE, insist
+from worker.archives import copy
+from worker.messages import Asking, Refused, Unreached
+from worker.text import plain, shown
 
 log = logging.getLogger("worker")
+
+Artifact = Mapping[str, Any]
+"""One of the payload."""
 
 TRIES = 5
 CHUNK = 256 * 1024
 UPLOAD_SECONDS = 30 * 60
+AT_ONCE = 8
+MOST_FILES = 100_000
+"""Files of a directory that is an artifact."""
+LONGEST_NAME = 1024
+_INVALID = "invalid-resource-on-worker"
+
+mimetypes.init()  # now: the task's user may not be allowed to read all files that it looks into
 
 
 class UploadFailed(Exception):
     """The artifact could not be stored, after several tries."""
 
 
+class Unusable(Exception):
+    """A path that leads to no file that may be uploaded. `reason` is one of an `error` artifact (contract 7.2)."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
 class Artifacts:
     """The artifacts of one run."""
 
-    def __init__(self, claim: Claim, session: aiohttp.ClientSession) -> None:
-        self._claim = claim
-        self._session = session
-
-    async def upload(
-        self,
-        name: str,
-        file: BinaryIO,
-        *,
-        expires: str | None = None,
-        content_type: str | None = None,
-        encoding: str = "",
+    def __init__(
+        self, folder: Path, expires: str, worker: Asking, session: aiohttp.ClientSession, say: Callable[[str], None]
     ) -> None:
-        """Stores an open file as it is now. `encoding`: gzip, or none.
+        """`expires`: when the task does. `say` adds a line to the task's log."""
+        self._folder = folder
+        self._latest = expires
+        self._worker = worker
+        self._session = session
+        self._say = say
 
-        Raises UploadFailed; what the queue refuses comes as the client raises it.
+    async def upload_all(self, wanted: Sequence[Artifact]) -> bool:
+        """Uploads what the payload names; whether everything was there that must be.
+
+        Raises UploadFailed; Refused; OSError for a shortage.
         """
-        size = os.fstat(file.fileno()).st_size
+        results, found = [True], list[tuple[Artifact, str, str]]()
+        for artifact in wanted:
+            name, path = artifact.get("name", artifact["path"]), artifact["path"]
+            if artifact["type"] == "file":
+                found.append((artifact, name, path))
+                continue
+            try:
+                below = await asyncio.to_thread(files_below, self._folder, path)
+            except Unusable as problem:
+                results.append(await self._miss(artifact, name, problem))
+            else:
+                found += [(artifact, f"{name}/{each}", f"{path}/{each}") for each in below]
+        waiting = iter(found)
+
+        async def work() -> None:
+            for each in waiting:
+                results.append(await self._upload(*each))
+
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(AT_ONCE):
+                    group.create_task(work())
+        except ExceptionGroup as problems:
+            raise problems.exceptions[0] from None
+        return all(results)
+
+    async def link(self, name: str, artifact: str, content_type: str) -> None:
+        """Gives another artifact of the run a second name. Raises Refused."""
+        request = {"storageType": "link", "expires": self._latest, "artifact": artifact, "contentType": content_type}
+        await self._worker.insist("create", name=name, request=request)
+
+    async def _upload(self, artifact: Artifact, name: str, path: str) -> bool:
+        """Uploads one file, or says in its place why it is not there; whether all is well."""
+        if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
+            self._say(f"{path!r} cannot be uploaded: its name cannot be an artifact's")
+            return False
+        try:
+            with opened(self._folder, path) as file:
+                self._say(f"Uploading {name}")
+                await self._store(artifact, name, file)
+        except Unusable as problem:
+            return await self._miss(artifact, name, problem)
+        except Refused as refused:
+            return self._refuse(name, refused)
+        return True
+
+    async def _miss(self, artifact: Artifact, name: str, problem: Unusable) -> bool:
+        """Handles a missing artifact; returns whether it is optional."""
+        self._say(f"Artifact {name} is missing: {problem}")
+        if artifact.get("optional"):
+            return True
+        reason, message = problem.reason, plain(str(problem))
+        request = {"storageType": "error", "expires": self._expires(artifact), "reason": reason, "message": message}
+        try:
+            await self._worker.insist("create", name=name, request=request)
+        except Refused as refused:
+            self._refuse(name, refused)
+        return False
+
+    def _refuse(self, name: str, refused: Refused) -> bool:
+        """Says that the queue does not take what the payload says of an artifact. Raises other refusals."""
+        if refused.status != HTTPStatus.BAD_REQUEST:
+            raise refused
+        self._say(f"Artifact {name} is refused: {refused}")
+        return False
+
+    async def _store(self, artifact: Artifact, name: str, file: BinaryIO) -> None:
+        """Stores an open file as it is now. Raises UploadFailed, Refused, OSError."""
+        usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
         request = {
             "storageType": "s3",
-            "expires": self._expires(expires),
-            "contentType": content_type or mimetypes.guess_type(name)[0] or "application/octet-stream",
-            "contentLength": size,  # of the content, not of its encoding
+            "expires": self._expires(artifact),
+            "contentType": artifact.get("contentType", usual),
+            "contentLength": os.fstat(file.fileno()).st_size,  # of the content, not of its encoding
         }
-        if encoding == "gzip":
-            with tempfile.TemporaryFile() as compressed:
+        if artifact.get("contentEncoding") == "gzip":
+            with tempfile.TemporaryFile(dir=self._folder) as compressed:
                 await asyncio.to_thread(_compress, file, compressed)
-                await self._store(name, request, compressed, {"Content-Encoding": "gzip"})
+                await self._put(name, request, compressed, {"Content-Encoding": "gzip"})
         else:
-            await self._store(name, request, file, {})
+            await self._put(name, request, file, {})
 
-    async def _store(self, name: str, request: dict[str, Any], file: BinaryIO, headers: dict[str, str]) -> None:
+    async def _put(self, name: str, request: dict[str, Any], file: BinaryIO, headers: dict[str, str]) -> None:
         size = os.fstat(file.fileno()).st_size
         headers = {**headers, "Content-Type": request["contentType"], "Content-Length": str(size)}
         for attempt in range(TRIES):
             # createArtifact is called again for each try: its URL is short-lived, and the call may be repeated
             # unchanged.
             try:
-                url = (await self._create(name, request))["putUrl"]
+                url = (await self._worker.ask("create", name=name, request=request))["putUrl"]
                 async with self._session.put(
                     URL(url, encoded=True),
                     data=_read(file, size),
@@ -81,47 +171,21 @@ class Artifacts:
                     if answer.ok:
                         return
                     problem = f"the storage answered {answer.status}"
-            except TROUBLE as trouble:
+            except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
                 problem = shown(trouble)
-            log.warning("%s: uploading %s failed: %s", self._claim, name, problem)
+            log.warning("uploading %s failed: %s", name, problem)
             await asyncio.sleep(2**attempt / 4)
         raise UploadFailed(f"{name}: {problem}")
 
-    async def report_missing(self, name: str, reason: str, message: str, expires: str | None = None) -> None:
-        """Says in place of an artifact why it is not there."""
-        request = {
-            "storageType": "error",
-            "expires": self._expires(expires),
-            "reason": reason,
-            "message": message,
-        }
-        await insist(lambda: self._create(name, request))
-
-    async def link(self, name: str, artifact: str, content_type: str) -> None:
-        """Gives another artifact of the run a second name."""
-        request = {
-            "storageType": "link",
-            "expires": self._expires(None),
-            "artifact": artifact,
-            "contentType": content_type,
-        }
-        await insist(lambda: self._create(name, request))
-
-    def _expires(self, wanted: str | None) -> str:
+    def _expires(self, artifact: Artifact) -> str:
         """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up
         to the fraction."""
-        latest = str(self._claim.definition["expires"])
-        return latest if wanted is None else min(wanted, latest)
-
-    async def _create(self, name: str, request: dict[str, Any]) -> dict[str, str]:
-        claim = self._claim
-        answer: dict[str, str] = await claim.queue.createArtifact(claim.task_id, claim.run_id, name, request)
-        return answer
+        return min(str(artifact.get("expires", self._latest)), self._latest)
 
 
 def _compress(file: BinaryIO, into: BinaryIO) -> None:
     with gzip.GzipFile(fileobj=into, mode="wb", mtime=0) as compressed:
-        shutil.copyfileobj(file, compressed, CHUNK)
+        copy(file, cast(IO[bytes], compressed), into)
     into.flush()
 
 
@@ -131,3 +195,49 @@ async def _read(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
     while size > 0 and (chunk := await asyncio.to_thread(file.read, min(CHUNK, size))):
         size -= len(chunk)
         yield chunk
+
+
+def opened(folder: Path, path: str) -> BinaryIO:
+    """The file at a path in the folder, for reading. Links are followed if they stay inside. Raises Unusable."""
+    return os.fdopen(_descriptor(folder, path, stat.S_ISREG, "file"), "rb")
+
+
+def files_below(folder: Path, path: str) -> list[str]:
+    """All files below a directory of the folder, by their paths in it, sorted; links to directories are not followed.
+    Raises Unusable."""
+    top = _descriptor(folder, path, stat.S_ISDIR, "directory")
+    try:
+        walked = os.fwalk(".", dir_fd=top, follow_symlinks=False)
+        names = (str(PurePosixPath(parent, name)) for parent, _, files, _ in walked for name in files)
+        found = list(itertools.islice(names, MOST_FILES + 1))
+    except (OSError, RecursionError):
+        raise Unusable(_INVALID, f"{path} is too deep") from None
+    finally:
+        os.close(top)
+    if len(found) > MOST_FILES:
+        raise Unusable(_INVALID, f"{path} has more than {MOST_FILES} files")
+    return sorted(found)
+
+
+def _descriptor(folder: Path, path: str, is_right: Callable[[int], bool], kind: str) -> int:
+    """Opens what a path in the folder leads to. Raises Unusable, also for what is of another kind.
+
+    No process of the task is left by now that could put a link into its way; and this one may read nothing else.
+    """
+    root = os.path.realpath(folder)
+    inside = os.path.realpath(folder / path)
+    if os.path.commonpath([root, inside]) != root:
+        raise Unusable(_INVALID, f"{path} leads out of the task's folder")
+    try:
+        # Without waiting for the other end of a named pipe.
+        descriptor = os.open(inside, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except PermissionError:
+        raise Unusable("file-not-readable-on-worker", f"{path} cannot be read") from None
+    except (FileNotFoundError, NotADirectoryError):
+        raise Unusable("file-missing-on-worker", f"{path} does not exist") from None
+    except OSError as problem:
+        raise Unusable(_INVALID, f"{path} cannot be opened: {problem.strerror}") from None
+    if not is_right(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise Unusable(_INVALID, f"{path} is no {kind}")
+    return descriptor

@@ -7,9 +7,12 @@ cancelled does not go on for many minutes.
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from worker.queue import REFUSED, TROUBLE, Json, Queue, insist
 
@@ -32,8 +35,8 @@ class Claim:
     ) -> None:
         """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials.
 
-        `watching` is a client that reads the run's state every `watch_seconds`; a claim's credentials may not suffice
-        for that. If it is None, or lacks the scope queue:status:<taskId>, only renewals show that the run has ended.
+        `watching` reads the run's state every `watch_seconds`; a claim's credentials may not suffice for that. Without
+        it, or its scope queue:status:<taskId>, only renewals show that the run has ended.
         """
         self.definition: Json = claimed["task"]
         self.task_id: str = claimed["status"]["taskId"]
@@ -56,10 +59,12 @@ class Claim:
         """The latest credentials of the claim. The task uses them, and the worker for artifacts and reports."""
         return self._credentials
 
-    def hawk_ext(self) -> str | dict[str, str]:
-        """The `ext` of calls that are signed with these credentials: it holds their certificate."""
-        ext: str | dict[str, str] = self._queue.makeHawkExt()
-        return ext
+    def hawk_ext(self, scopes: Sequence[str]) -> str:
+        """The `ext` of calls that are signed with these credentials for some scopes alone."""
+        ext: dict[str, Any] = {"authorizedScopes": scopes}
+        if certificate := self._credentials.get("certificate"):
+            ext["certificate"] = json.loads(certificate)
+        return base64.b64encode(json.dumps(ext).encode()).decode()
 
     async def keep(self) -> str:
         """Renews the claim again and again. Returns only when the run is not this worker's any more, and says why."""

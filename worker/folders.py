@@ -1,136 +1,262 @@
-"""Folders of runs below the work directory: removed after their run, or by the next worker if theirs has died."""
+"""The work directory: a folder for the run that is worked on, and caches that tasks leave to later ones.
+
+The guard alone changes it (guard.py), which may be root, while no process of a task is there. It follows no link, and
+it removes what a task has left with the rights of the task's user.
+"""
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import ctypes
+import errno
 import fcntl
-import logging
+import hashlib
 import os
+import secrets
+import shutil
+import socket
 import stat
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
-from pathlib import Path
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, BinaryIO, cast
 
-from worker import descriptors
-from worker.users import User
+from worker.users import User, become, is_shortage
 
-log = logging.getLogger("worker")
+CACHE_SCOPE = "generic-worker:cache:"
+WAIT_SECONDS = 5.0
+"""How long a worker waits for another one in the same place to be gone: its guard may be removing a folder."""
+SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - what tasks leave there is removed
+"""Where every user of a usual system can leave files."""
+SHARED_DEPTH = 3
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
-TASKS = "tasks"
-_LOCK = ".lock"
-TRIES = 20
+
+def may_mount(scopes: Sequence[str], cache: str) -> bool:
+    """Whether a task with these scopes may have a cache."""
+    needed = CACHE_SCOPE + cache
+    return any(needed.startswith(scope[:-1]) if scope.endswith("*") else scope == needed for scope in scopes)
 
 
-class Folders:
-    """The folders of runs. Several workers may share the work directory.
+def is_inside(path: str) -> bool:
+    """Whether a path of the payload leads into the task's folder, as far as its text says."""
+    parts = PurePosixPath(path).parts
+    return bool(parts) and parts[0] not in ("/", "//") and ".." not in parts and "\0" not in path
 
-    Beside each folder is a lock file, which its worker has locked. The guard of the run's processes holds the lock as
-    well (process.py), so the system releases it when both have ended. There are such locks for users, too.
-    """
 
-    def __init__(self, work_dir: Path) -> None:
-        self._work_dir = work_dir
-        self._tasks = work_dir / TASKS
-        self._locks: dict[Path, Sequence[int]] = {}
+class WorkDirectory:
+    """The work directory of one worker, which no other one uses."""
 
-    def sweep(self, *, is_root_for_others: bool = False) -> None:
-        """Makes the work directory, or removes what workers that have died have left in it. Raises OSError.
+    def __init__(self, path: Path, user: User | None, keep_free: int) -> None:
+        """Makes it, or removes what a worker that died has left in it. Raises OSError where it cannot be used.
 
-        `is_root_for_others`: tasks run as other users, none of whom may change the directory.
+        `user`: who tasks run as, and nobody else; None: the worker's own user. `keep_free`: while fewer bytes of the
+        disk are free, caches are removed.
         """
-        _make(self._work_dir)
-        found = self._work_dir.lstat()
-        if (is_root_for_others or _may_be_anyones(self._work_dir)) and found.st_uid != os.getuid():
-            raise PermissionError(f"{self._work_dir} belongs to another user")
-        if is_root_for_others and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-            raise PermissionError(f"{self._work_dir} can be changed by other users")
-        _make(self._tasks)
-        for lock in self._tasks.glob(f"*{_LOCK}"):
-            with contextlib.suppress(OSError), locked(lock):
-                folder = lock.with_name(lock.name.removesuffix(_LOCK))
-                if folder.exists():
-                    log.info("removing %s: its worker has died", folder)
-                    remove(folder)
-                lock.unlink()
+        self._path, self._user, self._keep_free = path, user, keep_free
+        self._uid = os.getuid() if user is None else user.uid
+        self._placed: list[tuple[Path, Path, bool]] = []
+        self.is_filled = self.is_purged = False
+        """Whether new caches have all that they were to begin with; whether no cache is to be kept."""
+        _make(path)
+        found = path.lstat()
+        if (user is not None or path.parent.stat().st_mode & stat.S_IWOTH) and found.st_uid != os.getuid():
+            raise PermissionError(f"{path} belongs to another user")
+        if user is not None and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            raise PermissionError(f"{path} can be changed by other users")
+        # Only its owner may open it: whoever can open it can lock it.
+        self._lock = os.open(path / "lock", os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        _hold(lambda: fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB), f"another worker uses {path}")
+        if user is not None:
+            name = f"\0taskcluster-worker/{Path('/proc/self/ns/pid').readlink()}/{user.uid}"
+            with socket.socket(socket.AF_UNIX) as held:
+                _hold(lambda: held.bind(name), f"another worker has tasks run as user {user.uid}")
+                self._held = held.detach()
+        _make(path / "tasks")
+        self._caches = path / "caches"
+        self._caches.mkdir(exist_ok=True)
+        self._caches.chmod(0o700)  # tasks reach a cache only by a mount, which needs its scope
+        if problem := self.put_back():
+            raise OSError(problem)
 
-    @asynccontextmanager
-    async def one(self, name: str, user: User | None = None) -> AsyncIterator[Path]:
-        """A fresh folder, for a run whose tasks are run as this user. Raises OSError.
+    def log(self) -> BinaryIO:
+        """A new file that has no name: nothing of it is left behind, and no task can open it. Raises OSError."""
+        return cast(BinaryIO, tempfile.TemporaryFile(dir=self._path, buffering=0))
 
-        If the user's lock is still held for an earlier run, of another worker or of one that died, this waits a second
-        for it.
-        """
-        folder = self._tasks / name
-        lock = self._tasks / f"{name}{_LOCK}"
-        with ExitStack() as held:
-            locks = [await self._own(lock, held)]
-            if user is not None:
-                locks.append(await self._own(self._tasks / f"user-{user.uid}{_LOCK}", held))
-            await asyncio.to_thread(remove, folder)
-            _make(folder)
-            self._locks[folder] = locks
-            try:
-                yield folder
-            finally:
-                del self._locks[folder]
-                await asyncio.to_thread(remove, folder)
-                lock.unlink()
+    def make_room(self) -> str:
+        """Removes caches until enough of the disk is free, the longest unused ones first; what is amiss then."""
+        caches = sorted(self._caches.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
+        while (free := shutil.disk_usage(self._path).free) < self._keep_free:
+            if not caches:
+                return f"the disk has only {free >> 20} MiB left"
+            self._remove([caches.pop()])
+        return ""
 
-    def locks(self, folder: Path) -> Sequence[int]:
-        """Descriptors of the locks of a folder that is in use: who inherits them keeps the folder and the user."""
-        return self._locks[folder]
-
-    @staticmethod
-    async def _own(lock: Path, held: ExitStack) -> int:
-        """Holds a lock until the stack is closed. Another worker may be sweeping it away at this very moment.
+    def begin(self, name: str, caches: Mapping[str, str]) -> tuple[Path, dict[str, bool | str]]:
+        """A fresh folder for a run, with caches, each at its place in it; whether each is new, or why it is not there.
 
         Raises OSError.
         """
-        for _ in range(TRIES):
-            with contextlib.suppress(BlockingIOError, FileNotFoundError):
-                return held.enter_context(locked(lock))
-            await asyncio.sleep(0.05)
-        return held.enter_context(locked(lock))
+        self.is_filled = self.is_purged = False
+        folder = self._path / "tasks" / name
+        folder.mkdir(mode=0o700)
+        os.chown(folder, *self._owner())
+        return folder, {cache: self._place(folder, cache, place) for cache, place in caches.items()}
+
+    def put_back(self) -> str:
+        """Takes the caches back, and removes all else that a task has left; what cannot be removed."""
+        while self._placed:
+            place, home, is_new = self._placed.pop()
+            if not self.is_purged and (self.is_filled or not is_new):
+                with contextlib.suppress(OSError), self._around(place) as parent:  # unless its task has moved it
+                    found = os.stat(place.name, dir_fd=parent, follow_symlinks=False)
+                    if stat.S_ISDIR(found.st_mode) and found.st_uid == self._uid:
+                        os.rename(place.name, home, src_dir_fd=parent)
+                        os.utime(home)
+        if self._user is not None:
+            _sweep_ipc(self._user.uid)
+        try:
+            with self._around(self._path / "tasks" / "any"):  # it is a directory, and not a link
+                self._remove(list((self._path / "tasks").iterdir()))
+        except OSError as problem:
+            return f"{problem.filename} cannot be removed: {problem.strerror}"
+        return ""
+
+    def _place(self, folder: Path, name: str, directory: str) -> bool | str:
+        if not is_inside(directory):
+            return "its place is not in the task's folder"
+        # No file changes its owner: for another user it is another cache.
+        home = self._caches / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}-{self._uid}"
+        place, is_new = folder / directory, not home.exists()
+        try:
+            with self._around(place, make=True) as parent:
+                os.mkdir(place.name, 0o700, dir_fd=parent)  # fails where there is something already
+                os.chown(place.name, *self._owner(), dir_fd=parent, follow_symlinks=False)
+                if not is_new:
+                    os.rename(home, place.name, dst_dir_fd=parent)
+        except OSError as problem:
+            if is_shortage(problem):
+                raise
+            return "a link is in the way" if problem.errno in (errno.ELOOP, errno.ENOTDIR) else str(problem.strerror)
+        self._placed.append((place, home, is_new))
+        return is_new
+
+    @contextlib.contextmanager
+    def _around(self, place: Path, *, make: bool = False) -> Iterator[int]:
+        """The descriptor of the directory that a place is in, to which no link leads. Raises OSError."""
+        with contextlib.ExitStack() as opened:
+            folder = os.open(self._path, _DIRECTORY)
+            opened.callback(os.close, folder)
+            for name in place.parent.relative_to(self._path).parts:
+                if make and not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
+                    os.mkdir(name, dir_fd=folder)
+                    os.chown(name, *self._owner(), dir_fd=folder, follow_symlinks=False)
+                folder = os.open(name, _DIRECTORY, dir_fd=folder)
+                opened.callback(os.close, folder)
+            yield folder
+
+    def _owner(self) -> tuple[int, int]:
+        """Whom files of a task get, for `chown`."""
+        return (-1, -1) if self._user is None else (self._user.uid, self._user.gid)
+
+    def _remove(self, folders: list[Path]) -> None:
+        """Removes folders, and what tasks have left elsewhere, in a process that has the rights of the tasks' user
+        alone. Raises OSError."""
+        pid = os.fork()
+        if pid == 0:
+            try:
+                become(self._user)
+                for shared in SHARED if self._user is not None else ():
+                    _remove_own(Path(shared), os.getuid(), SHARED_DEPTH)
+                for folder in filter(_is_directory, folders):
+                    empty(folder)
+            finally:
+                os._exit(0)
+        os.waitpid(pid, 0)
+        for folder in folders:
+            folder.rmdir() if _is_directory(folder) else folder.unlink()
+
+
+def _is_directory(path: Path) -> bool:
+    """Whether it is one itself, and not a link to one."""
+    return stat.S_ISDIR(path.lstat().st_mode)
+
+
+def empty(folder: Path) -> None:
+    """Removes all that is in a directory, however deep and much, also what was made read-only. Raises OSError.
+
+    One directory after the other, whose own directories are moved to the top: so depth costs no recursion, and no list
+    is kept of what may be millions of names. What a pass misses, the next one finds.
+    """
+    name, count, is_empty = secrets.token_hex(8), 0, False
+    folder.chmod(0o700)
+    while not is_empty:
+        is_empty = True
+        for entry in map(Path, os.scandir(folder)):
+            is_empty = False
+            if not _is_directory(entry):
+                entry.unlink()
+                continue
+            entry.chmod(0o700)
+            for inner in map(Path, os.scandir(entry)):
+                if not _is_directory(inner):
+                    inner.unlink()
+                    continue
+                inner.chmod(0o700)  # moving a directory writes into it
+                inner.rename(folder / f"{name}-{count}")
+                count += 1
+            try:
+                entry.rmdir()
+            except OSError as problem:
+                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                    raise
+
+
+def _remove_own(folder: Path, user: int, depth: int) -> None:
+    """Removes what a user has left in a directory that anybody can write to, and in such directories in it."""
+    with contextlib.suppress(OSError):
+        for entry in map(Path, os.scandir(folder)):
+            with contextlib.suppress(OSError):
+                found, is_directory = entry.lstat(), _is_directory(entry)
+                if found.st_uid == user and is_directory:
+                    empty(entry)
+                    entry.rmdir()
+                elif found.st_uid == user:
+                    entry.unlink()
+                elif depth > 1 and is_directory and found.st_mode & stat.S_IWOTH:
+                    _remove_own(entry, user, depth - 1)
+
+
+def _sweep_ipc(user: int) -> None:
+    """Removes a user's shared memory, semaphores and message queues of System V, which outlive processes (Linux)."""
+    libc = ctypes.CDLL(None)
+    for kind, call in (("shm", libc.shmctl), ("sem", libc.semctl), ("msg", libc.msgctl)):
+        with contextlib.suppress(FileNotFoundError):
+            names, *rows = (
+                line.split() for line in Path(f"/proc/sysvipc/{kind}").read_text(encoding="utf-8").splitlines()
+            )
+            for row in rows:  # the id is in the second column
+                if str(user) in (row[names.index("uid")], row[names.index("cuid")]):
+                    call(int(row[1]), 0, 0)  # IPC_RMID
 
 
 def _make(folder: Path) -> None:
     """Makes a directory that every user can pass, whatever the process's mask is, unless there is one."""
     with contextlib.suppress(FileExistsError):
-        folder.mkdir()
+        folder.mkdir(parents=True)
         folder.chmod(0o711)
 
 
-def _may_be_anyones(path: Path) -> bool:
-    """Whether every user can make something of this name, as in a folder for temporary files."""
-    return bool(path.parent.stat().st_mode & stat.S_IWOTH)
-
-
-def remove(path: Path) -> None:
-    """Removes a folder with all that is in it, also what was made read-only; a link itself, not its target.
-
-    The folder that it is in must not be one that a task can change.
-    """
-    try:
-        with descriptors.opened(path.parent) as parent:
-            descriptors.remove(parent, path.name)
-    except FileNotFoundError:
-        return
-    except OSError as problem:
-        log.warning("%s cannot be removed: %s", path, problem.strerror)
-
-
-@contextmanager
-def locked(lock: Path) -> Iterator[int]:
-    """Holds the lock; its descriptor. Raises BlockingIOError when another process does, FileNotFoundError when it has
-    been removed."""
-    # Only its owner may open it: whoever can open it can lock it, and so keep others from a user or a folder.
-    descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    try:
-        os.fchmod(descriptor, 0o600)
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.fstat(descriptor).st_ino != lock.stat().st_ino:
-            raise FileNotFoundError(lock)
-        yield descriptor
-    finally:
-        os.close(descriptor)
+def _hold(take: Callable[[], Any], problem: str) -> None:
+    """Takes what only one worker can have, for as long as this process lives. Raises OSError."""
+    give_up = time.monotonic() + WAIT_SECONDS
+    while True:
+        try:
+            take()
+        except OSError:
+            if time.monotonic() > give_up:
+                raise OSError(problem) from None
+            time.sleep(0.1)
+        else:
+            return

@@ -1,192 +1,189 @@
-"""Stands between the worker and a task's commands, so that no process of a task outlives its worker or its run.
+"""Stands between the worker and its tasks: it starts the process that works on a task, and ends all that is left of it.
 
-The worker runs this file, and writes orders to its standard input, one JSON object a line:
+The worker starts it once, before it claims anything. It has no token, and may be root: it alone changes what is outside
+of a task's folder. It looks at nothing that a task has written. Its standard input is a socket, over which the worker
+sends orders, one JSON object a line. It answers each by an object, what the system refuses by `{"errno": …}`.
 
-* `{"run": ["program", …], "env": {…}, "folder": "…"}`: runs a command and answers how it ended, `{"exitCode": n}`
-  (negative: the signal) or `{"errno": n}` if it did not start, as a line on standard output. `"user"`: runs it as
-  another user. Then every process of this user counts as the task's, and no program gives it more rights.
-* `{"signal": n}`: sends a signal to every process of the task, and starts no command any more.
-
-When standard input ends, because the run is over or the worker has died, every process of the task is killed. This
-process ends when none of them is left, and not before: its end releases its locks to the next task. On Linux orphans
-become children of this process (it is a "child subreaper"), so that daemons, which leave their process group and
-session, are found as well. Elsewhere only the process group is.
-
-It may be root: it looks at no file of the task, and its own environment is not the task's.
+* `{"work": …, "user": …, "keepFree": …}` comes first. `{"refused": why}`: the work directory cannot be used.
+* `{"run": name, "caches": {name: place}}`, with a socket to the worker: makes a folder with these caches, and forks the
+  process that works on the task (runner.py): `{"folder": path, "caches": {name: whether it is new, or why it is not
+  there}}`. When that process ends, it says `{"ended": how}`.
+* `{"log": true}`, with a socket: another such process, for the log of a run whose first one was killed.
+* `{"filled": true}`: new caches have what they are to begin with, and are kept; `{"purge": true}`: no cache is. It
+  answers nothing.
+* `{"stop": seconds}`: tells every process of the task to end, and kills those that do not within so many seconds.
+* `{"end": true}`, or the end of the worker: kills them, and puts everything back as it was before the run.
+  `{"left": [what is not as it was, …]}`.
 """
 
+from __future__ import annotations
+
 import contextlib
-import ctypes
 import json
 import os
-import queue
+import select
 import signal
-import subprocess
-import sys
-import threading
+import socket
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
+
+from worker import processes, runner
+from worker.folders import WorkDirectory
+from worker.users import User, hide
 
 Order = dict[str, Any]
 
-PR_SET_CHILD_SUBREAPER = 36
-PR_SET_NO_NEW_PRIVS = 38
-MEMORY_ADJUSTMENT = "500"
-"""The system ends a task rather than its worker where memory runs out."""
-LONGEST_PAUSE = 0.1
-"""Seconds between two looks for processes at the end: killing one may take the system a moment."""
+
+class Guard:
+    """Follows the orders of one worker."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._unread = b""
+        self._files: list[int] = []
+        self._woken, waking = os.pipe()
+        os.set_blocking(waking, False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(waking)
+        self._runner = 0
+        self._log: BinaryIO | None = None
+        self._before = self._held()
+        self._was_full = ""
+
+    def serve(self) -> None:
+        """Works until the worker has ended."""
+        first = self._order()
+        if first is None:
+            return
+        self._user = None if first["user"] is None else User(**first["user"])
+        try:
+            self._work = WorkDirectory(Path(first["work"]), self._user, first["keepFree"])
+        except OSError as problem:
+            self._say(refused=str(problem))
+            return
+        processes.adopt()
+        self._kill()
+        self._before = self._held()
+        self._say(ready=True)
+        while (order := self._order()) is not None:
+            if "run" in order or "log" in order:
+                self._begin(order)
+            elif "stop" in order:
+                self._stop(order["stop"])
+                self._say(stopped=True)
+            elif "end" in order:
+                self._say(left=self._end())
+            else:
+                self._work.is_filled, self._work.is_purged = "filled" in order, "purge" in order
+        self._end()
+
+    def _begin(self, order: Order) -> None:
+        """Starts the process that works on a task."""
+        (connection,) = self._files
+        answer: Order = {"folder": "", "caches": {}}
+        try:
+            if "run" in order:
+                if self._log is not None:
+                    self._log.close()
+                self._was_full, self._log = self._work.make_room(), self._work.log()
+                folder, caches = self._work.begin(order["run"], order["caches"])
+                answer = {"folder": str(folder), "caches": caches}
+            self._fork(connection)
+            self._say(**answer)
+        except OSError as problem:
+            self._say(errno=problem.errno or 0, problem=problem.strerror or str(problem))
+        finally:
+            os.close(connection)
+            self._files.clear()
+
+    def _stop(self, seconds: float) -> None:
+        """Ends all processes of the task. The one that keeps its log comes last."""
+        user, give_up = None if self._user is None else self._user.uid, time.monotonic() + seconds
+        left = processes.send(signal.SIGTERM, os.getpid(), user, spared=self._runner)
+        while left and time.monotonic() < give_up:
+            time.sleep(0.05)
+            self._collect()
+            left = processes.send(0, os.getpid(), user, spared=self._runner)
+        time.sleep(0.05)  # for the last output, which it may be reading
+        self._kill()
+
+    def _end(self) -> list[str]:
+        """Puts everything back; what is not as it was before the run."""
+        self._kill()
+        left = [self._work.put_back()]
+        if not self._was_full:
+            left.append(self._work.make_room())
+        if (now := self._held()) != self._before:
+            left.append(f"its guard has {now} descriptors, and had {self._before}")
+        return [each for each in left if each]
+
+    def _fork(self, connection: int) -> None:
+        """Starts a process that has no other descriptors. Raises OSError."""
+        assert self._log is not None, "a run has one"
+        self._runner = os.fork()
+        if self._runner == 0:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            kept = {0, 1, 2, connection, self._log.fileno()}
+            for other in {int(name) for name in _descriptors()} - kept:
+                with contextlib.suppress(OSError):
+                    os.close(other)
+            runner.main(connection, self._log.fileno(), self._user)
+
+    def _kill(self) -> None:
+        processes.end_all(os.getpid(), None if self._user is None else self._user.uid)
+        self._runner = 0
+
+    def _collect(self) -> None:
+        """Waits for children that have ended."""
+        with contextlib.suppress(ChildProcessError):
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+                if ended[0] == self._runner:
+                    self._say(ended=os.waitstatus_to_exitcode(ended[1]))
+
+    def _held(self) -> int:
+        return len(_descriptors()) - (self._log is not None)
+
+    def _order(self) -> Order | None:
+        """The next order; None: the worker has ended."""
+        while b"\n" not in self._unread:
+            ready, _, _ = select.select([self._control.fileno(), self._woken], [], [])
+            if self._woken in ready:
+                os.read(self._woken, 4096)
+                self._collect()
+            if self._control.fileno() in ready:
+                data, files = b"", list[int]()
+                with contextlib.suppress(ConnectionError):
+                    data, files, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
+                self._unread += data
+                self._files += files
+                if not data:
+                    return None
+        line, _, self._unread = self._unread.partition(b"\n")
+        order: Order = json.loads(line)
+        return order
+
+    def _say(self, **what: Any) -> None:
+        with contextlib.suppress(ConnectionError):  # the worker has ended: the next order says so
+            self._control.sendall(json.dumps(what).encode() + b"\n")
+
+
+def _descriptors() -> list[str]:
+    return os.listdir("/dev/fd")  # noqa: PTH208 - names are what is wanted
 
 
 def main() -> None:
     """Follows orders until there are no more."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-        with contextlib.suppress(OSError):
-            Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT, encoding="utf-8")
-    # Signals to the process group must not end this process. The handler does nothing; children would inherit an
-    # ignored signal.
-    signal.signal(signal.SIGTERM, lambda *_: None)
-    commands: queue.SimpleQueue[Order] = queue.SimpleQueue()
-    starting, sent = threading.Lock(), list[int]()
-    threading.Thread(target=_listen, args=(commands, starting, sent), daemon=True).start()
-    while True:
-        _say(_run(commands.get(), starting, sent))
-
-
-def _run(order: Order, starting: threading.Lock, sent: "list[int]") -> dict[str, int | None]:
-    """`sent`: signals so far. `starting` is a lock: no signal can come between the check for signals and the start."""
-    as_user = order.get("user", {})
-    if as_user and sys.platform == "linux":
-        # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
-        ctypes.CDLL(None).prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
-    with starting:
-        if sent:
-            return {"exitCode": -sent[0]}
-        try:
-            process = subprocess.Popen(  # noqa: S603 - running it is the purpose
-                order["run"],
-                stdin=subprocess.DEVNULL,
-                stdout=sys.stderr,
-                cwd=order["folder"],
-                env=order["env"],
-                **as_user,
-            )
-        except OSError as error:
-            return {"errno": error.errno}
-    while True:
-        try:
-            pid, status = os.waitpid(-1, 0)  # orphans too, which are no one else's to wait for
-        except ChildProcessError:  # the other thread has collected it, and ends this process when nothing is left
-            threading.Event().wait()
-            continue
-        if pid == process.pid:
-            process.returncode = os.waitstatus_to_exitcode(status)
-            return {"exitCode": process.returncode}
-
-
-def _say(outcome: dict[str, int | None]) -> None:
-    with contextlib.suppress(BrokenPipeError):  # the worker has died: the other thread sees it as well
-        print(json.dumps(outcome), flush=True)
-
-
-def _listen(commands: "queue.SimpleQueue[Order]", starting: threading.Lock, sent: "list[int]") -> None:
-    user = None
-    with contextlib.suppress(ValueError):
-        for line in sys.stdin:
-            order = json.loads(line)
-            if "run" in order:
-                user = order.get("user", {}).get("user")
-                commands.put(order)
-            else:
-                with starting:
-                    sent.append(order["signal"])
-                    _send(order["signal"], user)
-    with starting:
-        sent.append(signal.SIGKILL)
-    pause = 0.001
-    while _is_any_left(user):
-        time.sleep(pause)
-        pause = min(2 * pause, LONGEST_PAUSE)
-    os.killpg(0, signal.SIGKILL)
-
-
-def _is_any_left(user: "int | None") -> bool:
-    """Kills every process of the task; whether there was one that has not ended yet."""
-    if user is not None:
-        _kill_all_of(user)
-    found = _send(signal.SIGKILL, user)
-    if sys.platform != "linux":
-        return False
-    try:
-        while os.waitpid(-1, os.WNOHANG)[0]:  # orphans that have ended: there may be thousands
-            pass
-    except ChildProcessError:
-        return found > 0
-    # A process that forks and ends all the time may have been missed. But there still is a child of this process.
-    return True
-
-
-def _kill_all_of(user: int) -> None:
-    """Kills all processes of the user by one call, so that none can start another one meanwhile.
-
-    This fails if the task has used up all processes, or stops each new process of its user. Then they are killed one by
-    one.
-    """
-    try:
-        pid = os.fork()
-    except OSError:
-        return
-    if pid == 0:
-        try:
-            os.setreuid(user, user)
-            os.kill(-1, signal.SIGKILL)
-        finally:
-            os._exit(0)
-    give_up = time.monotonic() + LONGEST_PAUSE
-    with contextlib.suppress(ChildProcessError):  # the other thread has waited for it
-        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < give_up:
-            time.sleep(0.001)
-
-
-def _send(number: int, user: "int | None") -> int:
-    """Sends a signal to every process that descends from this one, or is this user's; returns how many there were."""
-    if not Path("/proc/self").is_dir():
-        if number != signal.SIGKILL:
-            os.killpg(0, number)
-        return 0
-    found = _processes(os.getpid(), user)
-    for pid in found:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, number)
-    return len(found)
-
-
-def _processes(ancestor: int, user: "int | None") -> list[int]:
-    """Processes below one, parents first, and of a user; those that have ended and wait to be collected left out."""
-    children: dict[int, list[int]] = {}
-    ended, others = set(), []
-    for name in filter(str.isdecimal, os.listdir("/proc")):  # noqa: PTH208 - names are what is wanted
-        with contextlib.suppress(OSError):
-            state, parent = Path(f"/proc/{name}/stat").read_bytes().rsplit(b")", 1)[1].split()[:2]
-            children.setdefault(int(parent), []).append(int(name))
-            if state in (b"Z", b"X"):
-                ended.add(int(name))
-            if user is not None and user in _users(name):
-                others.append(int(name))
-    found, level = [], [ancestor]
-    while level:
-        level = [child for pid in level for child in children.get(pid, ())]
-        found += level
-    return [pid for pid in dict.fromkeys([*found, *others]) if pid not in ended]
-
-
-def _users(name: str) -> list[int]:
-    """The real, effective, saved and file system user of a process: the owner of its folder may be another one."""
-    for line in Path(f"/proc/{name}/status").read_bytes().splitlines():
-        if line.startswith(b"Uid:"):
-            return [int(each) for each in line.split()[1:]]
-    return []
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        # They end neither this process nor the one that it forks. Commands would inherit an ignored signal.
+        signal.signal(number, lambda *_: None)
+    hide()
+    with socket.socket(fileno=os.dup(0)) as control:
+        null = os.open(os.devnull, os.O_RDWR)
+        os.dup2(null, 0)
+        os.close(null)
+        Guard(control).serve()
 
 
 if __name__ == "__main__":

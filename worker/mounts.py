@@ -1,164 +1,148 @@
-"""Puts files, directories and caches into the task's folder before its commands run, and takes caches back."""
+"""Puts files, directories and the content of caches into the task's folder before its commands run.
+
+Content is fetched with the rights of the task; for the URL of another task's artifact, which takes credentials, the
+worker is asked. The guard has put caches into their places already (folders.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import errno
+import hashlib
+import logging
 import tempfile
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import ExitStack, asynccontextmanager, contextmanager
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from worker.archives import BadContent
-from worker.caches import Cache, Caches
-from worker.content import Contents, describe
-from worker.helper import Helper, helping
-from worker.patience import to_the_end
-from worker.payload import (
-    ArtifactContent,
-    FileMount,
-    MalformedPayload,
-    Payload,
-    ReadOnlyDirectory,
-    WritableDirectoryCache,
-)
-from worker.shortage import is_shortage
-from worker.users import User
+import aiohttp
+from yarl import URL
 
-CACHE_SCOPE = "generic-worker:cache:"
+from worker.archives import BadContent, decompress, leave_room, made, unpack
+from worker.messages import Asking, Refused, Unreached
+from worker.text import plain, shown
+from worker.users import is_shortage
+
+log = logging.getLogger("worker")
+
+Mount = Mapping[str, Any]
+"""One of the payload."""
+
+TRIES = 5
+CHUNK = 256 * 1024
+TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
+_TAKEN = "another mount is in its place"
+_REASONS = dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY), _TAKEN)
 
 
 class MountFailed(Exception):
     """A mount is not possible as the payload asks for it: the task has failed."""
 
 
-def check(payload: Payload, definition: Any) -> None:
-    """Checks the payload against the rest of the definition, as generic-worker does. Raises MalformedPayload.
-
-    A cache needs its scope; a task whose artifact is mounted must be a dependency.
-    """
-    problems = []
-    for number, mount in enumerate(payload.mounts):
-        if isinstance(mount, WritableDirectoryCache):
-            scope = CACHE_SCOPE + mount.cache_name
-            if not _satisfied(definition.get("scopes", ()), scope):
-                problems.append(f"payload.mounts[{number}]: the task needs the scope {scope}")
-        if isinstance(mount.content, ArtifactContent) and mount.content.task_id not in definition.get(
-            "dependencies", ()
-        ):
-            problems.append(f"payload.mounts[{number}]: task.dependencies must include {mount.content.task_id}")
-    if problems:
-        raise MalformedPayload("\n".join(problems))
-
-
-def _satisfied(scopes: Sequence[str], needed: str) -> bool:
-    return any(needed.startswith(scope[:-1]) if scope.endswith("*") else scope == needed for scope in scopes)
+class NotReached(Exception):
+    """Content cannot be had now, after several tries; it may be later."""
 
 
 class Mounts:
     """The mounts of one task."""
 
     def __init__(
-        self,
-        contents: Contents,
-        caches: Caches,
-        say: Callable[[str], None],
-        user: User | None,
-        locks: Sequence[int],
+        self, folder: Path, worker: Asking, session: aiohttp.ClientSession, say: Callable[[str], None]
     ) -> None:
-        """`say` adds a line to the task's log. `user`: whose the files become; None: the worker's own.
-
-        `locks`: of the run's folder and the user.
-        """
-        self._contents = contents
-        self._caches = caches
+        """`say` adds a line to the task's log."""
+        self._folder = folder
+        self._worker = worker
+        self._session = session
         self._say = say
-        self._user = user
-        self._locks = locks
-        self._held: list[Cache] = []
 
-    @asynccontextmanager
-    async def placed(
-        self, mounts: Sequence[FileMount | WritableDirectoryCache | ReadOnlyDirectory], home: Path, folder: Path
-    ) -> AsyncIterator[None]:
-        """All in place in the task's folder, caches for the time of the `with`. `home` is for temporary files.
+    async def place(self, mount: Mount, caches: Mapping[str, bool | str]) -> None:
+        """Puts a mount in place. `caches`: of each whether it is new, or why it is not there.
 
-        Raises MountFailed; NotReached when content cannot be fetched now; OSError.
+        Raises MountFailed; NotReached; OSError for a shortage.
         """
-        with ExitStack() as caches:
-            if mounts:
-                async with helping(folder, self._user, self._locks) as helper:
-                    for mount in mounts:
-                        with _failing(mount):
-                            if isinstance(mount, WritableDirectoryCache):
-                                await self._place_cache(mount, home, folder, helper, caches)
-                            else:
-                                await self._place(mount, home, helper)
-            yield
-
-    def purge(self) -> None:
-        """Forgets the caches that the task has."""
-        for cache in self._held:
-            cache.purge()
-
-    async def _place(self, mount: FileMount | ReadOnlyDirectory, home: Path, helper: Helper) -> None:
-        self._say(f"Mounting {_where(mount)}: {describe(mount.content)}")
-        with _fetched(home) as content:
-            await self._contents.fetch(mount.content, content)
-            if isinstance(mount, FileMount):
-                await helper.write(content, mount.format, mount.file)
-            else:
-                await helper.unpack(content, mount.format, mount.directory)
-
-    async def _place_cache(
-        self, mount: WritableDirectoryCache, home: Path, folder: Path, helper: Helper, caches: ExitStack
-    ) -> None:
-        await helper.make_way(mount.directory)
-        cache = caches.enter_context(self._caches.one(mount.cache_name, self._user))
-        self._say(f"Cache {mount.cache_name} at {mount.directory}: {'new' if cache.is_new else 'as it was left'}")
-        # The move is finished even if this is cancelled: half way, the cache could not be moved back.
-        await to_the_end(asyncio.to_thread(cache.move_in, folder / mount.directory))
-        self._held.append(cache)
-        if cache.is_new and mount.content is not None and mount.format is not None:
-            try:
-                with _fetched(home) as content:
-                    await self._contents.fetch(mount.content, content)
-                    await helper.unpack(content, mount.format, mount.directory)
-            except BaseException:
-                cache.purge()  # never keep a cache with half of its content
+        where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
+        if (cache := mount.get("cacheName")) is None:
+            self._say(f"Mounting {where}: {what}")
+        else:
+            is_new = caches.get(cache, "the task has too many")
+            if isinstance(is_new, str):
+                raise MountFailed(f"{where} cannot be mounted, cache {cache}: {is_new}")
+            self._say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
+            if not is_new or "content" not in mount:
+                return
+        try:
+            with tempfile.TemporaryFile(dir=self._folder) as fetched:
+                await self._fetch(mount["content"], fetched)
+                fetched.seek(0)  # and written through
+                await asyncio.to_thread(self._write, mount, fetched)
+        except BadContent as problem:
+            raise MountFailed(f"{where} cannot be mounted, {what}: {problem}") from None
+        except OSError as problem:
+            if is_shortage(problem):
                 raise
+            raise MountFailed(f"{where} cannot be mounted: {_REASONS.get(problem.errno or 0) or problem}") from None
+
+    def _write(self, mount: Mount, content: BinaryIO) -> None:
+        if "file" in mount:
+            made(self._folder, mount["file"])
+            decompress(content, mount.get("format"), self._folder / mount["file"])
+        else:
+            unpack(content, mount["format"], made(self._folder, mount["directory"] + "/."))
+
+    async def _fetch(self, content: Mount, target: BinaryIO) -> None:
+        """Writes the content to an empty file, and verifies its hash. Raises BadContent, NotReached, OSError."""
+        if "raw" in content:
+            target.write(content["raw"].encode(errors="replace"))
+        elif "base64" in content:
+            try:
+                target.write(base64.b64decode(content["base64"], validate=True))
+            except binascii.Error as problem:
+                raise BadContent(f"it is no base64: {problem}") from None
+        else:
+            await self._download(content, target)
+
+    async def _download(self, content: Mount, target: BinaryIO) -> None:
+        asked = {name: content[name] for name in ("taskId", "namespace", "artifact") if name in content}
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(2**attempt / 4)
+            try:
+                url = content["url"] if "url" in content else await self._worker.ask("content", **asked)
+                found = await self._get(url, target)
+            except Refused as refused:
+                raise BadContent(f"the queue refuses it: {refused}") from None
+            except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
+                problem = shown(trouble)
+                log.warning("%s cannot be fetched: %s", describe(content), problem)
+                continue
+            if found != content.get("sha256", found):
+                raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
+            return
+        raise NotReached(f"{describe(content)}: {problem}")
+
+    async def _get(self, url: str, target: BinaryIO) -> str:
+        """The sha256 of what the URL leads to, which is written to the file."""
+        digest = hashlib.sha256()
+        async with self._session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
+            if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise BadContent(f"the server answers {answer.status}")
+            answer.raise_for_status()
+            target.seek(0)
+            target.truncate()
+            async for chunk in answer.content.iter_chunked(CHUNK):
+                digest.update(chunk)
+                leave_room(target.fileno(), len(chunk))
+                await asyncio.to_thread(target.write, chunk)
+        return digest.hexdigest()
 
 
-def _where(mount: FileMount | WritableDirectoryCache | ReadOnlyDirectory) -> str:
-    return mount.file if isinstance(mount, FileMount) else mount.directory
-
-
-def _fetched(home: Path) -> BinaryIO:
-    """A file that has no name: other users could guess it."""
-    return tempfile.TemporaryFile(dir=home)
-
-
-@contextmanager
-def _failing(mount: FileMount | WritableDirectoryCache | ReadOnlyDirectory) -> Iterator[None]:
-    """Raises MountFailed for what is wrong with a mount; what the machine lacks remains an OSError."""
-    try:
-        yield
-    except BadContent as problem:
-        what = describe(mount.content) if mount.content is not None else "cache"
-        raise MountFailed(f"{_where(mount)} cannot be mounted, {what}: {problem}") from None
-    except OSError as problem:
-        if is_shortage(problem):
-            raise
-        reason = _REASONS.get(problem.errno or 0) or problem.strerror
-        raise MountFailed(f"{_where(mount)} cannot be mounted: {reason}") from None
-
-
-_TAKEN = "another mount is in its place"
-_REASONS = {
-    errno.EEXIST: _TAKEN,
-    errno.ENOTDIR: _TAKEN,
-    errno.EISDIR: _TAKEN,
-    errno.ENOTEMPTY: _TAKEN,
-    errno.ELOOP: "a link leads elsewhere",  # for example in a cache, by an earlier task
-}
+def describe(content: Mount) -> str:
+    """What it is, for the log."""
+    if "taskId" in content:
+        return f"artifact {content['artifact']} of task {content['taskId']}"
+    if "namespace" in content:
+        return f"artifact {content['artifact']} of the task at {content['namespace']} in the index"
+    return plain(content["url"]) if "url" in content else "content of the payload"

@@ -7,181 +7,40 @@ Each option `--some-option` may come from the variable `WORKER_SOME_OPTION` inst
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
-import json
 import os
 import re
 import socket
+import stat
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from worker.payload import schema
-from worker.token import VARIABLE as TOKEN
-from worker.token import access_token
-from worker.users import User, listed
+from worker.users import User
 
+TOKEN, TOKEN_FILE = "TASKCLUSTER_ACCESS_TOKEN", "TASKCLUSTER_ACCESS_TOKEN_FILE"
 POLL_MODES = ("signed", "claim-work")
 MIB = 1 << 20
-MOST_AT_ONCE = 32
-"""claimWork hands out no more at once (contract 5.1)."""
+SCHEMA = Path(__file__).with_name("payload.schema.json")
+"""The JSON schema of payloads."""
 
 _ID_LENGTH = 38
-_ID = re.compile(r"[a-zA-Z0-9_-]{1,38}")
-_TASK_QUEUE = re.compile(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?")
-
-
-def default_work_dir() -> Path:
-    """A folder of the user's own where the system keeps temporary files."""
-    return Path(tempfile.gettempdir()) / f"taskcluster-worker-{os.getuid()}"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options:
-    """One worker's options."""
-
-    root_url: str
-    credentials: Mapping[str, str] = field(repr=False)
-    """clientId, accessToken and perhaps certificate, as the public client takes them."""
-    task_queue_id: str
-    worker_group: str
-    worker_id: str
-    capacity: int = 1
-    """Tasks at a time."""
-    poll_mode: str = "signed"
-    idle_seconds: float = 10.0
-    """Seconds: the longest pause of an idle worker between two polls of the queues, in signed mode."""
-    work_dir: Path = field(default_factory=default_work_dir)
-    """Folders of runs, and caches."""
-    idle_timeout: float | None = None
-    """Seconds without a task after which the worker ends; None: never."""
-    max_tasks: int | None = None
-    """Runs after which the worker ends; None: without limit."""
-    max_run_time: float | None = None
-    """Most seconds that a task may ask for, and what it gets if it asks for none; None: until its deadline."""
-    grace_seconds: float = 5.0
-    """Seconds between SIGTERM and SIGKILL when a task is ended early."""
-    watch_seconds: float = 60.0
-    """Seconds between two checks whether a task was cancelled."""
-    log_seconds: float = 2.0
-    """Seconds between two uploads of a growing log."""
-    log_limit: int = 100 * MIB
-    """Most bytes of a log; the middle of a longer one is left out."""
-    keep_free: int = 1024 * MIB
-    """Bytes to keep free on the disk: while fewer are free, caches are removed before a task begins."""
-    task_users: tuple[User, ...] = ()
-    """Users that tasks run as, each for one task at a time. None given: tasks run as the worker's own user."""
-
-
-def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
-    """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
-    parser = _parser(environment.get("STARTED_AS", "python -m worker"))
-    given = parser.parse_args([*_from_environment(parser, environment), *arguments])
-    try:
-        token = access_token(environment, is_user_shared="task_users" not in given)
-    except ValueError as problem:
-        parser.error(str(problem))
-    environment = {**environment, TOKEN: token}
-    missing = [name for name in _NEEDED if not environment.get(name)]
-    if missing:
-        parser.error(
-            f"set {', '.join(missing)} in the environment. "
-            'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
-        )
-    root_url = environment["TASKCLUSTER_ROOT_URL"]
-    if not re.match(r"https?://[^/]", root_url):
-        parser.error(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {root_url!r}")
-    credentials = {
-        key: environment[name] for name, key in _CREDENTIALS.items() if environment.get(name)
-    }  # fmt: skip
-    options = Options(root_url=root_url, credentials=credentials, **vars(given))
-    if options.task_users and os.getuid() != 0:
-        parser.error("--task-users needs a worker that runs as root; without them tasks run as the worker's own user")
-    if options.task_users and len(options.task_users) < options.capacity:
-        parser.error(f"--task-users must name as many users as there are tasks at a time: {options.capacity}")
-    return options
-
-
-_CREDENTIALS = {
+_VARIABLES = {
     "TASKCLUSTER_CLIENT_ID": "clientId",
     TOKEN: "accessToken",
     "TASKCLUSTER_CERTIFICATE": "certificate",
 }
 _NEEDED = ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", TOKEN)
-
-
-def _parser(program: str) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog=program,
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-        description="Claims tasks of a task queue and runs their commands. "
-        "TASKCLUSTER_ROOT_URL, TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN (or the name of a file with it, "
-        "TASKCLUSTER_ACCESS_TOKEN_FILE) and, for temporary credentials, TASKCLUSTER_CERTIFICATE come from the "
-        "environment. --some-option may come from WORKER_SOME_OPTION.",
-    )
-    add = parser.add_argument
-    add("--payload-schema", action=_PrintSchema, help="print the JSON schema of tasks' payloads, and end")
-    add("--task-queue-id", required=True, type=_task_queue, help="<provisionerId>/<workerType>")
-    add("--worker-group", required=True, type=_id, help="whatever groups workers: a region, a host")
-    add("--worker-id", type=_id, default=id_of_host(socket.gethostname()), help="unique in its group at any time")
-    add("--capacity", type=_capacity, default=Options.capacity, help="tasks at a time, at most 32")
-    add(
-        "--poll-mode",
-        choices=POLL_MODES,
-        default=Options.poll_mode,
-        help="signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
-    )
-    add("--idle-seconds", type=_seconds, default=Options.idle_seconds, help="longest pause when idle, in signed mode")
-    add("--idle-timeout", type=_timeout, help="end after this many seconds without a task; 0: at once")
-    add("--max-tasks", type=_count, help="end after this many tasks")
-    add("--work-dir", type=_folder, default=default_work_dir(), help="folders of runs, and caches")
-    add(
-        "--keep-free",
-        type=_mib,
-        default=f"{Options.keep_free // MIB}",
-        metavar="MIB",
-        help="remove caches until this much disk is free",
-    )
-    add("--max-run-time", type=_seconds, help="seconds that a task may ask for, and gets if it asks for none")
-    add("--grace-seconds", type=_seconds, default=Options.grace_seconds, help="from SIGTERM to SIGKILL")
-    add("--watch-seconds", type=_seconds, default=Options.watch_seconds, help="between looks for a cancellation")
-    add("--log-seconds", type=_seconds, default=Options.log_seconds, help="between uploads of a log that grows")
-    add(
-        "--log-limit",
-        type=_mib,
-        default=f"{Options.log_limit // MIB}",
-        metavar="MIB",
-        help="leave out the middle of longer logs",
-    )
-    users = "users that tasks run as: names or numbers with commas, or 10001-10032; the worker must be root"
-    add("--task-users", type=_users, default=argparse.SUPPRESS, help=users)
-    return parser
-
-
-class _PrintSchema(argparse.Action):
-    """An option that prints the payload's schema and ends the program."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        print(json.dumps(schema(), indent=2))
-        parser.exit()
-
-
-def _from_environment(parser: argparse.ArgumentParser, environment: Mapping[str, str]) -> list[str]:
-    """The options that variables give, as arguments that precede those of the command line, which therefore win."""
-    arguments = []
-    for action in parser._actions:  # argparse has no public list of a parser's options
-        option = action.option_strings[-1]
-        if action.nargs == 0:
-            continue
-        name = option.removeprefix("--").removeprefix("worker-").replace("-", "_").upper()
-        if value := environment.get(f"WORKER_{name}"):
-            arguments.append(f"{option}={value}")
-    return arguments
+_DESCRIPTION = (
+    "Claims tasks of a task queue and runs their commands, one task at a time. TASKCLUSTER_ROOT_URL, "
+    "TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN (or the name of a file with it, TASKCLUSTER_ACCESS_TOKEN_FILE) "
+    "and, for temporary credentials, TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from "
+    "WORKER_SOME_OPTION."
+)
 
 
 def id_of_host(name: str) -> str:
@@ -193,26 +52,19 @@ def id_of_host(name: str) -> str:
     return f"{plain[: _ID_LENGTH - 9]}-{digest}"
 
 
-def _refuse(text: str) -> NoReturn:
-    raise argparse.ArgumentTypeError(text)
+def _matching(pattern: str, what: str) -> Callable[[str], str]:
+    def checked(text: str) -> str:
+        return text if re.fullmatch(pattern, text) else _refuse(f"{text!r} is not {what}")
 
-
-def _task_queue(text: str) -> str:
-    return text if _TASK_QUEUE.fullmatch(text) else _refuse(f"{text!r} is not <provisionerId>/<workerType>")
-
-
-def _id(text: str) -> str:
-    return text if _ID.fullmatch(text) else _refuse(f"{text!r} is not 1 to 38 letters, digits, _ or -")
-
-
-def _capacity(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= MOST_AT_ONCE:
-        _refuse(f"{text!r} is not a number from 1 to {MOST_AT_ONCE}")
-    return int(text)
+    return checked
 
 
 def _count(text: str) -> int:
     return int(text) if text.isdecimal() and int(text) > 0 else _refuse(f"{text!r} is not a number above 0")
+
+
+def _mib(text: str) -> int:
+    return _count(text) * MIB
 
 
 def _timeout(text: str) -> float:
@@ -227,17 +79,137 @@ def _seconds(text: str) -> float:
     return seconds if 0 < seconds <= 3600 else _refuse(f"{text!r} is not between 0 and 3600 seconds")
 
 
-def _mib(text: str) -> int:
-    return _count(text) * MIB
-
-
-def _users(text: str) -> tuple[User, ...]:
+def _user(text: str) -> User:
     try:
-        return listed(text)
-    except (KeyError, ValueError) as problem:
-        _refuse(str(problem.args[0]))
+        return User.of(text)
+    except ValueError as problem:
+        _refuse(str(problem))
 
 
 def _folder(text: str) -> Path:
     path = Path(text).resolve()
     return path if path.is_dir() else _refuse(f"{text!r} is not a folder")
+
+
+def _refuse(text: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(text)
+
+
+def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more: Any) -> Any:
+    """A field that is an option of the command line."""
+    return field(default=default, metadata={"type": parse, "help": help, **more})
+
+
+_HOST = id_of_host(socket.gethostname())
+_id = _matching(r"[a-zA-Z0-9_-]{1,38}", "1 to 38 letters, digits, _ or -")
+_task_queue = _matching(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?", "<provisionerId>/<workerType>")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """One worker's options. Times are in seconds, sizes in bytes."""
+
+    root_url: str
+    credentials: Mapping[str, str] = field(repr=False)
+    """clientId, accessToken and perhaps certificate, as the public client takes them."""
+    task_queue_id: str = _option(_task_queue, "<provisionerId>/<workerType>", required=True)
+    worker_group: str = _option(_id, "whatever groups workers: a region, a host", required=True)
+    worker_id: str = _option(_id, "unique in its group at any time", _HOST)
+    poll_mode: str = _option(
+        str,
+        "signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
+        POLL_MODES[0],
+        choices=POLL_MODES,
+    )
+    idle_seconds: float = _option(_seconds, "longest pause when idle, in signed mode", 10.0)
+    idle_timeout: float | None = _option(_timeout, "end after this many seconds without a task; 0: at once")
+    max_tasks: int | None = _option(_count, "end after this many tasks")
+    work_dir: Path = _option(  # noqa: RUF009 - a field, though it does not look like one
+        _folder,
+        "the folder of a run, and caches; of this worker alone (default: a new one for temporary files)",
+        Path(),
+    )
+    keep_free: int = _option(_mib, "remove caches until this many MiB of the disk are free", 1024 * MIB, metavar="MIB")
+    max_run_time: float | None = _option(_seconds, "seconds that a task may ask for, and gets if it asks for none")
+    grace_seconds: float = _option(_seconds, "from SIGTERM to SIGKILL", 5.0)
+    watch_seconds: float = _option(_seconds, "between looks for a cancellation", 60.0)
+    log_seconds: float = _option(_seconds, "between uploads of a log that grows", 2.0)
+    log_limit: int = _option(_mib, "leave out the middle of longer logs", 100 * MIB, metavar="MIB")
+    task_user: User | None = _option(  # noqa: RUF009 - as above
+        _user, "whom tasks run as, and nobody else: a name or a number; the worker must be root"
+    )
+
+
+def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
+    """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
+    parser = argparse.ArgumentParser(prog=environment.get("STARTED_AS", "python -m worker"), description=_DESCRIPTION)
+    parser.add_argument("--payload-schema", action=_PrintSchema, help="print the JSON schema of payloads, and end")
+    from_environment = []
+    for each in fields(Options):
+        if not each.metadata:
+            continue
+        option = f"--{each.name.replace('_', '-')}"
+        default: Any = each.default
+        shown = default // MIB if "metavar" in each.metadata else default
+        told = each.metadata["help"] + (f" (default: {shown})" if isinstance(shown, str | int | float) else "")
+        parser.add_argument(option, **{**each.metadata, "help": told}, default=default)
+        if value := environment.get(f"WORKER_{each.name.removeprefix('worker_').upper()}"):
+            from_environment.append(f"{option}={value}")
+    given = parser.parse_args([*from_environment, *arguments])  # those of the command line win
+    try:
+        environment = {**environment, TOKEN: access_token(environment, is_user_shared=given.task_user is None)}
+    except ValueError as problem:
+        parser.error(str(problem))
+    if missing := [name for name in _NEEDED if not environment.get(name)]:
+        local = 'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
+        parser.error(f"set {', '.join(missing)} in the environment. {local}")
+    root_url = environment["TASKCLUSTER_ROOT_URL"]
+    if not re.match(r"https?://[^/]", root_url):
+        parser.error(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {root_url!r}")
+    if given.task_user is not None and (os.getuid() != 0 or sys.platform != "linux"):
+        parser.error("--task-user needs a worker that is root, on Linux; without it tasks run as the worker's own user")
+    if given.work_dir == Path():
+        name = f"taskcluster-worker-{os.getuid()}-{given.worker_group}-{given.worker_id}"
+        given.work_dir = Path(tempfile.gettempdir()) / name
+    credentials = {key: environment[name] for name, key in _VARIABLES.items() if environment.get(name)}
+    return Options(root_url=root_url, credentials=credentials, **vars(given))
+
+
+class _PrintSchema(argparse.Action):
+    """An option that prints the payload's schema and ends the program."""
+
+    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
+        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
+        print(SCHEMA.read_text(encoding="utf-8"), end="")
+        parser.exit()
+
+
+def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str:
+    """The access token of the worker's client; empty if there is none.
+
+    Every process of the same user can read the variable, in the environment of the process that has started the worker.
+    So if tasks run as the worker's own user (`is_user_shared`), the token is out of their reach only in a file that is
+    removed here, or in a descriptor that has been read. Raises ValueError that says what is wrong: also where tasks
+    could read the file.
+    """
+    token, name = environment.get(TOKEN, ""), environment.get(TOKEN_FILE, "")
+    if not name:
+        return token
+    if token:
+        raise ValueError(f"set {TOKEN} or {TOKEN_FILE}, not both")
+    path = Path(name)
+    try:
+        token = path.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ValueError(f"{TOKEN_FILE}: {name} cannot be read: {problem}") from None
+    if not token:
+        raise ValueError(f"{TOKEN_FILE}: {name} is empty")
+    with contextlib.suppress(OSError):
+        path.unlink()
+    with contextlib.suppress(OSError):
+        found = path.stat()
+        if stat.S_ISREG(found.st_mode) and (is_user_shared or found.st_mode & (stat.S_IRGRP | stat.S_IROTH)):
+            raise ValueError(f"{TOKEN_FILE}: {name} cannot be removed, and tasks could read it")
+    return token

@@ -1,6 +1,6 @@
-"""Signs a task's calls with the task's own credentials, as taskcluster-proxy does, so that the task needs none.
+"""Passes on a task's calls, signed with the task's own credentials, as taskcluster-proxy does.
 
-One proxy a task, on loopback. It takes
+It is on loopback, in the task's process, which has no credentials either: the worker signs (calls.py). It takes
 
 * `/api/<service>/<version>/<path>`, and the older `/<service>/<version>/<path>`: the call, to the deployment;
 * `POST /bewit` with a URL of the deployment as the body: 303 to the same URL, signed for an hour.
@@ -12,31 +12,27 @@ from __future__ import annotations
 
 import logging
 import re
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import aiohttp
-import mohawk
-import mohawk.bewit
 from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from worker.claim import Claim
-from worker.hiding import shown, without_secrets
-from worker.queue import TROUBLE
+from worker.messages import Asking, Refused
+from worker.text import shown
 from worker.users import User
 
 log = logging.getLogger("worker")
 
-BEWIT_SECONDS = 3600
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=300)
+LONGEST_LINE = 8190
+"""Characters of a URL to be signed: as many as a request's line may have."""
 _API = re.compile(r"(?:/api)?/([a-z][a-z-]*)/(v[0-9]+)/(.*)", re.DOTALL)
 _HOP_BY_HOP = frozenset(
-    {
+    [
         "connection",
         "keep-alive",
         "proxy-authenticate",
@@ -45,7 +41,7 @@ _HOP_BY_HOP = frozenset(
         "trailer",
         "transfer-encoding",
         "upgrade",
-    }
+    ]
 )
 _OWN = _HOP_BY_HOP | {"host", "authorization"}
 
@@ -53,41 +49,46 @@ _OWN = _HOP_BY_HOP | {"host", "authorization"}
 class Proxy:
     """The proxy of one task."""
 
-    def __init__(self, claim: Claim, root_url: str, session: aiohttp.ClientSession, user: User | None = None) -> None:
+    def __init__(self, root_url: str, worker: Asking, user: User | None) -> None:
         """`user`: connections of others are refused."""
-        self._claim = claim
         self._root_url = root_url.rstrip("/")
-        self._session = session
+        self._worker = worker
         self._user = user
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
-        """Its URL, for as long as the task runs."""
-        server = web.Server(self._handle, access_log=None)
-        runner = web.ServerRunner(server, shutdown_timeout=1)
+        """Its URL, for as long as the commands run. Raises OSError."""
+        runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=1)
         await runner.setup()
-        try:
-            site = web.TCPSite(runner, "127.0.0.1", 0)
-            await site.start()
-            yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-        finally:
-            await runner.cleanup()
+        # As many connections as the task keeps open: they are its own descriptors.
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._session:
+            try:
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+            finally:
+                await runner.cleanup()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._user is not None and _owner(request) != self._user.uid:
             return web.Response(status=403, text="This proxy belongs to another task.\n")
-        if request.path == "/bewit":
-            return await self._bewit(request)
-        found = _API.fullmatch(request.raw_path)
-        if found is None:
-            return web.Response(status=404, text=f"{request.path} is not /api/<service>/<version>/<path>.\n")
-        return await self._forward(request, f"{self._root_url}/api/{found[1]}/{found[2]}/{found[3]}")
+        try:
+            if request.path == "/bewit":
+                return await self._bewit(request)
+            found = _API.fullmatch(request.raw_path)
+            if found is None:
+                return web.Response(status=404, text="This is not /api/<service>/<version>/<path>.\n")
+            return await self._forward(request, f"{self._root_url}/api/{found[1]}/{found[2]}/{found[3]}")
+        except Refused as refused:
+            return web.Response(status=400, text=f"{refused}\n")
 
     async def _forward(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
         headers = CIMultiDict((name, text) for name, text in request.headers.items() if name.lower() not in _OWN)
         if request.body_exists and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
-        headers["Authorization"] = self._sign(request.method, url, headers.get("Content-Type", ""))
+        content_type = headers.get("Content-Type", "")
+        headers["Authorization"] = await self._worker.ask(
+            "sign", method=request.method, url=url, contentType=content_type
+        )
         try:
             async with self._session.request(
                 request.method,
@@ -99,52 +100,24 @@ class Proxy:
                 auto_decompress=False,
                 timeout=TIMEOUT,
             ) as answer:
-                return await _pass_on(request, answer, url)
-        except TROUBLE as trouble:
-            log.info("%s: the proxy cannot reach %s: %s", self._claim, without_secrets(url), shown(trouble))
+                names = ((name, text) for name, text in answer.headers.items() if name.lower() not in _HOP_BY_HOP)
+                headers = CIMultiDict([*names, ("X-Taskcluster-Endpoint", url)])
+                response = web.StreamResponse(status=answer.status, headers=headers)
+                await response.prepare(request)
+                async for chunk in answer.content.iter_any():
+                    await response.write(chunk)
+                await response.write_eof()
+                return response
+        except (aiohttp.ClientError, TimeoutError) as trouble:
+            log.info("the proxy cannot reach %s: %s", url, shown(trouble))
             return web.Response(status=502, text=f"{self._root_url} cannot be reached.\n")
-
-    def _sign(self, method: str, url: str, content_type: str) -> str:
-        sender = mohawk.Sender(
-            credentials=self._key(),
-            url=url,
-            method=method,
-            ext=self._claim.hawk_ext(),
-            content_type=content_type,
-            always_hash_content=False,
-        )
-        return str(sender.request_header)
 
     async def _bewit(self, request: web.BaseRequest) -> web.Response:
         url = (await request.text()).strip()
-        if not url.startswith(f"{self._root_url}/"):
-            return web.Response(status=400, text=f"The body must be a URL of {self._root_url}.\n")
-        resource = mohawk.base.Resource(
-            credentials=self._key(),
-            method="GET",
-            ext=self._claim.hawk_ext(),
-            url=url,
-            timestamp=int(time.time()) + BEWIT_SECONDS,
-            nonce="",
-        )
-        bewit = mohawk.bewit.get_bewit(resource).rstrip("=")
-        signed = f"{url}{'&' if urlsplit(url).query else '?'}bewit={bewit}"
+        if len(url) > LONGEST_LINE:
+            return web.Response(status=413, text=f"The URL has more than {LONGEST_LINE} characters.\n")
+        signed = await self._worker.ask("bewit", url=url)
         return web.Response(status=303, headers={"Location": signed}, text=signed)
-
-    def _key(self) -> dict[str, str]:
-        credentials = self._claim.credentials
-        return {"id": credentials["clientId"], "key": credentials["accessToken"], "algorithm": "sha256"}
-
-
-async def _pass_on(request: web.BaseRequest, answer: aiohttp.ClientResponse, url: str) -> web.StreamResponse:
-    headers = CIMultiDict((name, text) for name, text in answer.headers.items() if name.lower() not in _HOP_BY_HOP)
-    headers["X-Taskcluster-Endpoint"] = url
-    response = web.StreamResponse(status=answer.status, headers=headers)
-    await response.prepare(request)
-    async for chunk in answer.content.iter_any():
-        await response.write(chunk)
-    await response.write_eof()
-    return response
 
 
 _ESTABLISHED = "01"

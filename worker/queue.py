@@ -12,7 +12,7 @@ import aiohttp
 import taskcluster.aio
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 
-from worker.hiding import shown
+from worker.text import shown
 
 log = logging.getLogger("worker")
 
@@ -24,6 +24,7 @@ TROUBLE = (TaskclusterConnectionError, aiohttp.ClientError, TimeoutError)
 REFUSED = (TaskclusterRestFailure, TaskclusterAuthFailure)
 """The service returned 4xx: the same call will not succeed."""
 
+CONNECTIONS = 32
 REQUEST_SECONDS = 60
 """Longer than the 20 s that claimWork waits."""
 
@@ -87,8 +88,9 @@ class Advice:
 
 
 def open_session(advice: Advice | None = None) -> aiohttp.ClientSession:
-    """A connection pool for all clients of the worker."""
+    """A connection pool for all clients of the worker. What tasks transfer themselves is not among it."""
     return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=CONNECTIONS),
         timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
         trace_configs=[] if advice is None else [advice.trace()],
     )

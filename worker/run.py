@@ -1,187 +1,286 @@
-"""One run, from its claim to its report."""
+"""One run, from its claim to its report: the worker's side of it, which no task can hold up.
+
+The task itself is worked on by another process (runner.py). This one keeps the claim, reports, and does what takes the
+claim's credentials (calls.py).
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import itertools
 import logging
-from contextlib import closing, suppress
-from pathlib import Path
+import os
+import time
+from collections.abc import Mapping
+from typing import Any, Literal
 
-from worker.artifacts import Artifacts
+import aiohttp
+
+from worker.calls import Calls
+from worker.child import PATIENCE, Guard, GuardLost
 from worker.claim import Claim
-from worker.execution import Execution, Site, TaskException
-from worker.hiding import shown
-from worker.livelog import CONTENT_TYPE, LiveLog
-from worker.logstore import LogStore
-from worker.mounts import check
-from worker.payload import Logs, MalformedPayload, Payload, parse
+from worker.folders import is_inside, may_mount
+from worker.messages import Channel, Message
+from worker.options import Options
 from worker.queue import REFUSED, insist
-from worker.shortage import is_shortage
-from worker.users import User
+from worker.text import lines
 
 log = logging.getLogger("worker")
 
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TASKCLUSTER_WORKER_LOCATION", "TASKCLUSTER_INSTANCE_TYPE")
+"""What a command sees of the worker's environment: nothing secret."""
+CALLS_AT_ONCE = 16
+"""Calls that are made for a task at the same time: fewer than there are connections (queue.py)."""
+MOST_CACHES = 100
+WARNINGS = 20
+"""Lines that a task's process may add to the worker's own log."""
+REASONS = frozenset({"malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"})
 REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report that is under way, or for its own."""
-LOG_SECONDS = 5.0
-"""How long it then takes for the rest of the log."""
-LOST_LOG_SECONDS = 60.0
-"""How long the rest of the log may take of a run that is lost."""
+SHUTDOWN_SECONDS = 5.0
+"""How long it then takes for the rest of the log, and until the guard has put everything back."""
+LOG_SECONDS = 400.0
+"""How long the rest of the log of any other run may take."""
 
 
 class Run:
-    """Executes one claimed run."""
+    """Has one claimed run executed."""
 
-    def __init__(self, claim: Claim, site: Site) -> None:
+    def __init__(self, claim: Claim, options: Options, session: aiohttp.ClientSession, guard: Guard) -> None:
         self._claim = claim
-        self._site = site
-        self._executed = False
-        self._streaming: asyncio.Task[None] | None = None
+        self._options = options
+        self._guard = guard
+        self._calls = Calls(claim, options.root_url, session)
+        self._began = time.monotonic()
+        self._limit = _limit(claim.definition["payload"], options.max_run_time)
+        self._channel: Channel | None = None
+        self._serving: asyncio.Task[None] | None = None
+        self._warnings = WARNINGS
+        self._left: list[str] = []
+        self._told = {name: asyncio.Future[Message]() for name in ("mounted", "purge", "executed", "outcome")}
+        """What the process has told. `executed`: there is a result, only the log is to be finished."""
 
-    async def run(self, shutdown: asyncio.Event) -> None:
-        """Works on the run until it is reported, lost, or the worker shuts down. Raises nothing."""
-        claim, site = self._claim, self._site
-        log.info("%s: claimed", claim)
-        try:
-            with site.users.one() as user:
-                async with site.folders.one(f"{claim.task_id}-{claim.run_id}", user) as home:
-                    with closing(LogStore(home, site.options.log_limit)) as store:
-                        await self._live(home, store, user, shutdown)
-        except OSError as problem:
-            log.error("%s: the worker's disk cannot be used: %s", claim, problem)
-            await self._report_exception("resource-unavailable")
-        except Exception:
-            log.exception("%s: the worker failed", claim)
-            await self._report_exception("internal-error")
+    async def run(self, shutdown: asyncio.Event) -> list[str]:
+        """Works on the run until it is reported, lost, or the worker shuts down; then everything is put back.
 
-    async def _live(self, home: Path, store: LogStore, user: User | None, shutdown: asyncio.Event) -> None:
-        """Works, keeps the claim, and looks for the shutdown, whichever ends first."""
-        self._store = store
-        self._logs: list[LiveLog] = []
-        work = asyncio.create_task(self._work(Execution(self._claim, self._site, home, store, user)))
+        Returns what is not as it was before. Raises nothing.
+        """
+        log.info("%s: claimed", self._claim)
+        work = asyncio.create_task(self._work())
         lost = asyncio.create_task(self._claim.keep())
         stop = asyncio.create_task(shutdown.wait())
         try:
-            await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
-            if stop.done() and self._executed:
-                await asyncio.wait((work, lost), timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                await _cancel(work)
-                if lost.done():
-                    await self._let_go(lost.result())
-                else:
-                    await self._give_back()
-            elif not work.cancelled():
-                work.result()
-        finally:
-            await asyncio.gather(*map(_cancel, filter(None, (lost, stop, self._streaming))))
+            await self._until_over(work, lost, stop)
+        except Exception:
+            log.exception("%s: the worker failed", self._claim)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._report("exception", "internal-error"), REPORT_SECONDS)
+        await self._put_back(stop)
+        for each in (work, lost, stop, self._serving):
+            if each is not None:
+                await _cancel(each)
+        return self._left
 
-    async def _work(self, execution: Execution) -> None:
-        """Executes and reports. Cancelling it ends the task's processes."""
-        options, claim = self._site.options, self._claim
-        self._store.say(f"Task {claim.task_id}, run {claim.run_id}, on {options.worker_group}/{options.worker_id}")
-        try:
-            payload = self._payload()
-            succeeded = await execution.execute(payload)
-            self._executed = True
-        except TaskException as problem:
-            await self._end_exceptionally(problem.reason, str(problem))
-        except REFUSED as problem:
-            await self._end_exceptionally("internal-error", f"The queue has refused a call: {problem}")
-        except Exception as problem:
-            if isinstance(problem, OSError) and is_shortage(problem):
-                log.warning("%s: the worker lacks what the task needs: %s", claim, problem.strerror)
-                text = f"The worker lacks what the task needs: {problem.strerror}"
-                await self._end_exceptionally("resource-unavailable", text)
-            else:
-                log.exception("%s: the worker failed", claim)
-                await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
-        else:
-            await self._finish_log(payload)
-            await self._report(succeeded)
+    async def _until_over(
+        self, work: asyncio.Task[None], lost: asyncio.Task[str], stop: asyncio.Task[Literal[True]]
+    ) -> None:
+        """Waits for the end of the work, of the claim, or of the worker, whichever comes first."""
+        await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
+        has_result = self._told["executed"].done() or self._told["outcome"].done()
+        if stop.done() and not lost.done() and has_result:
+            await asyncio.wait((work, lost), timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if work.done():
+            work.result()
+            return
+        await _cancel(work)
+        if lost.done():
+            log.info("%s: lost, since %s", self._claim, lost.result())
+            await self._end_early(f"The run ends here, since {lost.result()}.", LOG_SECONDS)
+        else:  # the queue retries the task at once
+            await self._end_early("The worker shuts down.", SHUTDOWN_SECONDS, "worker-shutdown")
 
-    def _payload(self) -> Payload:
-        """What the task asks for; from now on its log is shown. Raises TaskException."""
-        try:
-            payload = parse(self._claim.definition["payload"], most_run_time=self._site.options.max_run_time)
-            check(payload, self._claim.definition)
-        except MalformedPayload as problem:
-            self._logs = [self._log(Logs().live)]
-            raise TaskException("malformed-payload", str(problem)) from None
-        if payload.features.live_log:
-            live = self._log(payload.logs.live)
-            self._logs = [live]
-            self._streaming = asyncio.create_task(live.stream(self._site.options.log_seconds))
-        elif payload.features.backing_log:
-            self._logs = [self._log(payload.logs.backing)]
-        return payload
-
-    def _log(self, name: str) -> LiveLog:
-        return LiveLog(name, self._store, self._claim, self._site.session)
-
-    async def _finish_log(self, payload: Payload | None = None) -> None:
-        """Uploads the rest of the log; if both features are on, gives the whole log its second name."""
-        if self._streaming is not None:
-            await _cancel(self._streaming)
-        stored = [await each.finish() for each in self._logs]
-        if payload and all(stored) and payload.features.live_log and payload.features.backing_log:
-            artifacts = Artifacts(self._claim, self._site.session)
-            try:
-                await artifacts.link(payload.logs.backing, payload.logs.live, CONTENT_TYPE)
-            except REFUSED as refused:
-                log.warning("%s: the log gets no second name: %s", self._claim, shown(refused))
-
-    async def _report(self, succeeded: bool) -> None:
-        queue, claim = self._claim.queue, self._claim
-        call = queue.reportCompleted if succeeded else queue.reportFailed
-        try:
-            await insist(lambda: call(claim.task_id, claim.run_id))
-        except REFUSED as refused:
-            log.info("%s: lost, since the queue takes no report (%s)", claim, refused.status_code)
-        else:
-            log.info("%s: %s", claim, "completed" if succeeded else "failed")
-
-    async def _end_exceptionally(self, reason: str, message: str) -> None:
-        """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
-        with suppress(OSError):  # the disk may be full
-            self._store.say(message)
-        await self._report_exception(reason)
-        await self._finish_log()
-
-    async def _report_exception(self, reason: str) -> None:
+    async def _work(self) -> None:
+        """Has the run executed, and reports it."""
         claim = self._claim
         try:
-            await insist(lambda: claim.queue.reportException(claim.task_id, claim.run_id, {"reason": reason}))
+            caches = _caches(claim.definition)
+            await self._talk(*await self._guard.begin(f"{claim.task_id}-{claim.run_id}", caches))
+        except OSError as problem:
+            log.error("%s: the worker cannot start it: %s", claim, problem)
+            await self._report("exception", "resource-unavailable")
+        except GuardLost:
+            await self._report("exception", "internal-error")
+        else:
+            await self._report(*await self._outcome())
+            await asyncio.wait([self._guard.ended], timeout=LOG_SECONDS)
+
+    async def _talk(self, channel: Channel, begun: Message, **more: str) -> None:
+        """Tells the process what to do, and listens to it."""
+        claim, options = self._claim, self._options
+        self._channel, self._serving = channel, asyncio.create_task(self._serve(channel))
+        begin = {
+            "task": claim.definition,
+            "taskId": claim.task_id,
+            "runId": claim.run_id,
+            "worker": f"{options.worker_group}/{options.worker_id}",
+            "rootUrl": options.root_url,
+            "mostRunTime": options.max_run_time,
+            "logSeconds": options.log_seconds,
+            "logLimit": options.log_limit,
+            "passedOn": {name: os.environ[name] for name in PASSED_ON if name in os.environ},
+            "environment": {
+                "TASK_ID": claim.task_id,
+                "RUN_ID": str(claim.run_id),
+                "TASK_GROUP_ID": claim.definition["taskGroupId"],
+                "TASKCLUSTER_ROOT_URL": options.root_url,
+                "TASKCLUSTER_WORKER_GROUP": options.worker_group,
+                "TASKCLUSTER_WORKER_TYPE": options.task_queue_id.partition("/")[2],
+            },
+        }
+        await channel.send({**begin, **begun, **more})
+
+    async def _outcome(self) -> tuple[str, str | None]:
+        """The state to report, and the reason of an exception. Its process says it, unless it is late or was killed."""
+        outcome, executed, ended = self._told["outcome"], self._told["executed"], self._guard.ended
+        left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
+        await asyncio.wait((outcome, executed, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if not (outcome.done() or executed.done() or ended.done()):
+            executed.set_result({})
+            await self._end_early(f"Ended after maxRunTime, {self._limit:g} s", LOG_SECONDS)
+            return "failed", None
+        await asyncio.wait((outcome, ended), timeout=LOG_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        if ended.done() and self._serving is not None:  # what it has said last may be on its way
+            await asyncio.wait([self._serving], timeout=PATIENCE)
+        if outcome.done():
+            return outcome.result()["state"], outcome.result().get("reason")
+        how = ended.result() if ended.done() else None
+        why = "does not answer" if how is None else f"was ended by signal {-how}" if how < 0 else "has failed"
+        log.info("%s: the process that works on it %s", self._claim, why)
+        await self._end_early(f"The process that works on this task {why}.", LOG_SECONDS)
+        if how is not None and how >= 0:
+            return "exception", "internal-error"
+        if how is not None and not self._told["mounted"].done():  # no command can have killed it: memory has run out
+            return "exception", "resource-unavailable"
+        return "failed", None
+
+    async def _end_early(self, why: str, seconds: float, reason: str | None = None) -> None:
+        """Ends what the task runs, and finishes its log in at most so many seconds, since nobody else does.
+
+        `reason`: to be reported as soon as nothing of the task runs any more.
+        """
+        try:
+            await self._guard.stop(self._options.grace_seconds)
+            if reason is not None:
+                await asyncio.wait_for(self._report("exception", reason), REPORT_SECONDS)
+            async with asyncio.timeout(seconds):
+                self._left += await self._guard.end()
+                if self._channel is not None:
+                    await self._talk(*await self._guard.begin_again(), finish=why)
+                    await asyncio.wait([self._guard.ended])
+        except (TimeoutError, GuardLost, OSError):
+            log.warning("%s: not ended as it should be: %s", self._claim, why)
+
+    async def _serve(self, channel: Channel) -> None:
+        """Does what the process asks for, a bounded number of things at once."""
+        room, calls = asyncio.Semaphore(CALLS_AT_ONCE), set[asyncio.Task[None]]()
+
+        async def answer(message: Message) -> None:
+            try:
+                await channel.send({"id": message["id"], **await self._calls.answer(message)})
+            except Exception:
+                log.exception("%s: its process asks for what there is not", self._claim)
+                channel.close()
+            finally:
+                room.release()
+
+        try:
+            while (message := await channel.receive()) is not None:
+                if "id" not in message:
+                    self._hear(message)
+                    continue
+                await room.acquire()
+                call = asyncio.create_task(answer(message))
+                calls.add(call)
+                call.add_done_callback(calls.discard)
+        except (LookupError, TypeError, ValueError, RecursionError, GuardLost) as problem:
+            log.warning("%s: its process cannot be understood: %s", self._claim, type(problem).__name__)
+        finally:
+            channel.close()
+            for call in calls:
+                call.cancel()
+
+    def _hear(self, message: Message) -> None:
+        """Takes what the process tells. Raises LookupError, TypeError for what is none of it; GuardLost."""
+        told = message["do"]
+        if told == "warning":
+            if self._warnings > 0:
+                self._warnings -= 1
+                for line in lines(message["text"]):
+                    log.warning("%s: %s", self._claim, line)
+            return
+        if told == "outcome" and message["state"] not in ("completed", "failed") and message["reason"] not in REASONS:
+            raise LookupError("no outcome")
+        if not self._told[told].done():
+            self._told[told].set_result(message)
+            if told in ("mounted", "purge"):
+                self._guard.tell("filled" if told == "mounted" else told)
+
+    async def _report(self, state: str, reason: str | None = None) -> None:
+        claim = self._claim
+
+        async def call() -> None:
+            run = (claim.task_id, claim.run_id)
+            if state == "exception":
+                await claim.queue.reportException(*run, {"reason": reason})
+            else:
+                await (claim.queue.reportCompleted if state == "completed" else claim.queue.reportFailed)(*run)
+
+        try:
+            await insist(call)
         except REFUSED as refused:
             log.info("%s: lost, since the queue takes no report (%s)", claim, refused.status_code)
         else:
-            log.info("%s: %s", claim, reason)
+            log.info("%s: %s", claim, reason or state)
 
-    async def _let_go(self, reason: str) -> None:
-        """Ends a run that is not this worker's any more. Its log is still uploaded: nobody else writes that."""
-        log.info("%s: lost, since %s", self._claim, reason)
-        self._store.say(f"The run ends here, since {reason}.")
-        await self._finish_log_within(LOST_LOG_SECONDS)
-
-    async def _give_back(self) -> None:
-        """The worker shuts down: the queue retries the task at once."""
-        self._store.say("The worker shuts down.")
-        try:
-            async with asyncio.timeout(REPORT_SECONDS):
-                await self._report_exception("worker-shutdown")
-        except TimeoutError:
-            log.warning("%s: could not be given back in time", self._claim)
-        await self._finish_log_within(LOG_SECONDS)
-
-    async def _finish_log_within(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._finish_log()
-        except TimeoutError:
-            log.warning("%s: the end of its log could not be stored in time", self._claim)
+    async def _put_back(self, stop: asyncio.Task[Literal[True]]) -> None:
+        """Has the guard leave nothing of the task."""
+        ending = asyncio.create_task(self._guard.end())
+        await asyncio.wait((ending, stop), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([ending], timeout=SHUTDOWN_SECONDS)
+        if not ending.done():  # the guard goes on without the worker
+            await _cancel(ending)
+        elif ending.exception() is None:
+            self._left += ending.result()
+        else:
+            self._left.append("its guard has ended, or does not answer")
 
 
-async def _cancel(task: asyncio.Task[object]) -> None:
+def _limit(payload: Any, most: float | None) -> float | None:
+    """Seconds that the task has for all that it does, its mounts and uploads included; None: until its deadline.
+
+    The payload has yet to be checked, here and below.
+    """
+    wanted = payload.get("maxRunTime") if isinstance(payload, dict) else None
+    if isinstance(wanted, int | float) and 0 < wanted < 1e9:
+        return float(wanted) if most is None else min(wanted, most)
+    return most
+
+
+def _caches(definition: Mapping[str, Any]) -> dict[str, str]:
+    """The caches that the task may have, and where it wants them."""
+    payload, scopes = definition["payload"], definition.get("scopes", ())
+    mounts = payload.get("mounts") if isinstance(payload, dict) else None
+    wanted = (each for each in mounts if isinstance(each, dict)) if isinstance(mounts, list) else ()
+    pairs = ((each["cacheName"], each.get("directory")) for each in wanted if "cacheName" in each)
+    return {
+        name: place
+        for name, place in itertools.islice(pairs, MOST_CACHES)
+        if isinstance(name, str) and isinstance(place, str) and is_inside(place) and may_mount(scopes, name)
+    }
+
+
+async def _cancel(task: asyncio.Task[Any]) -> None:
     """Cancels and waits until it has ended."""
     task.cancel()
     await asyncio.wait([task])

@@ -1,106 +1,126 @@
-"""Users that tasks run as, where the worker is root: so that a task reaches neither the worker nor other tasks."""
+"""Who tasks are: the user that they run as where the worker is root, and the limits that the system sets them."""
 
 from __future__ import annotations
 
+import contextlib
+import ctypes
+import errno
 import grp
+import os
 import pwd
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import resource
+import signal
+import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-_NUMBERS = re.compile(r"(\d{1,10})(?:-(\d{1,10}))?")
 _CAPABILITIES = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7}
-MOST = 1000
-"""Users that a range may name."""
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+
+NICE = 10
+"""However many processes a task has, the worker gets some of the processor."""
+MEMORY_ADJUSTMENT = "500"
+"""Where memory runs out, the system ends a task rather than its worker."""
+FILES = 65536
+"""Descriptors of a process."""
+PROCESSES = 4096
+"""Processes and threads of the task's user."""
+MEMORY = 2 << 30
+"""Bytes of address space while the content of mounts and artifacts is worked on: archives may ask for any amount."""
+_SHORTAGES = frozenset(
+    {errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS}
+)
+
+
+def is_shortage(problem: BaseException) -> bool:
+    """Whether an error of the system says that memory, processes, descriptors or the disk have run out: that is no
+    failure of the task or the worker (contract 4.3)."""
+    return isinstance(problem, OSError) and problem.errno in _SHORTAGES
 
 
 @dataclass(frozen=True)
 class User:
-    """A user of the system that tasks run as, one at a time."""
+    """A user of the system that tasks run as."""
 
     name: str
     uid: int
     gid: int
+    groups: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, name: str) -> User:
         """The user of this name or number. A number need not be known to the system; its group then has the same
-        number.
-
-        Raises KeyError; ValueError for root.
-        """
+        number. Raises ValueError for a name that is not known, and for root."""
         try:
             found = pwd.getpwuid(int(name)) if name.isdecimal() else pwd.getpwnam(name)
-        except KeyError:
-            if not name.isdecimal():
-                raise
-            user = cls(name, int(name), int(name))
-        else:
-            user = cls(found.pw_name, found.pw_uid, found.pw_gid)
-        if user.uid == 0:
+        except (KeyError, OverflowError):
+            if not name.isdecimal() or not 0 < int(name) < (1 << 32) - 1:
+                raise ValueError(f"there is no user {name!r}") from None
+            return cls(name, int(name), int(name))
+        if found.pw_uid == 0:
             raise ValueError("root is what tasks must not be")
-        return user
-
-    def of_process(self) -> dict[str, Any]:
-        """Arguments for `subprocess` that make a process run as this user."""
-        groups = [group.gr_gid for group in grp.getgrall() if self.name in group.gr_mem]
-        return {"user": self.uid, "group": self.gid, "extra_groups": groups}
-
-
-def listed(text: str) -> tuple[User, ...]:
-    """Users by their names and numbers, with commas between them, or by ranges of numbers as `10001-10032`.
-
-    Raises KeyError, ValueError.
-    """
-    names = dict[str, None]()
-    for part in text.split(","):
-        numbers = _NUMBERS.fullmatch(part)
-        if numbers is None:
-            names[part] = None
-            continue
-        first, last = int(numbers[1]), int(numbers[2] or numbers[1])
-        if not first <= last < first + MOST:
-            raise ValueError(f"{part} is no range of up to {MOST} users")
-        names |= {str(number): None for number in range(first, last + 1)}
-    return tuple(dict.fromkeys(User.of(name) for name in names))
+        groups = tuple(group.gr_gid for group in grp.getgrall() if found.pw_name in group.gr_mem)
+        return cls(found.pw_name, found.pw_uid, found.pw_gid, groups)
 
 
 def check_rights(status: Path = Path("/proc/self/status")) -> None:
-    """Raises PermissionError if root lacks the rights that are needed to run tasks as other users, as in some
-    containers.
-
-    `status`: the file in which Linux lists the rights of this process.
-    """
-    if not status.exists():
-        return
+    """Raises PermissionError if root lacks the rights that are needed to run tasks as another user, as in some
+    containers. `status`: the file in which Linux lists the rights of this process."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(encoding="utf-8"), re.MULTILINE)
     has = int(found[1], 16) if found else 0
     lacking = [name for name, number in _CAPABILITIES.items() if not has >> number & 1]
     if lacking:
-        raise PermissionError(f"tasks cannot run as other users without the capabilities {', '.join(lacking)}")
+        raise PermissionError(f"tasks cannot run as another user without the capabilities {', '.join(lacking)}")
 
 
-class Users:
-    """Users to run tasks as: each has one task at a time."""
+def hide() -> None:
+    """Keeps other processes of the same user, such as tasks, from this one's memory, environment and descriptors
+    (Linux). A process with the capability CAP_SYS_PTRACE can still read them."""
+    _control(PR_SET_DUMPABLE, 0)
 
-    def __init__(self, users: Sequence[User]) -> None:
-        self._free = list(reversed(users))
-        self._is_used = bool(users)
 
-    @contextmanager
-    def one(self) -> Iterator[User | None]:
-        """A user for the time of a task; None when tasks run as the worker's own. There must be one for each task.
+def become(user: User | None) -> None:
+    """Gives up all rights of this process but those of the task's user, for good, and sets the limits of a task.
 
-        The user that became free last is taken first, since its caches were used last.
-        """
-        if not self._is_used:
-            yield None
-            return
-        user = self._free.pop()
-        try:
-            yield user
-        finally:
-            self._free.append(user)
+    None: it stays what it is. The process ends with the one that has started it.
+    """
+    os.umask(0o022)
+    os.nice(NICE)
+    _limit(resource.RLIMIT_CORE, 0)
+    _limit(resource.RLIMIT_NOFILE, FILES)
+    with contextlib.suppress(OSError):  # not known everywhere
+        Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT, encoding="utf-8")
+    if user is not None:
+        _limit(resource.RLIMIT_NPROC, PROCESSES)
+        # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
+        _control(PR_SET_NO_NEW_PRIVS, 1)
+        os.setgroups(user.groups)
+        os.setregid(user.gid, user.gid)
+        os.setreuid(user.uid, user.uid)
+    _control(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would undo it
+    hide()
+
+
+@contextlib.contextmanager
+def bounded_memory() -> Iterator[None]:
+    """Bounds this process's address space to MEMORY; commands that it starts must not be."""
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    with contextlib.suppress(ValueError, OSError):  # not known everywhere
+        _limit(resource.RLIMIT_AS, MEMORY, hard=False)
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
+
+
+def _limit(kind: int, most: int, *, hard: bool = True) -> None:
+    now = resource.getrlimit(kind)
+    lower = [most if each == resource.RLIM_INFINITY else min(each, most) for each in now]
+    resource.setrlimit(kind, (lower[0], lower[1] if hard else now[1]))
+
+
+def _control(option: int, value: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

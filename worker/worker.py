@@ -1,132 +1,134 @@
-"""The worker: asks for as many tasks as it can take, and runs them."""
+"""The worker: asks for a task, has it executed, and asks for the next one."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import logging
-import math
+import os
+import resource
 import time
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
-from worker.caches import Caches
+from worker.child import Guard
 from worker.claim import Claim
-from worker.claimwork import ClaimWork
-from worker.execution import Site
-from worker.folders import Folders
-from worker.hiding import shown
 from worker.options import Options
-from worker.queue import TROUBLE, Advice, BackOff, Json, Queue, connect, open_session
+from worker.queue import CONNECTIONS, TROUBLE, Advice, BackOff, Json, Queue, connect, open_session
 from worker.run import Run
-from worker.signed import SignedUrls
-from worker.users import Users, check_rights
+from worker.sources import ClaimWork, SignedUrls, Source
+from worker.text import shown
+from worker.users import check_rights
 
 log = logging.getLogger("worker")
 
+MEMORY = 128 << 20
+"""Bytes that the worker may have more than before its first task: a definition has up to 10 MiB."""
 
-class Source(Protocol):
-    """Where claims come from."""
 
-    async def claims(self, count: int) -> list[Json]:
-        """Up to `count` claims; none when there is no work now. Raises what the client raises."""
-        ...
+class Changed(Exception):
+    """After a task the worker is not as it was before: it must not take another one."""
 
-    def pause(self) -> float:
-        """Seconds to wait before asking again, after there was no work."""
-        ...
+
+Execute = Callable[[Json], Awaitable[list[str]]]
+"""Has a claimed run executed; what is not as it was before."""
+
+
+@dataclass(frozen=True)
+class _Held:
+    """What this process holds of the machine."""
+
+    descriptors: int
+    memory: int
+    """Resident bytes; 0 where the system does not say it."""
+
+    @classmethod
+    def now(cls) -> _Held:
+        gc.collect()
+        with contextlib.suppress(FileNotFoundError):
+            pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
+            return cls(len(os.listdir("/dev/fd")), pages * resource.getpagesize())  # noqa: PTH208 - no names
+        return cls(len(os.listdir("/dev/fd")), 0)  # noqa: PTH208 - no names
+
+    def more_than(self, before: _Held) -> list[str]:
+        """What it is more than it may be, in words."""
+        found = []
+        if self.descriptors > before.descriptors + CONNECTIONS:
+            found.append(f"the worker has {self.descriptors} descriptors, and had {before.descriptors}")
+        if self.memory > before.memory + MEMORY:
+            found.append(f"the worker has {self.memory >> 20} MiB of memory, and had {before.memory >> 20}")
+        return found
 
 
 class Worker:
-    """Runs up to `capacity` tasks at a time."""
+    """Has one task executed after the other."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
         self._shutdown = asyncio.Event()
-        self._runs: set[asyncio.Task[None]] = set()
-        self._left: float = math.inf if options.max_tasks is None else options.max_tasks
-        self._idle_since = time.monotonic()
 
     def shut_down(self) -> None:
         """Take no more work, and give back what is running."""
         self._shutdown.set()
 
     async def run(self) -> None:
-        """Works until it is to end. Raises REFUSED when the queue does not let this worker ask for work, OSError when
-        the work directory cannot be used, or tasks cannot be other users."""
-        if self._options.task_users:
-            check_rights()
-        advice = Advice()
-        folders = Folders(self._options.work_dir)
-        await asyncio.to_thread(folders.sweep, is_root_for_others=bool(self._options.task_users))
-        async with open_session(advice) as session:
-            self._site = Site(
-                options=self._options,
-                session=session,
-                folders=folders,
-                caches=Caches(self._options.work_dir, self._options.keep_free),
-                users=Users(self._options.task_users),
-            )
-            self._queue = connect(self._options.root_url, self._options.credentials, session)
-            source: Source
-            if self._options.poll_mode == "signed":
-                source = SignedUrls(self._queue, session, advice, self._options)
-            else:
-                source = ClaimWork(self._queue, advice, self._options)
-            try:
-                await self._take_work(source)
-            finally:
-                if self._runs:
-                    await asyncio.wait(self._runs)
+        """Works until it is to end.
 
-    async def _take_work(self, source: Source) -> None:
-        """Asks and starts, until shut down, idle for too long, or the last task that it may take has started."""
-        trouble_pause = BackOff(longest=60)
-        while self._left > 0 and not self._shutdown.is_set():
-            free = min(self._options.capacity - len(self._runs), self._left)
-            if free == 0:
-                await asyncio.wait(self._runs, return_when=asyncio.FIRST_COMPLETED)
-                continue
-            # A shutdown waits for the answer: it may bring claims, which can then be given back at once.
+        Raises REFUSED when the queue does not let this worker ask for work; OSError when the work directory cannot be
+        used, or tasks cannot be another user; Changed.
+        """
+        options, advice = self._options, Advice()
+        if options.task_user is not None:
+            check_rights()
+        guard = await Guard.start(options)
+        try:
+            async with open_session(advice) as session:
+                queue = connect(options.root_url, options.credentials, session)
+                source: Source
+                if options.poll_mode == "signed":
+                    source = SignedUrls(queue, session, advice, options)
+                else:
+                    source = ClaimWork(queue, advice, options)
+
+                def client(credentials: Mapping[str, str]) -> Queue:
+                    return connect(options.root_url, credentials, session)
+
+                async def execute(claimed: Json) -> list[str]:
+                    claim = Claim(claimed, client, watching=queue, watch_seconds=options.watch_seconds)
+                    return await Run(claim, options, session, guard).run(self._shutdown)
+
+                await self._take_work(source, execute)
+        finally:
+            await guard.close()
+
+    async def _take_work(self, source: Source, execute: Execute) -> None:
+        """Asks and executes, until shut down, idle for too long, or after the last task that it may take."""
+        options, trouble_pause = self._options, BackOff(longest=60)
+        taken, idle_since, before = 0, time.monotonic(), _Held.now()
+        while taken != options.max_tasks and not self._shutdown.is_set():
+            # A shutdown waits for the answer: it may bring a claim, which can then be given back at once.
             try:
-                claims = await source.claims(int(free))
+                claim = await source.claim()
             except TROUBLE as trouble:
-                log.warning("no work can be asked for at %s, trying again: %s", self._options.root_url, shown(trouble))
-                claims, pause = [], trouble_pause.next()
+                log.warning("no work can be asked for at %s, trying again: %s", options.root_url, shown(trouble))
+                claim, pause = None, trouble_pause.next()
             else:
                 trouble_pause.reset()
-                pause = source.pause() if not claims else 0.0
-            for claimed in claims:
-                self._start(claimed)
-            if claims:
+                pause = source.pause() if claim is None else 0.0
+            if claim is not None:
+                left = await execute(claim)
+                taken, idle_since = taken + 1, time.monotonic()
+                if left := [*left, *_Held.now().more_than(before)]:
+                    raise Changed("; ".join(left))
                 continue
-            patience = self._patience()
-            if patience <= 0:
-                log.info("no task for %g seconds: the worker ends", self._options.idle_timeout)
-                return
-            await self._rest(min(pause, patience))
-
-    def _patience(self) -> float:
-        """Seconds for which the worker may still be idle. Time in which the service cannot be reached is idle time."""
-        if self._runs or self._options.idle_timeout is None:
-            return math.inf
-        return self._options.idle_timeout - (time.monotonic() - self._idle_since)
-
-    def _start(self, claimed: Json) -> None:
-        def client(credentials: Mapping[str, str]) -> Queue:
-            return connect(self._options.root_url, credentials, self._site.session)
-
-        claim = Claim(claimed, client, watching=self._queue, watch_seconds=self._options.watch_seconds)
-        task = asyncio.create_task(Run(claim, self._site).run(self._shutdown))
-        self._left -= 1
-        self._runs.add(task)
-        task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._runs.discard(task)
-        self._idle_since = time.monotonic()
-
-    async def _rest(self, seconds: float) -> None:
-        """Waits, or until the shutdown."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._shutdown.wait(), seconds)
+            if options.idle_timeout is not None:
+                # Time in which the service cannot be reached is idle time.
+                patience = options.idle_timeout - (time.monotonic() - idle_since)
+                if patience <= 0:
+                    log.info("no task for %g seconds: the worker ends", options.idle_timeout)
+                    return
+                pause = min(pause, patience)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._shutdown.wait(), pause)

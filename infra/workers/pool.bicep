@@ -150,7 +150,7 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
               metadata: {
                 url: '${rootUrl}/api/queue/v1/task-queues/${replace(taskQueueId, '/', '%2F')}/load'
                 valueLocation: sizes.valueLocation
-                targetValue: string(sizes.capacity * sizes.parallelism)
+                targetValue: string(sizes.parallelism)
                 authMode: 'apiKey'
                 method: 'query'
                 keyParamName: 'bewit'
@@ -184,7 +184,7 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
               name: 'TASKCLUSTER_CLIENT_ID'
               value: 'worker/${taskQueueId}'
             }
-            // The image's processes are root's, and tasks other users', who cannot read their environment. A file of a
+            // The image's processes are root's, and tasks another user's, who cannot read their environment. A file of a
             // secret volume every user of the container could read.
             {
               name: 'TASKCLUSTER_ACCESS_TOKEN'
@@ -197,10 +197,6 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
             {
               name: 'WORKER_GROUP'
               value: sizes.workerGroup
-            }
-            {
-              name: 'WORKER_CAPACITY'
-              value: string(sizes.capacity)
             }
             {
               name: 'WORKER_IDLE_TIMEOUT'

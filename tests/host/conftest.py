@@ -96,5 +96,5 @@ def served(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     """A task queue with a reference worker, which the tests of a module share: starting one takes a second of CPU."""
     service, folder = Service(running), tmp_path_factory.mktemp("worker")
     more = ("--log-seconds", "0.3")
-    with worker(running.stack, service.pool, "one", logs=folder, capacity=4, more=more):
+    with worker(running.stack, service.pool, "one", logs=folder, more=more):
         yield service

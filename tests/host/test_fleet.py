@@ -57,12 +57,11 @@ class Fleet:
         self._workers: list[Child] = []
 
     def start_one(self) -> None:
-        """Another worker: every other one polls signed URLs, every third takes two tasks at a time."""
+        """Another worker: every other one polls signed URLs."""
         self._started += 1
         number = self._started
-        mode, capacity = MODES[number % 2], 2 if number % 3 == 0 else 1
-        name = f"w{number}"
-        self._workers.append(start_worker(self._stack, self._pool, name, logs=self._logs, mode=mode, capacity=capacity))
+        mode, name = MODES[number % 2], f"w{number}"
+        self._workers.append(start_worker(self._stack, self._pool, name, logs=self._logs, mode=mode))
 
     def lose_one(self, chance: random.Random, *, kill: bool) -> None:
         """A worker dies, or is asked to end; another takes its place."""

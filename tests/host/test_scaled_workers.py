@@ -62,9 +62,7 @@ class Observed(WorkerPool):
 @contextmanager
 def scaled(service: Service, folder: Path, maximum: int) -> Iterator[Observed]:
     """What `./dev workers` runs, on the test's own task queue: the load is looked at in a thread of its own."""
-    options = PoolOptions(
-        task_queue_id=service.pool, maximum=maximum, polling_interval=INTERVAL, idle_timeout=IDLE, capacity=1
-    )
+    options = PoolOptions(task_queue_id=service.pool, maximum=maximum, polling_interval=INTERVAL, idle_timeout=IDLE)
     environment = {**service.running.stack.environment, "TMPDIR": str(folder)}
     pool = Observed(options, folder, folder, environment)
     ended, problems = threading.Event(), list[BaseException]()

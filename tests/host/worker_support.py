@@ -24,12 +24,10 @@ def shell(script: str, **more: Any) -> dict[str, Any]:
 
 
 @contextmanager
-def working(
-    service: Service, logs: Path, *more: str, name: str = "one", mode: str = "signed", capacity: int = 1
-) -> Iterator[Child]:
+def working(service: Service, logs: Path, *more: str, name: str = "one", mode: str = "signed") -> Iterator[Child]:
     """A worker on the test's own pool."""
     stack = service.running.stack
-    with worker(stack, service.pool, name, logs=logs, mode=mode, capacity=capacity, more=more) as child:
+    with worker(stack, service.pool, name, logs=logs, mode=mode, more=more) as child:
         yield child
 
 

@@ -21,13 +21,14 @@ def start_worker(
     *,
     logs: Path,
     mode: str = "signed",
-    capacity: int = 1,
     environment: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Child:
     """A worker `g/<name>` that looks for work every half second at least. It ends with this process."""
-    arguments = ["--task-queue-id", pool, "--worker-group", "g", "--worker-id", name, "--capacity", str(capacity)]
-    arguments += ["--poll-mode", mode, "--idle-seconds", "0.5", "--work-dir", str(logs), *more]
+    work = logs / f"work-{name}"
+    work.mkdir(exist_ok=True)
+    arguments = ["--task-queue-id", pool, "--worker-group", "g", "--worker-id", name, "--poll-mode", mode]
+    arguments += ["--idle-seconds", "0.5", "--work-dir", str(work), *more]
     return Child.start(
         name,
         [sys.executable, "-m", "tools.local.tethered", "worker", *arguments],
@@ -45,12 +46,11 @@ def worker(
     *,
     logs: Path,
     mode: str = "signed",
-    capacity: int = 1,
     environment: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[Child]:
     """A worker for the time of a test."""
-    child = start_worker(stack, pool, name, logs=logs, mode=mode, capacity=capacity, environment=environment, more=more)
+    child = start_worker(stack, pool, name, logs=logs, mode=mode, environment=environment, more=more)
     try:
         yield child
     finally:

@@ -29,9 +29,8 @@ from tools.bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTI
 from tools.bench.cost_model.tables import DOCUMENT, MARKS, document, report
 from tools.local.state import ROOT
 from tools.local.templates import flex
-from worker.claimwork import SHORT
 from worker.options import Options
-from worker.signed import FRESH
+from worker.sources import FRESH, SHORT
 
 INPUTS: dict[str, Any] = json.loads(INPUTS_FILE.read_text())
 MODELS = {name: Model.of(name, INPUTS) for name in PROFILES}

@@ -50,13 +50,13 @@ def test_only_artifacts_are_deleted_by_age_and_when_the_profile_says() -> None:
     ]
 
 
-def test_larger_workers_are_fewer() -> None:
-    queues = {"my-team/linux": {"capacity": 3, "parallelism": 2}}
+def test_an_execution_of_several_workers_is_for_as_many_tasks() -> None:
+    queues = {"my-team/linux": {"parallelism": 2}}
     (job,) = _resources(
         _deployed(QUEUE_WORKERS="my-team/linux", QUEUE_WORKER_OVERRIDES=json.dumps(queues)), "Microsoft.App/jobs"
     )
     trigger = job.body["properties"]["configuration"]["eventTriggerConfig"]
-    assert trigger["scale"]["rules"][0]["metadata"]["targetValue"] == "6"
+    assert trigger["scale"]["rules"][0]["metadata"]["targetValue"] == "2"
     assert trigger["parallelism"] == trigger["replicaCompletionCount"] == 2
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from datetime import timedelta
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ from tools.local.state import ROOT
 from tools.local.templates import scenarios
 from tools.local.templates.__main__ import evaluate
 from tools.local.templates.expressions import Text
-from worker.options import parse
+from worker.options import Options, parse
 
 ROLES = {
     "ba92f5b4-2d11-453d-a403-e96b0029c9fe": "Storage Blob Data Contributor",
@@ -121,8 +122,7 @@ def test_what_a_worker_is_given_is_what_it_reads_and_what_its_client_may(scenari
 
 def worker_variables() -> set[str]:
     """The variables that the worker's options may come from."""
-    options = re.findall(r"\badd\(\s*\"--(?:worker-)?([a-z-]+)\"", (ROOT / "worker" / "options.py").read_text())
-    return {f"WORKER_{option.replace('-', '_').upper()}" for option in options}
+    return {f"WORKER_{each.name.removeprefix('worker_').upper()}" for each in fields(Options) if each.metadata}
 
 
 DEPLOYER = "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"

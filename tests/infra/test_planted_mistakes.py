@@ -129,8 +129,7 @@ MISTAKES = [
     # Workers
     Mistake("scaler", POOL, "type: 'metrics-api'", "type: 'azure-queue'", "cannot read the load"),
     Mistake("number that starves", POOL, "valueLocation: sizes", "valueLocation: 'unresolved' // sizes", "no unreso"),
-    Mistake("number as metadata", POOL, "string(sizes.capacity * sizes.parallelism)", "1", "has to be a text"),
-    Mistake("capacity", "workers/defaults.json", '"capacity": 1', '"capacity": 0', "not 0"),
+    Mistake("number as metadata", POOL, "string(sizes.parallelism)", "1", "has to be a text"),
     Mistake("word of the rule", POOL, "keyParamName: 'bewit'", "keyParam: 'bewit'", "metadata"),
     Mistake("header", POOL, "method: 'query'", "method: 'header'", "method has to be query"),
     Mistake("another parameter", POOL, "keyParamName: 'bewit'", "keyParamName: 'key'", "keyParamName has to be bewit"),
@@ -161,7 +160,7 @@ MISTAKES = [
     Mistake("memory of a worker", "workers/defaults.json", '"memory": "2Gi"', '"memory": "3Gi"', "2Gi of memory"),
     Mistake("misspelt property of a job", POOL, "replicaTimeout: sizes", "replicaTimeOut: sizes", "replicaTimeout"),
     Mistake("name of a job", "abbreviations.json", '"worker": "worker-"', '"worker": "Worker-"', "is no name for"),
-    Mistake("target", POOL, "value: string(sizes.capacity)", "value: '2'", "has to be what an execution works on"),
+    Mistake("target", POOL, "string(sizes.parallelism)", "'2'", "has to be what an execution works on"),
     Mistake("subnet of workers", NETWORK, "/subnets/workers'", "/subnets/worker'", "nothing that is deployed"),
     Mistake("image", "main.parameters.json", "QUEUE_WORKER_IMAGE=", "QUEUE_WORKER_IMAGES=", "minLength"),
     # Limits that the types do not have

@@ -16,7 +16,7 @@ from worker.users import User
 
 @pytest.fixture
 def open_folder() -> Iterator[Path]:
-    """A directory of root's that every user can reach."""
+    """A directory that every user can reach."""
     folder = Path(tempfile.mkdtemp(dir="/var/tmp"))
     folder.chmod(0o755)
     yield folder

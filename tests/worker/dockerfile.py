@@ -34,7 +34,7 @@ class Stage:
 
 def stages(path: Path) -> list[Stage]:
     """Raises AssertionError for what stands before the first FROM and is no ARG."""
-    text = re.sub(r"^\s*#.*\n", "", path.read_text(), flags=re.MULTILINE)
+    text = re.sub(r"^\s*#.*\n", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE)
     found: list[Stage] = []
     for line in re.sub(r"\s*\\\n\s*", " ", text).splitlines():
         name, _, arguments = line.partition(" ")

@@ -56,8 +56,16 @@ def zipped(*members: tuple[str, int, bytes]) -> bytes:
 
 def unpacked(content: bytes, archive: str, folder: Path) -> Path:
     (folder / "packed").write_bytes(content)
-    unpack(folder / "packed", archive, folder / "target" / "inner")
-    return folder / "target" / "inner"
+    target = folder / "target" / "inner"
+    target.mkdir(parents=True, exist_ok=True)
+    with (folder / "packed").open("rb") as packed:
+        unpack(packed, archive, target)
+    return target
+
+
+def decompressed(content: bytes, compression: str | None, folder: Path) -> bytes:
+    decompress(io.BytesIO(content), compression, folder / "file")
+    return (folder / "file").read_bytes()
 
 
 @pytest.mark.parametrize("archive", ["tar", *(f"tar.{name}" for name in COMPRESS)])
@@ -65,7 +73,7 @@ def test_tar(tmp_path: Path, archive: str) -> None:
     content = tarred(member("bin", tarfile.DIRTYPE, mode=0o755), member("bin/tool", mode=0o755), member("a"))
     compressed = COMPRESS.get(archive.partition(".")[2], bytes)(content)
     target = unpacked(compressed, archive, tmp_path)
-    assert (target / "a").read_text() == "text"
+    assert (target / "a").read_text(encoding="utf-8") == "text"
     assert os.access(target / "bin" / "tool", os.X_OK)
 
 
@@ -75,7 +83,7 @@ def test_zip_with_permissions_and_links(tmp_path: Path) -> None:
     )
     target = unpacked(content, "zip", tmp_path)
     assert os.access(target / "bin" / "tool", os.X_OK)
-    assert (target / "link").read_text() == "text"
+    assert (target / "link").read_text(encoding="utf-8") == "text"
     assert (target / "link").is_symlink()
     assert not os.access(target / "plain", os.X_OK)
 
@@ -137,7 +145,19 @@ EVIL |= {
     "tar: a hard link to a directory": ("tar", tarred(member("d", tarfile.DIRTYPE), member("l", tarfile.LNKTYPE, "d"))),
     "tar: a directory in place of a link": (
         "tar",
-        tarred(member("a", tarfile.SYMTYPE, "b/.."), member("a", tarfile.DIRTYPE), member("a/evil")),
+        tarred(member("a", tarfile.SYMTYPE, "b"), member("a", tarfile.DIRTYPE), member("a/evil")),
+    ),
+    "tar: a link through a link": (
+        "tar",
+        tarred(
+            member("a/b/c", tarfile.DIRTYPE, mode=0o755),
+            member("a/b/c/top", tarfile.SYMTYPE, "../../.."),
+            member("out", tarfile.SYMTYPE, "a/b/c/top/.."),
+        ),
+    ),
+    "zip: a link through a link": (
+        "zip",
+        zipped(("a/b/c/", stat.S_IFDIR | 0o755, b""), ("a/b/c/top", LINK, b"../../.."), ("out", LINK, b"a/b/c/top/..")),
     ),
 }
 
@@ -162,16 +182,16 @@ def test_what_is_no_archive_is_refused(tmp_path: Path, archive: str, content: by
 
 @pytest.mark.parametrize("compression", [None, *COMPRESS])
 def test_files(tmp_path: Path, compression: str | None) -> None:
-    (tmp_path / "packed").write_bytes(COMPRESS[compression](b"text") if compression else b"text")
-    decompress(tmp_path / "packed", compression, tmp_path / "file")
-    assert (tmp_path / "file").read_bytes() == b"text"
+    content = COMPRESS[compression](b"text") if compression else b"text"
+    assert decompressed(content, compression, tmp_path) == b"text"
+    with pytest.raises(FileExistsError):
+        decompressed(content, compression, tmp_path)
 
 
 @pytest.mark.parametrize("compression", COMPRESS)
 def test_a_file_that_is_not_compressed_as_stated(tmp_path: Path, compression: str) -> None:
-    (tmp_path / "packed").write_bytes(b"text")
     with pytest.raises(BadContent, match=compression):
-        decompress(tmp_path / "packed", compression, tmp_path / "file")
+        decompressed(b"text", compression, tmp_path)
 
 
 def test_a_later_member_takes_the_place_of_an_earlier_one(tmp_path: Path) -> None:
@@ -190,11 +210,11 @@ def test_what_exists_outside_is_not_changed(tmp_path: Path) -> None:
     (target / "file").symlink_to(tmp_path / "mine")
     (target / "folder").symlink_to(tmp_path)
     unpacked(tarred(member("file")), "tar", tmp_path)
-    assert (target / "file").read_text() == "text"
+    assert (target / "file").read_text(encoding="utf-8") == "text"
     for archive, content in {"tar": tarred(member("folder/mine")), "zip": zipped(("folder/mine", 0, b"x"))}.items():
         with pytest.raises(BadContent, match="a link is in the way"):
             unpacked(content, archive, tmp_path)
-    assert (tmp_path / "mine").read_text() == "mine"
+    assert (tmp_path / "mine").read_text(encoding="utf-8") == "mine"
 
 
 def test_rights_that_an_archive_gives_to_others_are_left_out(tmp_path: Path) -> None:
@@ -212,9 +232,8 @@ def test_the_disk_is_never_filled(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(archives, "KEPT_FREE", 1 << 62)
     with pytest.raises(OSError, match="No space"):
         unpacked(content, archive, tmp_path)
-    (tmp_path / "packed").write_bytes(gzip.compress(b"text"))
     with pytest.raises(OSError, match="No space"):
-        decompress(tmp_path / "packed", "gz", tmp_path / "file")
+        decompressed(gzip.compress(b"text"), "gz", tmp_path)
 
 
 @pytest.mark.parametrize("archive", ["zip", "tar.gz"])

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import shutil
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
 
-from tests.local.stacks import wait
 from tests.worker.dockerfile import Stage, stages
 from tools.local.bootstrap import LOCKED
 from tools.local.state import ROOT
-from worker import health
-from worker.options import MOST_AT_ONCE
-from worker.users import listed
+from worker.users import User
 
 FOLDER = ROOT / "worker"
 DOCKERFILE = FOLDER / "Dockerfile"
@@ -29,7 +23,7 @@ LAST = STAGES[-1]
 
 
 def test_every_image_and_package_is_pinned() -> None:
-    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE.read_text(), re.MULTILINE))
+    defaults = dict(re.findall(r"^ARG (\w+)=(\S+)$", DOCKERFILE.read_text(encoding="utf-8"), re.MULTILINE))
     for stage in STAGES:
         image = re.sub(r"\$\{(\w+)\}", lambda match: defaults[match[1]], stage.image)
         assert re.fullmatch(r"[\w./-]+:\d+\.\d+[\w.-]*", image), image
@@ -49,9 +43,9 @@ def test_a_team_brings_any_base() -> None:
 def test_tasks_are_not_root_and_cannot_change_the_worker() -> None:
     """The worker is, so that no task reads its environment (test_token.py)."""
     assert LAST.all("USER") == ["0:0"], "by number: the base does not know the name"
-    users = listed(LAST.environment["WORKER_TASK_USERS"])
-    assert len(users) == MOST_AT_ONCE
-    assert all(user.uid >= 1000 and user.gid >= 1000 for user in users)
+    user = User.of(LAST.environment["WORKER_TASK_USER"])
+    assert user.uid >= 1000
+    assert user.gid >= 1000
     assert not [line for line in LAST.all("COPY") if "--chown" in line]
     assert LAST.environment["WORKER_WORK_DIR"] == LAST.environment["HOME"]
 
@@ -61,80 +55,27 @@ def test_signals_reach_the_worker() -> None:
     init, end, *command = LAST.words("ENTRYPOINT")
     assert (init.rpartition("/")[2], end) == ("tini", "--")
     assert command[1:] == ["-m", "worker"]
-    assert LAST.words("HEALTHCHECK") == [command[0], "-m", "worker.health"]
 
 
 def test_no_secret_and_no_setting_of_a_deployment_is_in_the_image() -> None:
     assert not [name for name in LAST.environment if name.startswith("TASKCLUSTER_")]
-    assert "SECRET" not in DOCKERFILE.read_text().upper()
+    assert "SECRET" not in DOCKERFILE.read_text(encoding="utf-8").upper()
 
 
 def test_what_the_worker_imports_is_locked_in_the_versions_that_are_tested() -> None:
     def locked(path: Path) -> dict[str, tuple[str, str]]:
         """Version and hashes; for which Pythons differs by what else is installed."""
         pattern = r"^([a-z0-9-]+)==(\S+).*((?:\n    --hash=.*)+\n)"
-        blocks = re.findall(pattern, path.read_text(), re.MULTILINE)
+        blocks = re.findall(pattern, path.read_text(encoding="utf-8"), re.MULTILINE)
         return {name: (version, hashes) for name, version, hashes in blocks}
 
     ours, tested = locked(FOLDER / "requirements.txt"), locked(ROOT / "requirements/dev.txt")
     assert ours.items() <= tested.items()
-    named = set(re.findall(r"^([a-z-]+)", (FOLDER / "requirements.in").read_text(), re.MULTILINE))
+    named = set(re.findall(r"^([a-z-]+)", (FOLDER / "requirements.in").read_text(encoding="utf-8"), re.MULTILINE))
     assert named <= ours.keys()
-    code = "".join(path.read_text() for path in FOLDER.rglob("*.py"))
+    code = "".join(path.read_text(encoding="utf-8") for path in FOLDER.rglob("*.py"))
     imported = set(re.findall(r"^(?:from|import) (\w+)", code, re.MULTILINE))
     assert imported - set(sys.stdlib_module_names) - {"worker"} == {name.replace("-", "_") for name in named}
-
-
-# Health
-
-
-def test_a_worker_is_alive_as_long_as_it_touches_its_file(tmp_path: Path) -> None:
-    path = tmp_path / "alive"
-    assert "has not started" in (health.problem(path, 0) or "")
-    path.touch()
-    now = path.stat().st_mtime
-    assert health.problem(path, now + health.STALE_SECONDS) is None
-    assert "hangs" in (health.problem(path, now + health.STALE_SECONDS + 1) or "")
-
-
-def test_it_is_touched_again_and_again(tmp_path: Path) -> None:
-    path = tmp_path / "alive"
-    thread_loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=thread_loop.run_forever)
-    thread.start()
-    beating = asyncio.run_coroutine_threadsafe(health.beat(path, 0.001), thread_loop)
-    for _ in range(2):
-        wait(path.exists)
-        path.unlink()
-    beating.cancel()
-    thread_loop.call_soon_threadsafe(thread_loop.stop)
-    thread.join()
-    thread_loop.run_until_complete(asyncio.sleep(0))
-    thread_loop.close()
-
-
-def test_a_link_of_its_name_is_not_followed(tmp_path: Path) -> None:
-    (tmp_path / "alive").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(OSError, match="symbolic"):
-        asyncio.run(asyncio.wait_for(health.beat(tmp_path / "alive", 0.001), 30))
-    assert not (tmp_path / "elsewhere").exists()
-
-
-def test_the_check_says_how_the_worker_is(tmp_path: Path) -> None:
-    path = tmp_path / "alive"
-    path.touch()
-
-    def check(**variables: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "worker.health"]
-        inherited = {name: value for name, value in os.environ.items() if name != health.VARIABLE}
-        return subprocess.run(
-            command, cwd=ROOT, env={**inherited, **variables}, capture_output=True, text=True, check=False
-        )
-
-    assert check(WORKER_HEALTH_FILE=str(path)).returncode == 0
-    os.utime(path, (0, 0))
-    assert "the worker hangs" in check(WORKER_HEALTH_FILE=str(path)).stderr
-    assert check().returncode == 1
 
 
 # As the image runs it
@@ -146,7 +87,7 @@ def image(folder: Path) -> Path:
     subprocess.run([sys.executable, "-m", "venv", str(root / "venv")], check=True)
     pip = [str(root / "venv" / "bin" / "python"), "-m", "pip", "install", "--quiet"]
     subprocess.run([*pip, *LOCKED, "-r", str(FOLDER / "requirements.txt")], check=True)
-    left_out = (FOLDER / ".dockerignore").read_text().split()
+    left_out = (FOLDER / ".dockerignore").read_text(encoding="utf-8").split()
     shutil.copytree(
         FOLDER, root / "worker", ignore=shutil.ignore_patterns(*(name.rpartition("/")[2] for name in left_out))
     )
@@ -164,7 +105,7 @@ def command(stage: Stage, instruction: str, root: Path) -> list[str]:
 def test_the_entry_point_runs_with_nothing_but_the_locked_packages(tmp_path: Path) -> None:
     root, work = image(tmp_path), tmp_path / "work"
     work.mkdir()
-    assert {path.name for path in (root / "worker").iterdir()} >= {"__main__.py", "health.py", "requirements.txt"}
+    assert {path.name for path in (root / "worker").iterdir()} >= {"__main__.py", "payload.schema.json"}
     assert not (root / "worker" / "Dockerfile").exists()
     environment = {name: value.replace("/work", str(work)) for name, value in LAST.environment.items()}
     environment |= {
@@ -176,14 +117,13 @@ def test_the_entry_point_runs_with_nothing_but_the_locked_packages(tmp_path: Pat
         "WORKER_GROUP": "g",
     }
     if os.getuid() != 0:
-        environment["WORKER_TASK_USERS"] = ""
-    with subprocess.Popen(command(LAST, "ENTRYPOINT", root), cwd=root, env=environment) as worker:
+        environment["WORKER_TASK_USER"] = ""
+    with subprocess.Popen(
+        command(LAST, "ENTRYPOINT", root), cwd=root, env=environment, stderr=subprocess.PIPE, text=True
+    ) as worker:
+        assert worker.stderr is not None
         try:
-            check = command(LAST, "HEALTHCHECK", root)
-            give_up = time.monotonic() + 60
-            while subprocess.run(check, cwd=root, env=environment, check=False, capture_output=True).returncode:
-                assert worker.poll() is None
-                assert time.monotonic() < give_up
+            assert any("no work can be asked for" in line for line in worker.stderr)
         finally:
             worker.terminate()
         assert worker.wait(60) == 0, "no work was to be given back"

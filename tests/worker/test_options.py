@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from worker.options import Options, id_of_host, parse
+from worker.users import User
 
 ARGUMENTS = ["--task-queue-id", "prov/type", "--worker-group", "g", "--worker-id", "i"]
 ENVIRONMENT = {
@@ -25,14 +26,17 @@ def test_defaults() -> None:
         task_queue_id="prov/type",
         worker_group="g",
         worker_id="i",
+        work_dir=options.work_dir,
     )
-    assert (options.poll_mode, options.capacity) == ("signed", 1)
+    assert options.poll_mode == "signed"
+    others = parse([*ARGUMENTS, "--worker-id", "j"], ENVIRONMENT)
+    assert others.work_dir != options.work_dir, "it is of one worker alone"
+    assert not options.work_dir.exists(), "the worker makes it, and looks whose it is"
 
 
 def test_all_that_can_be_given(tmp_path: Path) -> None:
-    more = ["--capacity", "32", "--poll-mode", "claim-work", "--idle-seconds", "0.5", "--work-dir", str(tmp_path)]
+    more = ["--poll-mode", "claim-work", "--idle-seconds", "0.5", "--work-dir", str(tmp_path)]
     options = parse([*ARGUMENTS, *more], {**ENVIRONMENT, "TASKCLUSTER_CERTIFICATE": "{}"})
-    assert options.capacity == 32
     assert options.poll_mode == "claim-work"
     assert options.idle_seconds == 0.5
     assert options.work_dir == tmp_path.resolve()
@@ -55,8 +59,8 @@ def test_variables_give_options_and_the_command_line_wins(tmp_path: Path) -> Non
 
 def test_a_variable_that_cannot_be_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
-        parse(ARGUMENTS, {**ENVIRONMENT, "WORKER_CAPACITY": "many"})
-    assert "--capacity: 'many'" in capsys.readouterr().err
+        parse(ARGUMENTS, {**ENVIRONMENT, "WORKER_MAX_TASKS": "many"})
+    assert "--max-tasks: 'many'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -73,18 +77,23 @@ def test_long_names_of_hosts_make_different_ids() -> None:
     assert len(first) == len(second) == 38
 
 
-def test_users_of_tasks_need_a_worker_that_is_root_and_one_for_each_task(
+def test_a_user_of_tasks_needs_a_worker_that_is_root(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("os.getuid", lambda: 0)
-    assert [user.name for user in parse([*ARGUMENTS, "--task-users", "nobody"], ENVIRONMENT).task_users] == ["nobody"]
-    with pytest.raises(SystemExit):
-        parse([*ARGUMENTS, "--task-users", "nobody", "--capacity", "2"], ENVIRONMENT)
-    assert "as many users as there are tasks at a time: 2" in capsys.readouterr().err
+    monkeypatch.setattr("sys.platform", "linux")
+    user = parse([*ARGUMENTS, "--task-user", "nobody"], ENVIRONMENT).task_user
+    assert user is not None
+    assert user.name == "nobody"
     monkeypatch.setattr("os.getuid", lambda: 1000)
     with pytest.raises(SystemExit):
-        parse([*ARGUMENTS, "--task-users", "nobody"], ENVIRONMENT)
-    assert "needs a worker that runs as root" in capsys.readouterr().err
+        parse([*ARGUMENTS, "--task-user", "nobody"], ENVIRONMENT)
+    assert "needs a worker that is root" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "uid"), [("65534", 65534), ("4000000001", 4000000001), ("nobody", 65534)])
+def test_users_by_name_and_number(name: str, uid: int) -> None:
+    assert User.of(name).uid == uid
 
 
 def test_the_schema_of_payloads_is_printed_without_anything_else_being_given(
@@ -131,9 +140,6 @@ def test_its_name_is_the_one_that_was_typed(name: str | None, capsys: pytest.Cap
         (["--task-queue-id", "prov/Type"], "'prov/Type'"),
         (["--worker-group", "a.b"], "'a.b'"),
         (["--worker-id", "x" * 39], "x" * 39),
-        (["--capacity", "0"], "'0'"),
-        (["--capacity", "33"], "'33'"),
-        (["--capacity", "two"], "'two'"),
         (["--poll-mode", "guess"], "'guess'"),
         (["--idle-seconds", "0"], "'0'"),
         (["--idle-seconds", "soon"], "'soon'"),
@@ -141,8 +147,10 @@ def test_its_name_is_the_one_that_was_typed(name: str | None, capsys: pytest.Cap
         (["--idle-timeout", "-1"], "'-1'"),
         (["--max-tasks", "0"], "'0'"),
         (["--log-limit", "0"], "'0'"),
-        (["--task-users", "root"], "root is what tasks must not be"),
-        (["--task-users", "no-such-user"], "no-such-user"),
+        (["--task-user", "root"], "root is what tasks must not be"),
+        (["--task-user", "0"], "root is what tasks must not be"),
+        (["--task-user", "no-such-user"], "no-such-user"),
+        (["--task-user", "4294967295"], "4294967295"),
         (["--work-dir", "/nowhere/at/all"], "'/nowhere/at/all'"),
     ],
 )
@@ -157,5 +165,5 @@ def test_the_help_names_defaults_in_the_options_units(capsys: pytest.CaptureFixt
     with pytest.raises(SystemExit):
         parse(["--help"], {})
     said = " ".join(capsys.readouterr().out.split())
-    assert "until this much disk is free (default: 1024)" in said
+    assert "MiB of the disk are free (default: 1024)" in said
     assert "longer logs (default: 100)" in said

@@ -1,13 +1,15 @@
-"""The proxy that signs a task's calls, in front of a server that verifies the signatures."""
+"""The proxy of a task's calls, in front of a server that verifies the signatures, and what else takes credentials."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import socket
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -19,21 +21,48 @@ import taskcluster.aio
 from aiohttp import web
 from yarl import URL
 
+from worker.calls import Calls
 from worker.claim import Claim
-from worker.proxy import Proxy
+from worker.messages import Asking, Message, Refused
+from worker.proxy import LONGEST_LINE, Proxy
 from worker.users import User
 
 SIZE = 3_000_000
 
 
-class FakeClaim:
-    """A claim whose credentials change when it is renewed."""
+SCOPES = ["test:mine", "queue:create-artifact:task/0"]
+"""What calls are signed for: the task's scopes, and that of its artifacts."""
 
-    def __init__(self) -> None:
-        self.credentials = {"clientId": "task/0", "accessToken": "first"}
 
-    def hawk_ext(self) -> str:
-        return "certificate of the task"
+def claim_of(**features: bool) -> Claim:
+    """A claim, and what comes with it."""
+    claimed = {
+        "status": {"taskId": "task"},
+        "runId": 0,
+        "task": {"payload": {"features": features}, "scopes": SCOPES[:1]},
+        **renewal("first"),
+    }
+    return Claim(claimed, lambda _: cast(Any, None))
+
+
+def renewal(token: str) -> dict[str, Any]:
+    """What a renewal of the claim brings."""
+    credentials = {"clientId": "task/0", "accessToken": token, "certificate": '{"of": "the task"}'}
+    return {"takenUntil": "2100-01-01T00:00:00.000Z", "credentials": credentials}
+
+
+class Worker:
+    """Does what the worker does for the task's process."""
+
+    def __init__(self, calls: Calls) -> None:
+        self._calls = calls
+
+    async def ask(self, do: str, **what: Any) -> Any:
+        """As Asking does it."""
+        answer: Message = await self._calls.answer({"do": do, "id": 1, **what})
+        if "refused" in answer:
+            raise Refused(*answer["refused"])
+        return answer["done"]
 
 
 class Deployment:
@@ -58,7 +87,8 @@ class Deployment:
             )
         except mohawk.exc.HawkFail as problem:
             return web.json_response({"message": str(problem)}, status=401)
-        assert receiver.parsed_header["ext"] == "certificate of the task"
+        ext = json.loads(base64.b64decode(receiver.parsed_header["ext"]))
+        assert ext == {"authorizedScopes": SCOPES, "certificate": {"of": "the task"}}
         body = await request.read()
         self.received.append((request.method, request.raw_path, request.headers.get("Content-Type"), len(body)))
         if request.path.endswith("/elsewhere"):
@@ -85,137 +115,119 @@ async def deployment() -> AsyncIterator[Deployment]:
     await runner.cleanup()
 
 
+@dataclass
+class Front:
+    """A proxy for a claim, and somebody who calls it."""
+
+    deployment: Deployment
+    claim: Claim
+    session: aiohttp.ClientSession
+    url: str = ""
+
+    def worker(self, url: str) -> Asking:
+        return cast(Asking, Worker(Calls(self.claim, url, self.session)))
+
+    async def call(self, method: str, path: str, **more: Any) -> tuple[int, str]:
+        url = URL(self.url + path, encoded=True)
+        async with self.session.request(method, url, allow_redirects=False, **more) as answer:
+            return answer.status, await answer.text()
+
+
 @pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
+async def front(deployment: Deployment) -> AsyncIterator[Front]:
     async with aiohttp.ClientSession() as session:
-        yield session
+        front = Front(deployment, claim_of(taskclusterProxy=True), session)
+        async with Proxy(deployment.url, front.worker(deployment.url), None).serving() as front.url:
+            yield front
 
 
-@pytest.fixture
-def claim() -> FakeClaim:
-    return FakeClaim()
-
-
-@pytest.fixture
-async def proxy(deployment: Deployment, session: aiohttp.ClientSession, claim: FakeClaim) -> AsyncIterator[str]:
-    async with Proxy(cast(Claim, claim), deployment.url, session).serving() as url:
-        yield url
-
-
-async def call(session: aiohttp.ClientSession, method: str, url: str, **more: Any) -> tuple[int, str]:
-    async with session.request(method, URL(url, encoded=True), allow_redirects=False, **more) as answer:
-        return answer.status, await answer.text()
-
-
-async def test_todays_client_needs_nothing_but_its_url(deployment: Deployment, proxy: str) -> None:
-    queue = taskcluster.aio.Queue({"rootUrl": proxy})
+async def test_todays_client_needs_nothing_but_its_url(front: Front) -> None:
+    queue = taskcluster.aio.Queue({"rootUrl": front.url})
     assert await queue.createArtifact("a", "0", "public/x y", {"storageType": "s3"}) == {"storageType": "s3"}
-    ((method, path, content_type, _),) = deployment.received
+    ((method, path, content_type, _),) = front.deployment.received
     assert (method, content_type) == ("POST", "application/json")
     assert path == "/api/queue/v1/task/a/runs/0/artifacts/public%2Fx%20y"
 
 
-async def test_both_forms_of_paths_and_queries(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession
-) -> None:
-    for path in ("/api/queue/v1/task/a%2Fb?x=1%202&y", "/queue/v1/task/a%2Fb?x=1%202&y"):
-        assert (await call(session, "GET", proxy + path))[0] == 200
-    assert [path for _, path, _, _ in deployment.received] == ["/api/queue/v1/task/a%2Fb?x=1%202&y"] * 2
-
-
-async def test_bodies_are_streamed_both_ways(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession
-) -> None:
+async def test_calls_and_answers_are_passed_on_as_they_are(front: Front) -> None:
     async def chunks() -> AsyncIterator[bytes]:
         for _ in range(3):
             yield b"x" * (SIZE // 3)
 
-    status, text = await call(session, "PUT", f"{proxy}/api/queue/v1/upload", data=chunks())
+    for path in ("/api/queue/v1/task/a%2Fb?x=1%202&y", "/queue/v1/task/a%2Fb?x=1%202&y"):
+        assert (await front.call("GET", path, headers={"Authorization": "Hawk nonsense"}))[0] == 200
+    status, text = await front.call("PUT", "/api/queue/v1/upload", data=chunks())
     assert (status, len(text)) == (200, SIZE)
-    assert deployment.received[0][3] == SIZE
-
-
-@pytest.mark.parametrize(
-    ("headers", "seen"), [({}, "application/json"), ({"Content-Type": "text/x"}, "text/x")], ids=["none", "its own"]
-)
-async def test_a_body_without_a_content_type_is_json(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession, headers: dict[str, str], seen: str
-) -> None:
-    url = f"{proxy}/api/queue/v1/x"
-    await call(session, "POST", url, data=b"{}", headers=headers, skip_auto_headers=("Content-Type",))
-    assert deployment.received[0][2] == seen
-
-
-async def test_answers_are_passed_on_as_they_are(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession
-) -> None:
-    status, text = await call(session, "GET", f"{proxy}/api/queue/v1/elsewhere")
+    for headers in ({}, {"Content-Type": "text/x"}):
+        more: dict[str, Any] = {"headers": headers, "skip_auto_headers": ("Content-Type",)}
+        await front.call("POST", "/api/queue/v1/x", data=b"{}", **more)
+    assert front.deployment.received == [
+        *[("GET", "/api/queue/v1/task/a%2Fb?x=1%202&y", None, 0)] * 2,
+        ("PUT", "/api/queue/v1/upload", "application/octet-stream", SIZE),
+        ("POST", "/api/queue/v1/x", "application/json", 2),
+        ("POST", "/api/queue/v1/x", "text/x", 2),
+    ]
+    status, text = await front.call("GET", "/api/queue/v1/elsewhere")
     assert (status, json.loads(text)) == (303, {"url": "http://storage/x"})
-    status, text = await call(session, "GET", f"{proxy}/api/queue/v1/refused")
+    status, text = await front.call("GET", "/api/queue/v1/refused")
     assert (status, json.loads(text)["code"]) == (400, "InputError")
 
 
-async def test_credentials_of_the_task_are_not_overridden(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession
-) -> None:
-    status, _ = await call(session, "GET", f"{proxy}/api/queue/v1/x", headers={"Authorization": "Hawk nonsense"})
-    assert status == 200
+async def test_renewed_credentials_are_used_at_once(front: Front) -> None:
+    front.deployment.keys = {"task/0": "second"}
+    assert (await front.call("GET", "/api/queue/v1/x"))[0] == 401
+    front.claim._renewed(renewal("second"))
+    assert (await front.call("GET", "/api/queue/v1/x"))[0] == 200
 
 
-async def test_renewed_credentials_are_used_at_once(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession, claim: FakeClaim
-) -> None:
-    deployment.keys = {"task/0": "second"}
-    assert (await call(session, "GET", f"{proxy}/api/queue/v1/x"))[0] == 401
-    claim.credentials = {"clientId": "task/0", "accessToken": "second"}
-    assert (await call(session, "GET", f"{proxy}/api/queue/v1/x"))[0] == 200
+async def test_other_paths_are_unknown(front: Front) -> None:
+    for path in ("/", "/api/", "/api/queue", "/api/queue/task", "/../etc/passwd", "/credentials"):
+        assert (await front.call("GET", path))[0] == 404
+    assert front.deployment.received == []
 
 
-@pytest.mark.parametrize("path", ["/", "/api/", "/api/queue", "/api/queue/task", "/../etc/passwd", "/credentials"])
-async def test_other_paths_are_unknown(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession, path: str
-) -> None:
-    status, _ = await call(session, "GET", proxy + path)
-    assert status == 404
-    assert deployment.received == []
-
-
-async def test_signed_urls(deployment: Deployment, proxy: str, session: aiohttp.ClientSession) -> None:
-    url = f"{deployment.url}/api/queue/v1/task/a/artifacts/private%2Fx?y=1"
-    async with session.post(f"{proxy}/bewit", data=f" {url}\n", allow_redirects=False) as answer:
-        signed = await answer.text()
-        assert (answer.status, answer.headers["Location"]) == (303, signed)
+async def test_only_urls_of_the_deployment_are_signed(front: Front) -> None:
+    deployed = front.deployment.url
+    url = f"{deployed}/api/queue/v1/task/a/artifacts/private%2Fx?y=1"
+    status, signed = await front.call("POST", "/bewit", data=f" {url}\n")
+    assert status == 303
     assert signed.startswith(f"{url}&bewit=")
     credentials = {"id": "task/0", "key": "first", "algorithm": "sha256"}
     padding = "=" * (-len(signed.partition("bewit=")[2]) % 4)
     assert mohawk.bewit.check_bewit(signed + padding, credential_lookup=lambda _: credentials)
+    for other in ("https://example.com/api/queue/v1/x", f"{deployed}.example.com/", "", urlsplit(deployed).netloc):
+        assert (await front.call("POST", "/bewit", data=other))[0] == 400
+    assert (await front.call("POST", "/bewit", data="x" * (LONGEST_LINE + 1)))[0] == 413
 
 
-async def test_only_urls_of_the_deployment_are_signed(
-    deployment: Deployment, proxy: str, session: aiohttp.ClientSession
-) -> None:
-    for url in (
-        "https://example.com/api/queue/v1/x",
-        f"{deployment.url}.example.com/",
-        "",
-        urlsplit(deployment.url).netloc,
+async def test_a_process_gets_what_its_task_may_and_no_credentials(front: Front) -> None:
+    """Whoever it is: a task may have changed the process that works on it."""
+    calls = Calls(claim_of(), "https://tc.example.com", front.session)
+    for message in (
+        {"do": "sign", "method": "POST", "url": "https://tc.example.com/api/queue/v1/x", "contentType": ""},
+        {"do": "bewit", "url": "https://tc.example.com/"},
+        {"do": "create", "name": "a", "request": {"storageType": "reference", "url": "https://example.com"}},
     ):
-        assert (await call(session, "POST", f"{proxy}/bewit", data=url))[0] == 400
+        assert "refused" in await calls.answer(message), "it has not asked for a proxy, and makes no such artifact"
+    for nothing in ({"do": "report"}, {"do": "sign"}, {}):
+        with pytest.raises((LookupError, TypeError)):
+            await calls.answer(nothing)
+    signing = Calls(claim_of(taskclusterProxy=True), "https://tc.example.com", front.session)
+    odd = {"do": "sign", "method": "GET", "url": "https://tc.example.com/api/\ud800", "contentType": ""}
+    assert "refused" in await signing.answer(odd)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the one address of loopback")
-def test_it_is_reached_by_its_own_address_alone(proxy: str) -> None:
+def test_it_is_reached_by_its_own_address_alone(front: Front) -> None:
     """Not from other machines: any caller would have the task's credentials."""
-    port = URL(proxy).port
-    with socket.create_connection(("127.0.0.1", port), 30):
-        pass
     with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.2", port), 30)
+        socket.create_connection(("127.0.0.2", URL(front.url).port), 30)
 
 
-async def test_a_deployment_that_is_down(proxy: str, session: aiohttp.ClientSession, claim: FakeClaim) -> None:
-    async with Proxy(cast(Claim, claim), "http://127.0.0.1:1", session).serving() as url:
-        assert (await call(session, "GET", f"{url}/api/queue/v1/x"))[0] == 502
+async def test_a_deployment_that_is_down(front: Front) -> None:
+    down = "http://127.0.0.1:1"
+    async with Proxy(down, front.worker(down), None).serving() as front.url:
+        assert (await front.call("GET", "/api/queue/v1/x"))[0] == 502
 
 
 CALL = """
@@ -230,11 +242,10 @@ with socket.socket(family) as connection:
 
 @pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="it needs a Python that every user may run")
 @pytest.mark.parametrize("version", ["4", "6"], ids=["IPv4", "a socket for IPv6, as Java has them"])
-async def test_it_serves_its_user_alone(
-    deployment: Deployment, session: aiohttp.ClientSession, claim: FakeClaim, user: User, version: str
-) -> None:
+async def test_it_serves_its_user_alone(front: Front, user: User, version: str) -> None:
     other = User.of(str(user.uid + 1))
-    async with Proxy(cast(Claim, claim), deployment.url, session, user).serving() as url:
+    deployed = front.deployment.url
+    async with Proxy(deployed, front.worker(deployed), user).serving() as url:
         for caller, status in ((user, b"200\n"), (other, b"403\n")):
             calling = await asyncio.create_subprocess_exec(
                 *("/usr/bin/python3", "-I", "-c", CALL, version, str(urlsplit(url).port)),

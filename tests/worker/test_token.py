@@ -13,12 +13,11 @@ from typing import Any
 import pytest
 
 from tests.local.stacks import wait
-from tests.worker.one_task import queue_of
+from tests.worker.double import TOKEN, fake_queue
 from tests.worker.test_image import LAST
 from tools.local.state import ROOT
-from worker.token import access_token
+from worker.options import access_token
 
-TOKEN = "token-of-the-workers-client"
 FILE = "TASKCLUSTER_ACCESS_TOKEN_FILE"
 
 
@@ -82,21 +81,6 @@ def test_one_way_is_enough(tmp_path: Path) -> None:
         access_token({FILE: str(tmp_path), "TASKCLUSTER_ACCESS_TOKEN": TOKEN}, is_user_shared=True)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere processes are no files")
-def test_a_process_that_shows_it_is_found() -> None:
-    """As tini is in a container, or a shell with the variable."""
-    code = "import os; from worker.token import shown_by; print(shown_by('shown'), shown_by('other'), os.getppid())"
-    found = subprocess.run(
-        ["sh", "-c", '"$@"; true', "sh", sys.executable, "-c", code],
-        env={"TASKCLUSTER_ACCESS_TOKEN": "shown"},
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.split()
-    assert found == [found[2], "None", found[2]]
-
-
 # In a container
 
 
@@ -106,12 +90,11 @@ CAPABILITIES = "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_
 CONTAINER = """
 "$@" & worker=$!
 until [ -e "$OUT/begun" ]; do kill -0 $worker || exit 1; sleep 0.05; done
-"$PYTHON" -m worker.health
 "$PYTHON" -m worker --payload-schema > /dev/null
 touch "$OUT/checked"
 wait $worker
 """
-"""Stands for tini, the first process of the container, and for the engine that checks the worker's health."""
+"""Stands for tini, the first process of the container, and for what an engine starts in it."""
 
 SPY = f"""
 look() {{ cat /proc/[0-9]*/environ $OUT/../token 2>/dev/null < /dev/null | tr '\\0' '\\n' | grep -a {TOKEN}; }}
@@ -140,21 +123,21 @@ def contained(command: Sequence[str], **more: Any) -> tuple[int, str]:
 @pytest.fixture
 def namespaces() -> None:
     if sys.platform != "linux" or os.getuid() != 0 or None in map(shutil.which, ("unshare", "setpriv", "mount")):
-        pytest.skip("only root can make namespaces with several users")
+        pytest.skip("only root can make namespaces with several user")
     if contained(["true"])[0] != 0:
         pytest.skip("no namespaces can be made here")
 
 
 @pytest.mark.usefixtures("namespaces")
 @pytest.mark.parametrize(
-    ("way", "users", "is_read"),
+    ("way", "user", "is_read"),
     [
         pytest.param("variable", None, False, id="the image"),
         pytest.param("variable", "", True, id="one user", marks=pytest.mark.large),
         pytest.param("file", "", False, id="one user, by a file", marks=pytest.mark.large),
     ],
 )
-def test_what_a_task_reads_of_it(open_folder: Path, way: str, users: str | None, is_read: bool) -> None:
+def test_what_a_task_reads_of_it(open_folder: Path, way: str, user: str | None, is_read: bool) -> None:
     """The image's own command line, in namespaces and with the capabilities that it has in a container."""
     words = LAST.words("ENTRYPOINT")
     command = [sys.executable, *words[words.index("--") + 2 :]]
@@ -163,24 +146,25 @@ def test_what_a_task_reads_of_it(open_folder: Path, way: str, users: str | None,
     out.chmod(0o777)
     shutil.copytree(ROOT / "worker", open_folder / "opt" / "worker")
     environment = {**LAST.environment, "PATH": os.environ["PATH"], "OUT": str(out), "PYTHON": sys.executable}
-    environment |= {"WORKER_WORK_DIR": str(work), "HOME": str(work), "WORKER_HEALTH_FILE": str(work / ".alive")}
+    environment |= {"WORKER_WORK_DIR": str(work), "HOME": str(work)}
     environment |= {"WORKER_TASK_QUEUE_ID": "a/b", "WORKER_GROUP": "g", "WORKER_POLL_MODE": "claim-work"}
     environment |= {"TASKCLUSTER_CLIENT_ID": "me", "WORKER_ID": "me", "WORKER_MAX_TASKS": "1"}
     work.mkdir(mode=0o711)
-    if users is not None:
-        environment["WORKER_TASK_USERS"] = users
+    if user is not None:
+        environment["WORKER_TASK_USER"] = user
     if way == "variable":
         environment["TASKCLUSTER_ACCESS_TOKEN"] = TOKEN
     else:
         (open_folder / "token").write_text(TOKEN)
         environment[FILE] = str(open_folder / "token")
-    with queue_of({"command": ["sh", "-c", SPY], "maxRunTime": 120, "env": {"OUT": str(out)}}) as queue:
+    with fake_queue() as queue:
+        task_id = queue.add({"command": ["sh", "-c", SPY], "maxRunTime": 120, "env": {"OUT": str(out)}})
         environment["TASKCLUSTER_ROOT_URL"] = queue.url
         bounding = "-all," + ",".join(f"+{name}" for name in CAPABILITIES.split(","))
         setpriv = ["setpriv", "--bounding-set", bounding, "--inh-caps=-all"]
         inside = [*setpriv, "sh", "-c", CONTAINER, "tini", *command]
         _, log = contained(inside, cwd=open_folder / "opt", env=environment)
-    assert queue.reported == ["completed"], log
-    assert (TOKEN in (out / "seen").read_text()) == is_read
-    assert ("tasks can read the worker's token" in log) == is_read
-    assert ((out / "user").read_text() == "0\n") == (users == "")
+    assert queue.reports[task_id] == ["completed"], log
+    assert (TOKEN in (out / "seen").read_text(encoding="utf-8")) == is_read
+    assert ("tasks run as the worker's own user" in log) == (user == "")
+    assert ((out / "user").read_text(encoding="utf-8") == "0\n") == (user == "")

@@ -64,6 +64,7 @@ async def measure(stack: Stack, counting: Counting, mode: str, workers: int, min
                 task_queue_id=f"bench/{mode}",
                 worker_group="bench",
                 worker_id=f"w{number}",
+                work_dir=state.folder(stack.options.ports.api) / f"{mode}-{number}",
                 poll_mode=mode,
             )
         )

@@ -34,8 +34,6 @@ class PoolOptions:
     task_queue_id: str
     worker_group: str = "local"
     maximum: int = DEFAULTS["maxExecutions"]
-    capacity: int = DEFAULTS["capacity"]
-    """Tasks of a worker at a time."""
     polling_interval: float = DEFAULTS["pollingInterval"]
     """Seconds between two looks."""
     idle_timeout: float = DEFAULTS["idleTimeout"]
@@ -45,7 +43,7 @@ class PoolOptions:
     @property
     def scale(self) -> Scale:
         """The configuration of the scaler."""
-        return Scale(target=self.capacity, minimum=DEFAULTS["minExecutions"], maximum=self.maximum)
+        return Scale(target=1, minimum=DEFAULTS["minExecutions"], maximum=self.maximum)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -118,7 +116,7 @@ class WorkerPool:
         self.started += 1
         options, name = self.options, f"worker-{self.started}"
         arguments = ["--task-queue-id", options.task_queue_id, "--worker-group", options.worker_group]
-        arguments += ["--worker-id", name, "--capacity", str(options.capacity), "--poll-mode", options.poll_mode]
+        arguments += ["--worker-id", name, "--poll-mode", options.poll_mode]
         arguments += ["--idle-timeout", str(options.idle_timeout), "--idle-seconds", str(IDLE_SECONDS)]
         (self.folder / name).mkdir()
         arguments += ["--work-dir", str(self.folder / name)]

@@ -88,7 +88,6 @@ def main(arguments: Sequence[str]) -> int:
         # A new group for each run: ids must be unique in a group, and workers of an earlier run may still be known.
         worker_group=f"local-{secrets.token_hex(4)}",
         maximum=given.max,
-        capacity=given.capacity,
         polling_interval=given.polling_interval,
         idle_timeout=given.idle_timeout,
         poll_mode=given.poll_mode,
@@ -130,9 +129,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("task_queue_id", metavar="TASK_QUEUE_ID", type=_task_queue)
     defaults = "default %(default)s, as in infra/workers/defaults.json"
     parser.add_argument("--max", type=_count, default=DEFAULTS["maxExecutions"], help=f"workers at a time ({defaults})")
-    parser.add_argument(
-        "--capacity", type=_count, default=DEFAULTS["capacity"], help=f"tasks of a worker at a time ({defaults})"
-    )
     parser.add_argument(
         "--polling-interval",
         type=_seconds,

@@ -32,7 +32,7 @@ OTHERWISE: Mapping[str, Mapping[str, str]] = {
         "QUEUE_PROFILE_OVERRIDES": '{"artifactCoolAfterDays": 30, "artifactDeleteAfterDays": 90, "httpConcurrency": 9}',
         "QUEUE_WORKERS": "my-team/linux",
         "QUEUE_WORKER_IMAGE": "example.org/worker:1",
-        "QUEUE_WORKER_OVERRIDES": '{"my-team/linux": {"capacity": 3, "parallelism": 2, "pollMode": "queue"}}',
+        "QUEUE_WORKER_OVERRIDES": '{"my-team/linux": {"parallelism": 2, "pollMode": "queue"}}',
         "QUEUE_TAGS": '{"a": "b"}',
     },
     "large, of an account that is taken": {

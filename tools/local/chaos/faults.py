@@ -63,8 +63,9 @@ class Fleet:
         self._started += 1
         name = f"w{self._started}"
         arguments = ["--task-queue-id", TASK_QUEUE_ID, "--worker-group", "chaos", "--worker-id", name]
-        arguments += ["--poll-mode", MODES[self._started % 2], "--capacity", str(1 + self._started % 3)]
-        arguments += ["--idle-seconds", "0.5", "--work-dir", str(self._folder)]
+        work = self._folder / name
+        work.mkdir()
+        arguments += ["--poll-mode", MODES[self._started % 2], "--idle-seconds", "0.5", "--work-dir", str(work)]
         self._workers.append(
             Child.start(
                 name,

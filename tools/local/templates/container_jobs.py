@@ -15,7 +15,6 @@ from shared.app.apis import QUEUE
 from shared.base.types import TASK_QUEUE_PATTERN
 from shared.queue.pools import endpoints as task_queues
 from shared.queue.pools.models import TaskQueueLoadResponse
-from shared.store.limits import MAX_MESSAGES
 from tools.local.templates.meaning import before
 from tools.local.templates.values import Finding, Resource, Value
 
@@ -77,11 +76,8 @@ def _rule(rule: Mapping[str, Value], parallelism: int, environment: Mapping[str,
             yield f"the rule's {name} has to be {value}, not {metadata[name]}"
     if metadata["valueLocation"] not in TaskQueueLoadResponse.model_fields:
         yield f"the answer has no {metadata['valueLocation']}"
-    capacity = int(environment.get("WORKER_CAPACITY") or 1)
-    if not 1 <= capacity <= MAX_MESSAGES:
-        yield f"a worker works on 1 to {MAX_MESSAGES} tasks at a time, not {capacity}"
-    if metadata["targetValue"] != str(capacity * parallelism):
-        yield f"targetValue has to be what an execution works on at a time, {capacity * parallelism}"
+    if metadata["targetValue"] != str(parallelism):
+        yield f"targetValue has to be what an execution works on at a time, {parallelism}"
     if [each["triggerParameter"] for each in rule["auth"]] != ["apiKey"]:
         yield "the rule's secret has to be its apiKey"
     yield from _url(metadata["url"], environment)

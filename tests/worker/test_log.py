@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import re
+import tempfile
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
-from pathlib import Path
+from contextlib import contextmanager
 from typing import Any, cast
 
 import aiohttp
 import pytest
 from aiohttp import web
 
-from worker.claim import Claim
-from worker.livelog import BLOCK, CONTENT_TYPE, MERGED, LiveLog
-from worker.logstore import LogStore
+from worker.log import BLOCK, CONTENT_TYPE, LiveLog, LogStore
+from worker.messages import Asking
 
 LIMIT = 40_000
+EXPIRES = "2030-01-01T00:00:00.000Z"
 
 
 class Storage:
@@ -28,18 +28,18 @@ class Storage:
         self.blocks: dict[str, bytes] = {}
         self.listed: list[str] = []
         self.content_type = ""
-        self.created = 0
+        self.created = self.put_blocks = 0
         self.fails: list[int | None] = []
         """Statuses of the next answers; None: as it should be, but the answer is an error."""
-        self.createArtifact = self._create
 
     @property
     def content(self) -> bytes:
         return b"".join(self.blocks[block_id] for block_id in self.listed)
 
-    async def _create(self, task_id: str, run_id: int, name: str, request: dict[str, Any]) -> dict[str, str]:
-        assert (task_id, run_id, name) == ("task", 0, "log")
-        assert request == {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": "2030-01-01T00:00:00.000Z"}
+    async def ask(self, do: str, name: str, request: dict[str, Any]) -> dict[str, str]:
+        """createArtifact."""
+        assert (do, name) == ("create", "log")
+        assert request == {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": EXPIRES}
         self.created += 1
         return {"putUrl": f"{self.url}/blob?sig=a%2Bb", "expires": "2029-01-01T00:00:00.000Z"}
 
@@ -52,6 +52,7 @@ class Storage:
             return web.Response(status=status)
         if request.query["comp"] == "block":
             self.blocks[request.query["blockid"]] = body
+            self.put_blocks += 1
         elif (ids := re.findall("<Latest>(.*?)</Latest>", body.decode())) and not set(ids) <= self.blocks.keys():
             return web.Response(status=400)
         else:
@@ -59,16 +60,6 @@ class Storage:
             self.blocks = {block_id: self.blocks[block_id] for block_id in ids}  # others are dropped
             self.content_type = request.headers["x-ms-blob-content-type"]
         return web.Response(status=500 if status is None else 201)
-
-
-class Run:
-    """What the log has to know of a claim."""
-
-    task_id, run_id = "task", 0
-
-    def __init__(self, storage: Storage) -> None:
-        self.queue = storage
-        self.definition = {"expires": "2030-01-01T00:00:00.000Z"}
 
 
 @pytest.fixture
@@ -90,28 +81,34 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
         yield session
 
 
+@contextmanager
+def stored(limit: int) -> Iterator[LogStore]:
+    with tempfile.TemporaryFile() as file:
+        yield LogStore(file.fileno(), limit)
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[LogStore]:
-    with closing(LogStore(tmp_path, LIMIT)) as store:
+def store() -> Iterator[LogStore]:
+    with stored(LIMIT) as store:
         yield store
 
 
 @pytest.fixture
 def live(storage: Storage, store: LogStore, session: aiohttp.ClientSession) -> LiveLog:
-    return LiveLog("log", store, cast(Claim, Run(storage)), session)
+    return LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
 
 
 async def test_what_has_come_is_shown_byte_for_byte_and_by_few_blocks(
     storage: Storage, store: LogStore, live: LiveLog
 ) -> None:
     written = b""
-    for number in range(4 * MERGED + 3):
+    for number in range(20):
         piece = b"\x1b[31m%d %%\r\xff" % number
         store.write(piece)
         written += piece
-        await live._append()
+        await live._upload()
         assert storage.content == written
-    assert len(storage.listed) < 2 * MERGED
+    assert len(storage.listed) == 1
     assert await live.finish()
     assert storage.content == written
     assert storage.content_type == CONTENT_TYPE
@@ -120,16 +117,16 @@ async def test_what_has_come_is_shown_byte_for_byte_and_by_few_blocks(
 
 async def test_nothing_is_sent_when_nothing_has_come(storage: Storage, store: LogStore, live: LiveLog) -> None:
     store.say("a line")
-    await live._append()
+    await live._upload()
     storage.fails = [500]
-    await live._append()
+    await live._upload()
     assert storage.fails == [500]
 
 
 async def test_a_log_at_its_limit_is_whole(storage: Storage, store: LogStore, live: LiveLog) -> None:
     content = b"".join(b"line %d\n" % number for number in range(10_000))[:LIMIT]
     store.write(content[: LIMIT // 2])
-    await live._append()
+    await live._upload()
     store.write(content[LIMIT // 2 :])
     assert await live.finish()
     assert storage.content == content
@@ -139,7 +136,7 @@ async def test_a_longer_log_loses_its_middle_and_says_so(storage: Storage, store
     lines = [b"line %d\n" % number for number in range(10_000)]
     for line in lines:
         store.write(line)
-    await live._append()
+    await live._upload()
     shown = storage.content
     assert b"".join(lines).startswith(shown)
     assert len(shown) == LIMIT * 3 // 4
@@ -154,13 +151,20 @@ async def test_a_longer_log_loses_its_middle_and_says_so(storage: Storage, store
     assert len(end) > LIMIT // 5
 
 
-async def test_lines_longer_than_any_block(storage: Storage, tmp_path: Path, session: aiohttp.ClientSession) -> None:
-    with closing(LogStore(tmp_path, 4 * BLOCK)) as store:
-        live = LiveLog("log", store, cast(Claim, Run(storage)), session)
+@pytest.mark.parametrize("is_another", [False, True], ids=["", "another process goes on"])
+async def test_lines_longer_than_any_block(storage: Storage, session: aiohttp.ClientSession, is_another: bool) -> None:
+    """Full blocks are uploaded once, whoever goes on with the log."""
+    with stored(4 * BLOCK) as store:
+        live = LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
         store.write(b"x" * (BLOCK + BLOCK // 2))
-        await live._append()
+        await live._upload()
         store.write(b"y" * 8 * BLOCK)
+        if is_another:
+            store = LogStore(store._file, 4 * BLOCK)
+            live = LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
+        put = storage.put_blocks
         assert await live.finish()
+        assert storage.put_blocks - put == 2 + 1 + 1, "not the first one again"
     assert storage.content.startswith(b"x" * (BLOCK + BLOCK // 2) + b"y")
     assert b" bytes of this log are left out" in storage.content
     assert storage.content.endswith(b"y" * (BLOCK // 2))
@@ -170,47 +174,41 @@ async def test_lines_longer_than_any_block(storage: Storage, tmp_path: Path, ses
 async def test_failures_that_pass_lose_nothing(
     storage: Storage, store: LogStore, live: LiveLog, fails: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.livelog.TRIES", 4)
-    for number in range(MERGED - 1):
+    monkeypatch.setattr("worker.log.TRIES", 4)
+    for number in range(3):
         store.say(str(number))
-        await live._append()
+        await live._upload()
     store.say("last")
     storage.fails = [*fails]
     assert await live.finish()
     assert storage.content == store.read(0, store.size)
 
 
-async def test_a_list_that_was_taken_though_its_answer_was_lost(
-    storage: Storage, store: LogStore, live: LiveLog
-) -> None:
-    """It names one block in place of many, which are gone now."""
-    for number in range(MERGED - 1):
-        store.say(str(number))
-        await live._append()
-    store.say("merges")
-    storage.fails = [201, 201, None]
-    assert await live.finish()
-    assert storage.content == store.read(0, store.size)
+async def test_blocks_that_are_gone_are_uploaded_again(storage: Storage, session: aiohttp.ClientSession) -> None:
+    with stored(8 * BLOCK) as store:
+        live = LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
+        store.write(b"x" * 3 * BLOCK)
+        await live._upload()
+        storage.blocks.clear()
+        store.write(b"y")
+        assert await live.finish()
+        assert storage.content == b"x" * 3 * BLOCK + b"y"
 
 
 async def test_storage_that_takes_nothing_fails_nothing(
     storage: Storage, store: LogStore, live: LiveLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.livelog.TRIES", 2)
+    monkeypatch.setattr("worker.log.TRIES", 2)
     store.say("a line")
     storage.fails = [500] * 10
     assert not await live.finish()
 
 
-def test_the_store_has_no_name(store: LogStore, tmp_path: Path) -> None:
-    store.say("secret")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_store_takes_no_more_of_the_disk_than_its_limit(tmp_path: Path) -> None:
-    with closing(LogStore(tmp_path, 1000)) as store:
+def test_the_store_takes_no_more_of_the_disk_than_its_limit() -> None:
+    with stored(1000) as store:
         for _ in range(100):
             store.write(b"0123456789" * 7)
         assert store.size == 7000
-        assert os.fstat(store._file.fileno()).st_size == 1000
+        assert os.fstat(store._file).st_size < 1100
         assert store.read(store.size - 250, store.size) == (b"0123456789" * 7 * 100)[-250:]
+        assert LogStore(store._file, 1000).size == 7000, "another process can go on"

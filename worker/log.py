@@ -1,0 +1,209 @@
+"""The log of a run: on the worker's disk, its beginning and its end, and from there on its way into its artifact.
+
+The artifact has the type `azure`: createArtifact answers a URL that allows Put Block and Put Block List. Full blocks
+are uploaded once, the last one again whenever it has grown; a new list of all blocks makes what has come readable.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import io
+import logging
+import os
+import struct
+from datetime import UTC, datetime
+from http import HTTPStatus
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from worker.messages import Asking, Refused, Unreached
+from worker.text import lines, shown
+
+log = logging.getLogger("worker")
+
+CONTENT_TYPE = "text/plain; charset=utf-8"
+CHUNK = 1 << 20
+BLOCK = 512 << 10
+"""Bytes of a full block."""
+FRESH = 0.75
+"""Share of its life for which a URL is used."""
+REQUEST_SECONDS = 60
+TRIES = 6
+
+_HEAD = struct.Struct("<qq")
+"""What the file begins with: the length of the log, and how many of its full blocks are uploaded."""
+_LAST, _REST = 90_000_000, 91_000_000
+"""Numbers of blocks that are not full, and of those after the part that is certainly kept."""
+
+
+class LogStore:
+    """Bytes as they come, in a file. Another process can go on with it.
+
+    Of a log beyond the limit the middle is dropped: three quarters of the limit are its beginning, one is its end.
+    """
+
+    def __init__(self, file: int, limit: int) -> None:
+        """`file`: its descriptor. `limit`: bytes that are kept at most."""
+        self._file = file
+        self._tail = max(1, limit // 4)
+        self.head = max(0, limit - self._tail)
+        """Bytes at the beginning that are kept for certain."""
+        found = _HEAD.unpack(os.pread(file, _HEAD.size, 0) or bytes(_HEAD.size))
+        self.size: int = found[0]
+        """Bytes that were written, kept or not."""
+        self.blocks: int = found[1]
+        """Full blocks that are uploaded."""
+
+    def write(self, data: bytes) -> None:
+        """Adds bytes. Raises OSError."""
+        view = memoryview(data)
+        while view:
+            place, room = self._place(self.size)
+            count = os.pwrite(self._file, view[:room], place)
+            self.size += count
+            view = view[count:]
+        self.note(self.blocks)
+
+    def note(self, blocks: int) -> None:
+        """Notes how many full blocks are uploaded."""
+        self.blocks = blocks
+        os.pwrite(self._file, _HEAD.pack(self.size, blocks), 0)
+
+    def say(self, text: str) -> None:
+        """Adds lines of the worker's own. Raises OSError."""
+        self.write(said(text))
+
+    def read(self, start: int, end: int) -> bytes:
+        """Bytes by their positions in the whole log; both must be in what is kept."""
+        parts = []
+        while start < end:
+            place, room = self._place(start)
+            part = os.pread(self._file, min(room, end - start), place)
+            parts.append(part)
+            start += len(part)
+        return b"".join(parts)
+
+    @property
+    def resumes(self) -> int:
+        """Where the end begins that is kept: at `head` unless the log is too long, then at the start of a line."""
+        start = max(self.head, self.size - self._tail)
+        if start == self.head:
+            return start
+        return start + self.read(start, min(start + CHUNK, self.size)).find(b"\n") + 1
+
+    def _place(self, position: int) -> tuple[int, int]:
+        """Where in the file a byte of the log is, and how many follow it there."""
+        if position < self.head:
+            return _HEAD.size + position, self.head - position
+        offset = (position - self.head) % self._tail
+        return _HEAD.size + self.head + offset, self._tail - offset
+
+
+def said(text: str) -> bytes:
+    """Lines of the worker's own. Everybody who may read the log may read them."""
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return "".join(f"[taskcluster {now}] {line}\n" for line in lines(text)).encode(errors="replace")
+
+
+class NotStored(Exception):
+    """The storage did not take a part of the log."""
+
+
+class LiveLog:
+    """One log on its way to its artifact."""
+
+    def __init__(
+        self, name: str, store: LogStore, expires: str, worker: Asking, session: aiohttp.ClientSession
+    ) -> None:
+        """`expires`: when the artifact does."""
+        self._store = store
+        self._worker = worker
+        self._session = session
+        request = {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": expires}
+        self._artifact = {"name": name, "request": request}
+        self._readable = -1
+        """Bytes that can be read by now."""
+        self._url = ""
+        self._use_until = datetime.min.replace(tzinfo=UTC)
+
+    async def stream(self, pause: float) -> None:
+        """Uploads what has come, again and again, until cancelled; what failed is tried again the next time."""
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await self._upload()
+            except (NotStored, Refused, Unreached, aiohttp.ClientError, TimeoutError) as problem:
+                log.warning("the log is not shown yet: %s", shown(problem))
+
+    async def finish(self) -> bool:
+        """Uploads the rest; returns whether that worked. It raises nothing, since no task fails because of its log."""
+        for attempt in range(TRIES):
+            if attempt:
+                await asyncio.sleep(2**attempt / 4)
+            try:
+                await self._upload(is_over=True)
+            except Refused as refused:
+                log.warning("the queue does not take the log: %s", shown(refused))
+                return False
+            except (NotStored, Unreached, aiohttp.ClientError, TimeoutError) as problem:
+                log.warning("the log is not stored: %s", shown(problem))
+            else:
+                return True
+        return False
+
+    async def _upload(self, *, is_over: bool = False) -> None:
+        """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over."""
+        store, end = self._store, min(self._store.size, self._store.head)
+        if end == self._readable and not (is_over and store.size > end):
+            return
+        while (store.blocks + 1) * BLOCK <= end:
+            await self._put(store.blocks, store.read(store.blocks * BLOCK, (store.blocks + 1) * BLOCK))
+            store.note(store.blocks + 1)
+        numbers = list(range(store.blocks))
+        if end % BLOCK:
+            numbers.append(await self._put(_LAST, store.read(end - end % BLOCK, end)))
+        if is_over and store.size > end:
+            resumes = store.resumes
+            if resumes > end:
+                notice = said(f"{resumes - end} bytes of this log are left out here: it is too long.")
+                numbers.append(await self._put(_REST, b"\n" + notice))
+            for number, start in enumerate(range(resumes, store.size, BLOCK), start=_REST + 1):
+                numbers.append(await self._put(number, store.read(start, min(start + BLOCK, store.size))))
+        listed = "".join(f"<Latest>{_id(number)}</Latest>" for number in numbers)
+        document = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'
+        headers = {"x-ms-blob-content-type": CONTENT_TYPE, "x-ms-blob-content-disposition": "inline"}
+        await self._send("comp=blocklist", document.encode(), headers)
+        self._readable = end
+
+    async def _put(self, number: int, content: bytes) -> int:
+        """Uploads a block; its number."""
+        await self._send(f"comp=block&blockid={quote(_id(number), safe='')}", content, {})
+        return number
+
+    async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
+        """Raises NotStored, or what asking for the URL does."""
+        asked = datetime.now(UTC)
+        if asked >= self._use_until:
+            answer = await self._worker.ask("create", **self._artifact)
+            self._url = answer["putUrl"]
+            self._use_until = asked + (datetime.fromisoformat(answer["expires"]) - asked) * FRESH
+        async with self._session.put(
+            URL(f"{self._url}&{query}", encoded=True),
+            data=io.BytesIO(content),
+            headers=headers,
+            skip_auto_headers=("Content-Type",),
+            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
+        ) as answer:
+            if answer.status == HTTPStatus.FORBIDDEN:  # the URL ended early: a key may have been replaced
+                self._use_until = datetime.min.replace(tzinfo=UTC)
+            if answer.status == HTTPStatus.BAD_REQUEST:  # blocks are gone that were thought to be there
+                self._store.note(0)
+            if not answer.ok:
+                raise NotStored(f"the storage answered {answer.status}")
+
+
+def _id(number: int) -> str:
+    return base64.b64encode(b"%08d" % number).decode()

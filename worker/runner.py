@@ -1,0 +1,237 @@
+"""The process that works on one task: mounts, commands, log, proxy, artifacts.
+
+The guard forks it (guard.py). It gives up all rights but those of the task's user before it looks at the task, and has
+no token: what takes credentials it asks the worker for (calls.py). Whatever the task does to it, it does to itself.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import importlib
+import logging
+import os
+import socket
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import NoReturn
+
+import aiohttp
+
+from worker.artifacts import Artifacts, UploadFailed
+from worker.commands import Commands, SpawnError
+from worker.log import CONTENT_TYPE, LiveLog, LogStore
+from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused
+from worker.mounts import MountFailed, Mounts, NotReached
+from worker.payload import LOGS, MalformedPayload, Payload, parse
+from worker.proxy import Proxy
+from worker.text import lines, shown
+from worker.users import User, become, bounded_memory, is_shortage
+
+log = logging.getLogger("worker")
+
+for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.raw_unicode_escape"):
+    importlib.import_module(name)  # now: the task's user may not be allowed to read what is loaded when it is needed
+
+
+class TaskException(Exception):
+    """The run cannot be brought to an end: the reason to report (contract 4.3), and what to write to the log."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class Runner:
+    """One run's task, from its payload to the end of its log."""
+
+    def __init__(
+        self,
+        worker: Asking,
+        begin: Message,
+        store: LogStore,
+        session: aiohttp.ClientSession,
+        *,
+        ancestor: int,
+        user: User | None,
+    ) -> None:
+        """`begin`: what the worker has said of the run (run.py). `ancestor`: see Commands."""
+        self._worker = worker
+        self._begin = begin
+        self._folder = Path(begin["folder"])
+        self._store = store
+        self._session = session
+        self._ancestor = ancestor
+        self._user = user
+        self._logs: list[LiveLog] = []
+        self._streaming: asyncio.Task[None] | None = None
+        self._artifacts = Artifacts(self._folder, begin["task"]["expires"], worker, session, store.say)
+
+    async def finish(self, text: str) -> None:
+        """Writes the end of the log of a run whose process was killed."""
+        payload = None
+        with contextlib.suppress(TaskException):
+            payload = self._payload()
+        self._store.say(text)
+        await self._finish_log(payload)
+
+    async def run(self) -> None:
+        """Executes, and tells the worker how that ended. Whatever ends it earlier kills this process."""
+        begin = self._begin
+        try:
+            self._store.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
+            payload = self._payload()
+            succeeded = await self._execute(payload)
+        except TaskException as problem:
+            await self._end_exceptionally(problem.reason, str(problem))
+        except Refused as refused:
+            await self._end_exceptionally("internal-error", f"The queue has refused a call: {refused}")
+        except Exception as problem:
+            if isinstance(problem, OSError) and is_shortage(problem):
+                text = f"The worker lacks what the task needs: {problem.strerror}"
+                log.warning("%s", text)
+                await self._end_exceptionally("resource-unavailable", text)
+            else:
+                log.exception("the worker failed")
+                await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
+        else:
+            await self._worker.tell({"do": "executed"})
+            await self._finish_log(payload)
+            await self._worker.tell({"do": "outcome", "state": "completed" if succeeded else "failed"})
+
+    def _payload(self) -> Payload:
+        """What the task asks for; from now on its log is shown. Raises TaskException."""
+        try:
+            payload = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])
+        except MalformedPayload as problem:
+            self._logs = [self._log(LOGS["live"])]
+            raise TaskException("malformed-payload", str(problem)) from None
+        if payload["features"]["liveLog"]:
+            self._logs = [self._log(payload["logs"]["live"])]
+            self._streaming = asyncio.create_task(self._logs[0].stream(self._begin["logSeconds"]))
+        elif payload["features"]["backingLog"]:
+            self._logs = [self._log(payload["logs"]["backing"])]
+        return payload
+
+    async def _execute(self, payload: Payload) -> bool:
+        """Whether the task has completed, or else failed.
+
+        Raises TaskException; Refused; OSError for what the machine lacks.
+        """
+        say, mounts = self._store.say, Mounts(self._folder, self._worker, self._session, self._store.say)
+        try:
+            with bounded_memory():
+                for mount in payload["mounts"]:
+                    await mounts.place(mount, self._begin["caches"])
+            await self._worker.tell({"do": "mounted"})
+            exit_code = await self._run(payload)
+            with bounded_memory():
+                uploaded = await self._artifacts.upload_all(payload["artifacts"])
+        except MountFailed as problem:
+            say(str(problem))
+            return False
+        except NotReached as problem:
+            raise TaskException("intermittent-task", f"A mount cannot be fetched now: {problem}") from None
+        except UploadFailed as problem:
+            raise TaskException("resource-unavailable", f"An artifact could not be uploaded: {problem}") from None
+        if exit_code in payload["onExitStatus"]["purgeCaches"]:
+            say(f"The task's caches are purged, since its exit code is {exit_code}")
+            await self._worker.tell({"do": "purge"})
+        if exit_code in payload["onExitStatus"]["retry"]:
+            raise TaskException("intermittent-task", f"The task is to be retried, since its exit code is {exit_code}")
+        return exit_code == 0 and uploaded
+
+    async def _run(self, payload: Payload) -> int:
+        """Runs the commands until one fails; the last exit code. Raises TaskException, OSError."""
+        say, exit_code = self._store.say, 0
+        async with AsyncExitStack() as stack:
+            env = self._environment(payload["env"])
+            if payload["features"]["taskclusterProxy"]:
+                proxy = Proxy(self._begin["rootUrl"], self._worker, self._user)
+                env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
+            commands = Commands(self._folder, env, self._store.write, ancestor=self._ancestor, user=self._user)
+            await stack.enter_async_context(commands)
+            for number, command in enumerate(payload["command"], start=1):
+                if len(payload["command"]) > 1:
+                    say(f"Command {number} of {len(payload['command'])}")
+                try:
+                    exit_code = await commands.run(command)
+                except SpawnError as problem:
+                    raise TaskException(problem.reason, f"{command[0]} could not be started: {problem}") from None
+                if exit_code != 0:
+                    break
+        say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
+        return exit_code
+
+    def _environment(self, wanted: Mapping[str, str]) -> dict[str, str]:
+        """The worker's own variables come last: no payload changes what a task is told of itself."""
+        begin, user = self._begin, {} if self._user is None else dict.fromkeys(("USER", "LOGNAME"), self._user.name)
+        folder = str(self._folder)
+        return {"HOME": folder, **begin["passedOn"], **user, **wanted, **begin["environment"], "TASK_WORKDIR": folder}
+
+    async def _finish_log(self, payload: Payload | None = None) -> None:
+        """Uploads the rest of the log; if both features are on, gives the whole log its second name."""
+        if self._streaming is not None:
+            self._streaming.cancel()
+            await asyncio.wait([self._streaming])
+        stored = [await each.finish() for each in self._logs]
+        if payload and all(stored) and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
+            try:
+                await self._artifacts.link(payload["logs"]["backing"], payload["logs"]["live"], CONTENT_TYPE)
+            except Refused as refused:
+                log.warning("the log gets no second name: %s", shown(refused))
+
+    def _log(self, name: str) -> LiveLog:
+        return LiveLog(name, self._store, self._begin["task"]["expires"], self._worker, self._session)
+
+    async def _end_exceptionally(self, reason: str, message: str) -> None:
+        """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
+        with contextlib.suppress(OSError):  # the disk may be full
+            self._store.say(message)
+        await self._worker.tell({"do": "outcome", "state": "exception", "reason": reason})
+        await self._finish_log()
+
+
+class _Telling(logging.Handler):
+    """Passes on warnings to the worker's own log."""
+
+    def __init__(self, worker: Asking) -> None:
+        super().__init__(logging.WARNING)
+        self._worker = worker
+        self._telling = set[asyncio.Task[None]]()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        text = "\n".join(lines(self.format(record)))
+        task = asyncio.ensure_future(self._worker.tell({"do": "warning", "text": text}))
+        self._telling.add(task)
+        task.add_done_callback(self._telling.discard)
+
+
+async def _main(connection: socket.socket, file: int, ancestor: int, user: User | None) -> None:
+    worker = Asking(await Channel.over(connection, LONGEST_OF_WORKER))
+    begin = await worker.begin()
+    logging.basicConfig(handlers=[_Telling(worker)], format="%(message)s", force=True)
+    store = LogStore(file, begin["logLimit"])
+    async with aiohttp.ClientSession() as session:
+        runner = Runner(worker, begin, store, session, ancestor=ancestor, user=user)
+        await (runner.finish(begin["finish"]) if "finish" in begin else runner.run())
+
+
+def main(connection: int, file: int, user: User | None) -> NoReturn:
+    """Works on a task, in a process that the guard has just forked. It ends without waiting for its threads.
+
+    `connection`: a socket to the worker. `file`: that of the log. `user`: whom the task runs as; None: the worker's
+    own.
+    """
+    code, ancestor = 1, os.getppid()
+    try:
+        become(user)
+        asyncio.run(_main(socket.socket(fileno=connection), file, ancestor, user))
+        code = 0
+    except BaseException:
+        print(*lines(traceback.format_exc()), sep="\n", file=sys.stderr, flush=True)
+    finally:
+        os._exit(code)
