@@ -181,6 +181,8 @@ def test_a_log_is_followed_to_the_end_of_its_run(operator: Operator, scene: Scen
         output, messages = following.communicate(timeout=60)
     assert (output, messages, following.returncode) == ("third", "", code)
     assert operator.run("task", "log", scene.ids["build"]) == (0, "first\nsecond\nthird", "")
+    assert operator.run("task", "log", scene.ids["build"], "--tail", "6") == (0, "\nthird", "")
+    assert operator.run("task", "log", scene.ids["build"], "--tail", "99") == (0, "first\nsecond\nthird", "")
 
 
 def test_a_log_that_is_missing_says_so(operator: Operator, scene: Scene) -> None:

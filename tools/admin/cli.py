@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import shlex
 from datetime import UTC, datetime
 from inspect import signature
@@ -14,6 +15,7 @@ import typer
 from taskcluster.exceptions import TaskclusterFailure
 from typer.core import TyperCommand
 
+from shared.base.types import SLUGID_PATTERN
 from tools.admin import (
     audit_commands,
     client_commands,
@@ -34,7 +36,9 @@ from tools.admin.output import fail, show
 from tools.admin.signing import signed_header, signed_url
 from tools.admin.verify_command import verify
 from tools.admin.worker_clients import worker_clients
+from tools.local.output import prepare
 
+_SLUGID = re.compile(SLUGID_PATTERN)
 app = typer.Typer(
     help="Manage a deployment: clients, roles, credentials, workers, and what its storage holds. The deployment is "
     "TASKCLUSTER_ROOT_URL; who you are is TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN.",
@@ -119,7 +123,25 @@ def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_defa
         show(auth.expandScopes({"scopes": list(dict.fromkeys(scope))}))
 
 
-class _TakesJson(TyperCommand):
+class _Command(TyperCommand):
+    """A command that takes ids as they are: one in 64 begins with a dash."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """A slugid is no option."""
+        parser: Any = super().make_parser(ctx)
+        process = parser._process_opts
+
+        def process_option(argument: str, state: Any) -> None:
+            if _SLUGID.fullmatch(argument):
+                state.largs.append(argument)
+            else:
+                process(argument, state)
+
+        parser._process_opts = process_option
+        return parser
+
+
+class _TakesJson(_Command):
     """A command that prints JSON anyway, so that scripts need not know which ones print tables without --json."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -127,20 +149,22 @@ class _TakesJson(TyperCommand):
         return super().parse_args(ctx, [each for each in args if each != "--json"])
 
 
-def _take_json(of: typer.Typer) -> None:
-    """For every command below that has no such option of its own."""
+def _set_classes(of: typer.Typer) -> None:
+    """Of every command below: it takes --json, also where it has no such option of its own."""
     for group in of.registered_groups:
         if group.typer_instance is not None:
-            _take_json(group.typer_instance)
+            _set_classes(group.typer_instance)
     for command in of.registered_commands:
-        if command.callback is not None and "as_json" not in signature(command.callback).parameters:
-            command.cls = _TakesJson
+        if command.callback is not None:
+            takes_json = "as_json" in signature(command.callback).parameters
+            command.cls = _Command if takes_json else _TakesJson
 
 
-_take_json(app)
+_set_classes(app)
 
 
 def main() -> None:
     """Runs the command that the arguments name."""
+    prepare()
     logging.getLogger("azure.identity").setLevel(logging.ERROR)  # what it warns of is reported in one line
     app(prog_name=os.environ.get("STARTED_AS", "./dev admin"))

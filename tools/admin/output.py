@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from typing import Any, NoReturn
 
 import typer
 
+from tools.local.output import as_json
+
 
 def show(value: Any) -> None:
     """JSON for people and programs."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    typer.echo(as_json(value, indent=2))
 
 
 def say(message: str) -> None:

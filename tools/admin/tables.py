@@ -14,6 +14,7 @@ from typing import Any
 import typer
 
 from tools.admin.output import show
+from tools.local.output import OBEYED
 
 STATES = ("failed", "exception", "running", "pending", "unscheduled", "completed")
 FINAL = frozenset({"completed", "failed", "exception"})
@@ -36,7 +37,7 @@ _OF_STATES = frozenset({"STATE", "state", "tasks"})
 """Columns and facts whose words are states, and not what somebody has named."""
 _LONGEST_TEXT = 60
 
-_CONTROL = dict.fromkeys((*range(32), *range(127, 160)))
+_CONTROL = dict.fromkeys(OBEYED)
 _NEVER = datetime.fromtimestamp(0, UTC)
 _FOR_GOOD = timedelta(days=100 * 365)
 _SIZES = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))

@@ -21,6 +21,7 @@ from tools.admin.storage_commands import tasks as tasks  # with the commands of 
 from tools.admin.tables import FINAL, ago, facts, painted, printed, table
 from tools.admin.terminal import Harmless
 from tools.admin.work import UNSUCCESSFUL, Json, TaskId, Watch, changes
+from tools.local.output import as_json as json_of
 
 LOG = "public/logs/live.log"
 FOLLOW_SECONDS = 2.0
@@ -29,6 +30,7 @@ _TIMES = ("created", "deadline", "expires")
 Priority = Annotated[str, typer.Argument(metavar="PRIORITY", help="From lowest, very-low … to highest.")]
 Run = Annotated[int | None, typer.Option("--run", help="The run; default: the last one.")]
 Follow = Annotated[bool, typer.Option("--follow", "-f", help="Go on while the run does; exit code 3 if it fails.")]
+Tail = Annotated[int, typer.Option("--tail", min=0, help="Only the last so many bytes; 0: all.", show_default=False)]
 Artifact = Annotated[str, typer.Option("--artifact", help="The name of the log.")]
 File = Annotated[
     Path, typer.Option("--file", "-f", help="The definition as JSON; - for standard input.", allow_dash=True)
@@ -62,7 +64,7 @@ def _look(queue: Any, task_id: str, *, as_json: bool) -> tuple[str, str]:
     for each in status["runs"]:
         each.pop("takenUntil", None)
     if as_json:
-        return status["state"], json.dumps(status)
+        return status["state"], json_of(status)
     words = [painted(status["state"])]
     if status["runs"]:
         last = status["runs"][-1]
@@ -75,14 +77,14 @@ def _look(queue: Any, task_id: str, *, as_json: bool) -> tuple[str, str]:
 
 
 @tasks.command("log")
-def log(task_id: TaskId, follow: Follow = False, run: Run = None, artifact: Artifact = LOG) -> None:
+def log(task_id: TaskId, follow: Follow = False, run: Run = None, artifact: Artifact = LOG, tail: Tail = 0) -> None:
     """Print the log of a run: into a file or a program as it is, in a terminal without what that would obey."""
     with queue_api() as queue:
         status = queue.status(task_id)["status"]
         if not status["runs"]:
             fail(f"{task_id} has no run yet: it is {status['state']}")
         run_id = status["runs"][-1]["runId"] if run is None else run
-        printed_bytes, write = 0, _writer()
+        printed_bytes, write = max(0, _length(queue, task_id, run_id, artifact) - tail) if tail else 0, _writer()
         while True:
             state = _state_of_run(queue.status(task_id)["status"], run_id)
             printed_bytes += _print_from(
@@ -167,9 +169,23 @@ def _writer() -> Callable[[bytes], None]:
     harmless = Harmless() if sys.stdout.isatty() else None
 
     def write(piece: bytes) -> None:
-        sys.stdout.buffer.write(harmless.feed(piece) if harmless else piece)
+        if harmless is None:
+            sys.stdout.buffer.write(piece)
+        else:
+            sys.stdout.write(harmless.feed(piece))
+        sys.stdout.flush()
 
     return write
+
+
+def _length(queue: Any, task_id: str, run_id: int, name: str) -> int:
+    """Bytes of an artifact: Azure has no range that counts from the end. 0 where parts of it cannot be read, such as of
+    one that is stored compressed."""
+    url = queue.buildSignedUrl("getArtifact", task_id, str(run_id), name)
+    with requests.get(url, headers={"range": "bytes=0-0"}, stream=True, timeout=60) as answer:
+        if answer.status_code != HTTPStatus.PARTIAL_CONTENT or "content-encoding" in answer.headers:
+            return 0
+        return int(answer.headers["content-range"].rpartition("/")[2])
 
 
 def _print_from(
@@ -190,7 +206,6 @@ def _print_from(
             fresh, skip = chunk[skip:], max(0, skip - len(chunk))
             write(fresh)
             count += len(fresh)
-        sys.stdout.buffer.flush()
         return count
 
 

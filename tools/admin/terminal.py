@@ -2,40 +2,48 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 
+from tools.local.output import OBEYED
+
+_BEGINS = "\x1b\x90\x98\x9b\x9d\x9e\x9f"
+"""Characters that begin a sequence: the escape, and those that stand for it and the character behind it."""
+_ALONE = "".join(map(chr, (code for code in OBEYED if chr(code) not in f"\t\n\r{_BEGINS}")))
 _SEQUENCE = re.compile(
-    rb"\x1b\[(?P<colors>[0-9;:]*m)"  # colours and the like
-    rb"|\x1b\[[0-?]*[ -/]*[@-~]"  # cursor, screen, modes
-    rb"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)"  # titles, clipboard, strings for devices
-    rb"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # others of two characters and more
-    rb"|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]"  # control characters but tab, new line, carriage return
+    r"\x1b\[(?P<colors>[0-9;:]*m)"  # colours and the like
+    r"|(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"  # cursor, screen, modes
+    r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"  # titles, clipboard, devices
+    r"|\x1b[ -/]*[0-OQ-WYZ\\`-~]"  # others of two characters and more
+    rf"|[{re.escape(_ALONE)}]"
 )
-_BEGUN = re.compile(rb"\x1b(?!\[[0-9;:]*m)")
+_BEGUN = re.compile(rf"(?!\x1b\[[0-9;:]*m)[{_BEGINS}]")
 """An escape that has no end yet: what is left of others are colours."""
 _LONGEST = 4096
-"""Bytes after which a sequence that does not end is no sequence."""
+"""Characters after which a sequence that does not end is no sequence."""
 
 
 class Harmless:
-    """Takes bytes as they come, and gives what of them is harmless; a sequence may be cut between two pieces."""
+    """Takes bytes of UTF-8 as they come, and gives what of them is harmless; a sequence may be cut between two
+    pieces."""
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self._rest = ""
 
-    def feed(self, piece: bytes) -> bytes:
+    def feed(self, piece: bytes) -> str:
         """What can be shown now."""
-        data = _SEQUENCE.sub(_kept, self._rest + piece)
-        begun = _BEGUN.search(data)
+        text = _SEQUENCE.sub(_kept, self._rest + self._decoder.decode(piece))
+        begun = _BEGUN.search(text)
         if begun is None:
-            self._rest = b""
-            return data
-        if len(data) - begun.start() > _LONGEST:
-            self._rest = b""
-            return data.replace(b"\x1b", b"")
-        self._rest = data[begun.start() :]
-        return data[: begun.start()]
+            self._rest = ""
+            return text
+        if len(text) - begun.start() > _LONGEST:
+            self._rest = ""
+            return text.translate(dict.fromkeys(map(ord, _BEGINS)))
+        self._rest = text[begun.start() :]
+        return text[: begun.start()]
 
 
-def _kept(found: re.Match[bytes]) -> bytes:
-    return found.group() if found.group("colors") else b""
+def _kept(found: re.Match[str]) -> str:
+    return found.group() if found.group("colors") else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import logging
 import math
 import os
@@ -27,6 +26,8 @@ from tools.listen.patterns import selects
 from tools.listen.problems import Trouble, in_words
 from tools.listen.reading import as_json, properties_of, read
 from tools.listen.subscription import rules_for_any, subscription
+from tools.local.output import as_json as printed
+from tools.local.output import prepare
 
 ExchangeName = Annotated[str, typer.Argument(metavar="EXCHANGE", help="For example task-pending.")]
 Patterns = Annotated[
@@ -81,7 +82,7 @@ def show_filter(exchange: ExchangeName, patterns: Patterns = None, word: Words =
     """Print the Service Bus rules that routing-key patterns become, one JSON object a line."""
     found, wanted = _wanted(exchange, patterns, word)
     for rule in rules_for_any(found, wanted):
-        print(json.dumps(_as_json(rule), ensure_ascii=False))
+        print(printed(_as_json(rule)))
 
 
 def _is_typed(context: typer.Context, name: str) -> bool:
@@ -140,7 +141,7 @@ class _Printer:
 
     def __call__(self, message: ServiceBusReceivedMessage) -> bool:
         if any(selects(pattern, properties_of(message)) for pattern in self._patterns):
-            print(json.dumps(as_json(message), ensure_ascii=False), flush=True)
+            print(printed(as_json(message)), flush=True)
             self._left -= 1
         return self._left > 0
 
@@ -156,6 +157,7 @@ async def _until_interrupted(session: Coroutine[Any, Any, None]) -> None:
 
 def main(arguments: list[str]) -> None:
     """Runs the command; what goes wrong is a line on the standard error and exit code 1."""
+    prepare()
     only_filter = arguments[:1] == ["filter"]
     # Plain help: the boxes give flags a value.
     app = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode=None)

@@ -6,10 +6,12 @@ import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
+from tools.local.output import prepare
 from tools.local.ports import DEFAULT_PORT
 from tools.local.state import ROOT
 
@@ -291,8 +293,19 @@ def docs(
     sys.exit(docs_site.main(serve=serve, publish=publish, alias=alias))
 
 
+class _PassOn(TyperCommand):
+    """A command that passes on what stands behind `--`, with it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parses what stands before it."""
+        own = args.index("--") if "--" in args else len(args)
+        super().parse_args(ctx, args[:own])
+        ctx.args = [*ctx.args, *args[own:]]
+        return list(ctx.args)
+
+
 def _register(tool: Tool) -> None:
-    @app.command(tool.name, help=tool.help, context_settings=PASS_ON)
+    @app.command(tool.name, help=tool.help, context_settings=PASS_ON, cls=_PassOn)
     def command(context: typer.Context, port: StackPort = None) -> None:
         _run_tool(tool.name, tool.module, context.args, port)
 
@@ -349,4 +362,5 @@ for _tool in TOOLS:
 
 
 if __name__ == "__main__":
+    prepare()
     app(prog_name="./dev")
