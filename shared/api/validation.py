@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import re
 from collections import deque
 from collections.abc import Collection, Mapping
@@ -52,9 +53,9 @@ def measure_body(body: bytes) -> Measure:
 
 
 def parse_body(body: bytes, measured: Measure) -> Any:
-    """The object or array of a JSON body. Raises MalformedPayload."""
+    """The object or array of a JSON body, with or without a byte order mark. Raises MalformedPayload."""
     try:
-        payload = read(body, measured)
+        payload = read(body.removeprefix(codecs.BOM_UTF8), measured)
     except ValueError as error:
         raise MalformedPayload(f"the request body is not JSON: {error}") from None
     if not isinstance(payload, dict | list):

@@ -45,6 +45,7 @@ What a program that was written for Taskcluster may notice, in one place.
 * **Who calls comes before what is said**: a call is refused with 401 or 403, whatever its body says, if no body could
   make it allowed. Taskcluster returns 400 for a malformed body, or 404, first. The scopes that such a refusal names
   may hold `<parameters>` in place of what the body says, if that has more than 16 KiB or breaks its schema.
+* **Bodies** are JSON in UTF-8, with or without a byte order mark. Taskcluster also takes UTF-16 and compressed ones.
 * **Limits of bodies**: JSON is nested at most 100 levels deep, has at most 200,000 values (arrays and objects count
   twice), of which 30,000 outside of a task's `payload` and `extra`, and no number with more than 100 digits in a row:
   400 InputError.

@@ -327,10 +327,17 @@ def test_tags_are_left_out_of_a_message_that_would_be_too_large() -> None:
     assert "task" in json.loads(render(event, life.definition, life.task, size_limit=1_000_000).body)
 
 
-def test_text_of_any_alphabet_survives() -> None:
-    life = Life.begin(tags={"ключ": "值 \u0000 \ud800"}, routes=["index.проект.名.latest"])
+def test_the_size_of_a_message_is_that_of_its_utf8() -> None:
+    life = Life.begin(tags={f"tag-{index}": "😀" * 1000 for index in range(22)})
     message = only(life.schedule())
-    assert json.loads(message.body)["task"]["tags"] == {"ключ": "值 \u0000 \ud800"}
+    assert 88_000 < message.size < 100_000
+    assert "😀".encode() in message.body
+
+
+def test_text_of_any_alphabet_survives() -> None:
+    life = Life.begin(tags={"ключ": "值 \u0000"}, routes=["index.проект.名.latest"])
+    message = only(life.schedule())
+    assert json.loads(message.body)["task"]["tags"] == {"ключ": "值 \u0000"}
     assert message.properties["cc0"] == "00|index.01|проект.02|名.03|latest.04"
 
 

@@ -81,6 +81,13 @@ def test_what_is_no_json_object(body: bytes) -> None:
         parsed(body)
 
 
+def test_a_byte_order_mark_is_passed_by() -> None:
+    assert parsed(b'\xef\xbb\xbf{"a": "\xc3\xa9"}') == {"a": "é"}
+    for body in (b"\xef\xbb\xbf", b"\xef\xbb\xbf\xef\xbb\xbf{}", '{"a": 1}'.encode("utf-16")):
+        with pytest.raises(MalformedPayload):
+            parsed(body)
+
+
 @pytest.mark.parametrize(
     ("body", "limit"),
     [

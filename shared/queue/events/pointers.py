@@ -16,6 +16,7 @@ from shared.base.errors import ServiceError
 from shared.queue.events.rules import ArtifactEvent, Event, GroupEvent, Snapshot, TaskEvent
 from shared.queue.tasks.internal_messages import MalformedMessage
 from shared.store.columns import Columns
+from shared.store.interface import StorageUnavailable
 
 _VERSION = 1
 """Version of the pointers that this code writes. Raise it when a field changes its meaning, or when readers need a new
@@ -47,7 +48,7 @@ def from_json(text: str, *, ignore_unknown: bool = False) -> Event:
         raise OtherVersion(f"the pointer has version {body.get('version')}; this code reads {_VERSION}")
     try:
         event = _event(body)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, AttributeError, StorageUnavailable) as error:
         raise OtherVersion("the pointer has fields that this code cannot read") from error
     unknown = _unknown(body, {"version": _VERSION, **_fields(event)})
     if unknown and not ignore_unknown:

@@ -7,13 +7,13 @@ forgets. A pointer keeps the snapshot, so that the event looks the same when it 
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 from shared.base.dates import format_date
 from shared.base.frozen import dataclass, replace
+from shared.base.jsontext import write
 from shared.queue.events.exchanges import NO_WORD, PRIMARY
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent, route_properties
 from shared.queue.tasks.definition import Definition
@@ -26,7 +26,6 @@ _OVERHEAD = 1_000
 """Generous size of a message's header: message id, subject, content type, types and lengths."""
 
 _MAX_OCCASION = 64
-_as_json = json.JSONEncoder(separators=(",", ":")).encode
 _WITH_TAGS = frozenset(Exchange) - {Exchange.ARTIFACT_CREATED, Exchange.TASK_PRIORITY_CHANGED}
 _RESOLVED = {
     Exchange.TASK_COMPLETED: State.COMPLETED,
@@ -223,7 +222,7 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
         topic=event.exchange.value,
         message_id=_message_id(event, life),
         subject=event.exchange.value,
-        body=_as_json(body).encode(),
+        body=write(body),
         properties=properties,
     )
 
