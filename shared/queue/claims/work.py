@@ -29,6 +29,7 @@ from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Task, UndeliveredClaim, Worker
 from shared.queue.tasks.transitions import refuse_after_deadline
 from shared.store.interface import StorageUnavailable
+from shared.store.limits import MAX_MESSAGES
 from shared.telemetry.instruments import FAILED_CLAIMS
 
 log = logging.getLogger("taskcluster.claims")
@@ -148,11 +149,11 @@ class Work:
         self, request: WorkRequest, record: WorkerRecord, count: int, wait: float, found: asyncio.Event
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
-        answer.
+        answer; but messages that lead to no claim do not end the call, up to 32 of them.
 
         Sets `found` when there is work for the first time.
         """
-        until, left = self._runtime.now() + timedelta(seconds=wait), wait
+        until, left, vain = self._runtime.now() + timedelta(seconds=wait), wait, 0
         while messages := await self._poller.take(
             request.task_queue_id, count, left, request.ended, is_new=wait - left < STILL_THERE
         ):
@@ -163,8 +164,8 @@ class Work:
                 await comes_within(request.ended, max((until - self._runtime.now()).total_seconds(), 0))
                 return []
             claimed = await self._claim_to_the_end(messages, record, request)
-            left = (until - self._runtime.now()).total_seconds()
-            if claimed or left <= 0 or request.ended.is_set():
+            left, vain = (until - self._runtime.now()).total_seconds(), vain + len(messages)
+            if claimed or request.ended.is_set() or (left <= 0 and vain >= MAX_MESSAGES):
                 return claimed
         return []
 

@@ -27,7 +27,7 @@ from shared.queue.tasks.internal_messages import (
 from shared.queue.tasks.rules import MessageHandle, Task, UndeliveredClaim
 from shared.runtime import Runtime
 from shared.store.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
-from shared.store.limits import MAX_MESSAGE
+from shared.store.limits import MAX_MESSAGE, MAX_MESSAGES
 from shared.telemetry.instruments import EVENTS_DEFERRED, POISONED
 
 
@@ -107,17 +107,24 @@ class Messages:
     async def poll(
         self, task_queue_id: str, priority: Priority, *, count: int, hidden_for: float
     ) -> list[PendingMessage]:
-        """Takes up to `count` pending messages of a band; what this service did not write is removed."""
+        """Takes up to `count` pending messages of a band. What this service did not write is removed, up to 32 of it,
+        and others are taken in its place.
+        """
         queue = pending_queue(task_queue_id, priority)
-        taken = await self._queues.get(queue, count=count, hidden_for=hidden_for)
         messages: list[PendingMessage] = []
-        for message in taken:
-            try:
-                messages.append(self.read_pending(task_queue_id, message))
-            except MalformedMessage:
-                with suppress(StorageUnavailable):  # it will be received again; do not lose the others
-                    await self.remove(_handle(queue, message.receipt))
-        return messages
+        removed = 0
+        while True:
+            taken = await self._queues.get(queue, count=count - len(messages), hidden_for=hidden_for)
+            before = removed
+            for message in taken:
+                try:
+                    messages.append(self.read_pending(task_queue_id, message))
+                except MalformedMessage:
+                    removed += 1
+                    with suppress(StorageUnavailable):  # it will be received again; do not lose the others
+                        await self.remove(_handle(queue, message.receipt))
+            if removed == before or removed >= MAX_MESSAGES:
+                return messages
 
     async def head(self, task_queue_id: str, priority: Priority) -> datetime | None:
         """When the first visible message of a band was put; None when nothing is visible."""
