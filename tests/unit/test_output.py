@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.admin.command_line import run_command
-from tools.admin.output import show
+from tools.admin.output import say, show
 from tools.admin.tables import plain
 from tools.local import cli
 from tools.local.state import ROOT
@@ -44,6 +44,8 @@ def test_nothing_that_a_terminal_would_obey_is_printed(obeyed: str, capsys: pyte
     show({"name": f"a{obeyed}b"})
     assert capsys.readouterr().out == f'{{\n  "name": "a\\u{ord(obeyed):04x}b"\n}}\n'
     assert plain(f"a{obeyed}b") == "ab"
+    say(f"a{obeyed}b\n\tc")
+    assert capsys.readouterr().err == "ab\n\tc\n"
 
 
 def run(program: str, **environment: str) -> bytes:

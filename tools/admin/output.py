@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 
 import typer
 
-from tools.local.output import as_json
+from tools.local.output import as_json, harmless
 
 
 def show(value: Any) -> None:
@@ -17,7 +17,7 @@ def show(value: Any) -> None:
 
 def say(message: str) -> None:
     """What people should know, on standard error."""
-    typer.echo(message, err=True)
+    typer.echo(harmless(message), err=True)
 
 
 Report = Callable[[str], None]
@@ -30,5 +30,5 @@ def unwatched(text: str) -> None:
 
 def fail(message: str) -> NoReturn:
     """Ends the command: the message on standard error, exit code 1."""
-    typer.echo(message, err=True)
+    typer.echo(harmless(message), err=True)
     raise typer.Exit(1)

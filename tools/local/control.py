@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from tools.local import state
+from tools.local.output import harmless
 from tools.local.ports import DEFAULT_PORT
 from tools.local.state import StackState
 
@@ -81,7 +82,7 @@ def logs(port: int, *, follow: bool, lines: int) -> None:
         content = file.read_bytes()
         position[file] = len(content)
         for line in content.decode(errors="replace").splitlines()[-lines:] if lines else ():
-            print(f"{file.stem:{width}} | {line}")
+            print(f"{file.stem:{width}} | {harmless(line)}")
     with contextlib.suppress(KeyboardInterrupt):
         while follow:
             for file in _log_files(port):
@@ -90,7 +91,7 @@ def logs(port: int, *, follow: bool, lines: int) -> None:
                 whole = added[: added.rfind(b"\n") + 1]
                 position[file] = start + len(whole)
                 for line in whole.decode(errors="replace").splitlines():
-                    print(f"{file.stem:{width}} | {line}", flush=True)
+                    print(f"{file.stem:{width}} | {harmless(line)}", flush=True)
             time.sleep(WATCH_SECONDS)
 
 

@@ -12,6 +12,11 @@ OBEYED = (*range(0x20), *range(0x7F, 0xA0), *range(0x202A, 0x202F), *range(0x206
 _ESCAPED = {code: f"\\u{code:04x}" for code in OBEYED if code >= 0x7F}
 
 
+def harmless(text: str) -> str:
+    """A text of several lines without what a terminal would obey."""
+    return text.translate({code: None for code in OBEYED if chr(code) not in "\t\n"})
+
+
 def prepare() -> None:
     """From now on a character that the terminal's encoding lacks is printed as a question mark."""
     for stream in (sys.stdout, sys.stderr):
