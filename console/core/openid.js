@@ -15,7 +15,9 @@ const encoder = new TextEncoder();
  * @param {string} then the page to return to
  */
 export async function begin(provider, then) {
-  const { authorization_endpoint: endpoint } = await metadata(provider.issuer);
+  const { authorization_endpoint: endpoint, response_modes_supported: modes = ["fragment"] } = await metadata(
+    provider.issuer,
+  );
   const verifier = random();
   const state = random();
   const nonce = random();
@@ -31,6 +33,8 @@ export async function begin(provider, then) {
     nonce,
     code_challenge: challenge,
     code_challenge_method: "S256",
+    // A fragment stays in the browser. In a query the Functions host would take the code for a key of a function.
+    ...(modes.includes("fragment") ? { response_mode: "fragment" } : {}),
   };
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
   location.assign(url);
@@ -38,18 +42,20 @@ export async function begin(provider, then) {
 
 /**
  * Finish a sign-in at the callback address. Throws an Error that says what went wrong.
- * @param {URLSearchParams} query
+ * @param {URLSearchParams} query what the provider says, if it says it in the query
+ * @param {URLSearchParams} fragment the same in the fragment
  * @returns {Promise<string>} the page to return to
  */
-export async function complete(query) {
+export async function complete(query, fragment) {
+  const said = fragment.has("state") ? fragment : query;
   const stored = sessionStorage.getItem(KEY);
   sessionStorage.removeItem(KEY);
   if (stored === null) throw new Error("No sign-in is under way in this tab.");
   const { provider, verifier, state, nonce, then } = JSON.parse(stored);
-  if (query.get("state") !== state) throw new Error("This answer belongs to another sign-in.");
-  const refused = query.get("error");
-  if (refused) throw new Error(`The provider refused: ${query.get("error_description") ?? refused}`);
-  const idToken = await redeem(provider, query.get("code") ?? "", verifier);
+  if (said.get("state") !== state) throw new Error("This answer belongs to another sign-in.");
+  const refused = said.get("error");
+  if (refused) throw new Error(`The provider refused: ${said.get("error_description") ?? refused}`);
+  const idToken = await redeem(provider, said.get("code") ?? "", verifier);
   signIn(await credentialsOf(idToken, nonce));
   return then.startsWith("/") && !then.startsWith("//") ? then : "/";
 }
@@ -71,7 +77,7 @@ async function redeem(provider, code, verifier) {
   return answer.id_token;
 }
 
-/** @param {string} issuer @returns {Promise<{authorization_endpoint: string, token_endpoint: string}>} */
+/** @param {string} issuer @returns {Promise<{authorization_endpoint: string, token_endpoint: string, response_modes_supported?: string[]}>} */
 async function metadata(issuer) {
   const response = await reached(issuer, `${issuer.replace(/\/$/, "")}/.well-known/openid-configuration`);
   if (!response.ok) throw new Error(`The provider ${issuer} answers ${response.status}.`);

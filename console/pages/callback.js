@@ -9,8 +9,9 @@ import { Loading } from "../parts/feedback.js";
 export default function CallbackPage({ query }) {
   const [error, setError] = useState("");
   useEffect(() => {
+    const fragment = new URLSearchParams(location.hash.slice(1));
     history.replaceState(null, "", location.pathname);
-    complete(query).then(
+    complete(query, fragment).then(
       (then) => navigate(then, { replace: true }),
       (caught) => setError(caught.message),
     );

@@ -61,7 +61,7 @@ def refused(page: Page, reason: str) -> None:
     expect(page.get_by_role("alert")).to_contain_text(reason)
     assert page.evaluate("(key) => localStorage.getItem(key)", SESSION_KEY) is None
     assert page.evaluate("sessionStorage.length") == 0
-    assert "?" not in page.url, "the code stays in the history"
+    assert not {"?", "#"} & set(page.url), "the code stays in the history"
 
 
 def redirected(page: Page, issuer: str, to: str = "", **changes: str) -> None:
@@ -99,6 +99,9 @@ def test_from_the_button_to_being_signed_in(deployment: Deployment, open_page: O
     assert watch.sent(session["accessToken"]) == []
     assert page.evaluate("sessionStorage.length") == 0
     assert [request.url for request in watch.requests if "id_token" in request.url] == []
+    asked = [urlsplit(each.url) for each in watch.requests if each.url.startswith(deployment.root_url)]
+    assert asked
+    assert [each.query for each in asked if "code" in parse_qs(each.query)] == [], "a host would look it up as a key"
     page.get_by_role("link", name="Home").first.click()
     expect(page.get_by_role("main").get_by_role("alert")).to_have_count(0)
     page.goto("/profile")
@@ -147,6 +150,19 @@ def test_a_token_that_has_expired(issuer: str, late: str, open_page: OpenPage) -
     redirected(page, issuer, to=late)
     sign_in(page, GROUP)
     refused(page, "Signature has expired")
+
+
+@pytest.mark.large
+def test_a_provider_that_knows_no_fragments(deployment: Deployment, issuer: str, open_page: OpenPage) -> None:
+    page = open_page("/login", None)
+
+    def without(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "response_modes_supported": ["query"]})
+
+    page.route(f"{issuer}/.well-known/**", without)
+    sign_in(page, GROUP)
+    expect(page).to_have_url(f"{deployment.root_url}/")
 
 
 @pytest.mark.large
