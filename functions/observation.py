@@ -20,7 +20,7 @@ from shared.queue.events.rendering import EventMessage
 from shared.runtime import Runtime
 from shared.store.counting import counting
 from shared.telemetry.instruments import DURATION, STORAGE_OPERATIONS
-from shared.telemetry.logs import bound
+from shared.telemetry.logs import READS, bound
 from shared.telemetry.tracing import Kind, Tracer
 
 
@@ -62,6 +62,7 @@ class TracedPublisher:
 
 
 log = logging.getLogger("taskcluster.calls")
+reads = logging.getLogger(READS)
 
 
 @dataclass
@@ -73,6 +74,11 @@ class Observed:
     outcome: str = "broken off"
     failed: bool = False
     fields: dict[str, str | int] = field(default_factory=dict)
+
+    @property
+    def is_success(self) -> bool:
+        """Whether it is a call that was neither refused nor failed."""
+        return self.outcome[0] in "23"
 
 
 @contextmanager
@@ -96,7 +102,8 @@ def observed(
             span.note(figures)
             if seen.failed:
                 span.fail(seen.outcome)
-            log.info(
+            is_read = seen.is_success and not operations.has_changed
+            (reads if is_read else log).info(
                 "%s: %s after %.0f ms",
                 call,
                 seen.outcome,

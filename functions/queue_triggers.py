@@ -9,6 +9,7 @@ Queue-triggered functions: Azure Queue visibility wakes them when something is d
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
@@ -17,6 +18,7 @@ import azure.functions as func
 
 from functions import process
 from functions.observation import observed
+from functions.time_limits import LONGEST_RUN
 from shared.app.services import Services
 from shared.base.errors import ServiceUnavailable
 from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
@@ -101,7 +103,8 @@ async def _set_apart(services: Services, body: Body, text: str) -> str:
 async def _attempt(services: Services, body: T, text: str, work: Callable[[Services, T], Awaitable[None]]) -> str:
     queue = body.queue
     try:
-        await work(services, body)
+        async with asyncio.timeout(LONGEST_RUN):
+            await work(services, body)
     except Postponed as postponed:
         log.info("a message of %s waits %s", queue, postponed, extra={"action": "message_waits"})
         return await _put_again(services, body, postponed.delay)

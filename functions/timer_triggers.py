@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 import azure.functions as func
 
 from functions import process
+from functions.observation import observed
+from functions.time_limits import LONGEST_RUN
+from shared.app.services import Services
 
 log = logging.getLogger("taskcluster.housekeeping")
 
-LONGEST_RUN = 300.0
-"""Seconds: a run ends after this, and the next one continues."""
+EXPIRY_SECONDS = 240.0
+"""The expiry job ends after this, and its next run continues."""
 
 OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 */5 * * * *"
 """Schedule of `observe`: exporters need the gauges every minute. The history takes a sample every five minutes."""
@@ -20,21 +25,43 @@ OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 
 blueprint = func.Blueprint()
 
 
+async def _run(name: str, work: Callable[[Services], Awaitable[None]]) -> None:
+    """One run, within the time limit. An alert watches that there are some."""
+    async with asyncio.timeout(LONGEST_RUN):
+        services = await process.services()
+        with observed(services.runtime, name, "internal", {}) as seen:
+            await work(services)
+            seen.outcome = "done"
+
+
 @blueprint.function_name("expire")
 @blueprint.timer_trigger(arg_name="timer", schedule="0 */10 * * * *")
 async def expire(timer: func.TimerRequest) -> None:
     """Deletes what has expired: one small read when nothing is due."""
-    services = await process.services()
-    looked_at = await services.expiration.run(LONGEST_RUN)
-    if looked_at:
-        log.info("looked at %d expired things", looked_at, extra={"action": "expired", "count": looked_at})
+    await _run("expire", _expire)
 
 
 @blueprint.function_name("reconcile")
 @blueprint.timer_trigger(arg_name="timer", schedule="30 */5 * * * *")
 async def reconcile(timer: func.TimerRequest) -> None:
     """Restores messages that holders of poll URLs have hidden or deleted: one small read a pool when all is well."""
-    services = await process.services()
+    await _run("reconcile", _reconcile)
+
+
+@blueprint.function_name("observe")
+@blueprint.timer_trigger(arg_name="timer", schedule=OBSERVED)
+async def observe(timer: func.TimerRequest) -> None:
+    """Reads the gauges for exporters and takes the history's samples, in one process of the deployment."""
+    await _run("observe", _observe)
+
+
+async def _expire(services: Services) -> None:
+    looked_at = await services.expiration.run(EXPIRY_SECONDS)
+    if looked_at:
+        log.info("looked at %d expired things", looked_at, extra={"action": "expired", "count": looked_at})
+
+
+async def _reconcile(services: Services) -> None:
     looked_into = await services.reconciler.check_all()
     if looked_into:
         log.warning(
@@ -44,11 +71,7 @@ async def reconcile(timer: func.TimerRequest) -> None:
         )
 
 
-@blueprint.function_name("observe")
-@blueprint.timer_trigger(arg_name="timer", schedule=OBSERVED)
-async def observe(timer: func.TimerRequest) -> None:
-    """Reads the gauges for exporters and takes the history's samples, in one process of the deployment."""
-    services = await process.services()
+async def _observe(services: Services) -> None:
     if process.SETTINGS.exports_telemetry:
         await services.gauges.refresh()
     await services.history.sample()

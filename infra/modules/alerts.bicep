@@ -52,9 +52,20 @@ var queries = [
     severity: 1
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppRequests | where isnotempty(Url) | summarize Calls = count(), Failed = countif(toint(ResultCode) >= 500) by TimeGenerated = bin(TimeGenerated, 5m) | where Calls >= 20 | project TimeGenerated, Value = 100.0 * Failed / Calls'
+    query: 'AppMetrics | where Name == "queue_call_duration_seconds" | where toint(Properties.outcome) >= 100 | summarize Calls = sum(ItemCount), Failed = sumif(ItemCount, toint(Properties.outcome) >= 500) by TimeGenerated = bin(TimeGenerated, 5m) | where Calls >= 20 | project TimeGenerated, Value = 100.0 * Failed / Calls'
     operator: 'GreaterThan'
     threshold: thresholds.failedCallsPercent
+  }
+  // What the app cannot count itself. The host sends these requests alone: host.json.
+  {
+    name: 'functions-end'
+    title: 'Calls or messages end their process'
+    severity: 1
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppRequests | where tostring(Properties.Category) == "Host.Results" | summarize Ended = sum(ItemCount) by TimeGenerated = bin(TimeGenerated, 5m) | project TimeGenerated, Value = Ended'
+    operator: 'GreaterThan'
+    threshold: 3
   }
   {
     name: 'event-backlog'
@@ -102,7 +113,7 @@ var queries = [
     severity: 3
     window: 'PT15M'
     aggregation: 'Maximum'
-    query: 'AppRequests | where isnotempty(Url) | where ResultCode == "401" | summarize Refused = count() by TimeGenerated = bin(TimeGenerated, 5m) | project TimeGenerated, Value = Refused'
+    query: 'AppMetrics | where Name == "queue_call_duration_seconds" | where toint(Properties.outcome) == 401 | summarize Refused = sum(ItemCount) by TimeGenerated = bin(TimeGenerated, 5m) | project TimeGenerated, Value = Refused'
     operator: 'GreaterThan'
     threshold: thresholds.refusedCalls
   }
@@ -123,7 +134,7 @@ var queries = [
     severity: 1
     window: 'P2D'
     aggregation: 'Maximum'
-    query: 'AppRequests | where Name in ("expire", "reconcile") | summarize Last = max(TimeGenerated) | project TimeGenerated = now(), Value = datetime_diff("minute", now(), Last)'
+    query: 'AppMetrics | where Name == "queue_call_duration_seconds" | where tostring(Properties.call) in ("expire", "reconcile") | summarize Last = max(TimeGenerated) | project TimeGenerated = now(), Value = datetime_diff("minute", now(), Last)'
     operator: 'GreaterThan'
     threshold: 60
   }

@@ -42,6 +42,9 @@ class Kind(StrEnum):
     """Creation of a table, a queue or a container: only while a process is cold."""
 
 
+_LOOKS = frozenset({Kind.TABLE_READ, Kind.QUEUE_GET, Kind.QUEUE_PEEK, Kind.QUEUE_LENGTH, Kind.BLOB_READ})
+
+
 @dataclass(frozen=True, slots=True)
 class CountedRequest:
     """One logical request: what it does, to which resource, and its level (see `Operations.depth`)."""
@@ -73,6 +76,11 @@ class Operations:
     def counts(self) -> Counter[Kind]:
         """How many requests of each kind."""
         return Counter(request.kind for request in self.requests)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether a request was more than a look: messages that are received are looks, too."""
+        return any(request.kind not in _LOOKS for request in self.requests)
 
     @property
     def depth(self) -> int:

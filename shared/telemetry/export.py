@@ -30,7 +30,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
-from shared.telemetry.logs import NAMESPACE, Record
+from shared.telemetry.logs import NAMESPACE, READS, Record
 from shared.telemetry.meter import Labels, Meter, bounded
 from shared.telemetry.nameless import Nameless
 from shared.telemetry.sampling import OwnChoice
@@ -269,6 +269,8 @@ class _LogHandler(logging.Handler):
         """Reports failures on stderr, as all handlers of `logging` do, so that they never fail the call that logs."""
         try:
             self._summarise(record.created, self._nameless.left_out())
+            if record.name == READS and not trace.get_current_span().get_span_context().trace_flags.sampled:
+                return
             fields = record.fields if isinstance(record, Record) else {}
             what = f"{record.levelname} {fields.get('call', '')} {fields.get('outcome', fields.get('action', ''))}"
             if self._nameless.may_record(record.levelname, what):

@@ -196,8 +196,8 @@ DURATION = Instrument(
     name="queue_call_duration_seconds",
     kind="histogram",
     unit="s",
-    description="How long a call or the handling of an internal message took, by outcome: an HTTP status, or `done`, "
-    "`again` and `poison` for messages. claimWork waits on purpose.",
+    description="How long a call, the handling of an internal message or a run of a timer took, by outcome: an HTTP "
+    "status, or `done`, `again` and `poison` for messages. claimWork waits on purpose.",
     labels=("call", "outcome"),
     buckets=_SECONDS,
 )

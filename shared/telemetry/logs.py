@@ -17,6 +17,8 @@ from typing import Any
 
 NAMESPACE = "taskcluster"
 """The loggers of this service start with it."""
+READS = f"{NAMESPACE}.calls.reads"
+"""The logger of calls that have succeeded and changed nothing: most of all. Exported if their traces are."""
 
 _bound: ContextVar[Mapping[str, str | int]] = ContextVar("_bound", default=MappingProxyType({}))
 _ENCODER = json.JSONEncoder(default=str, ensure_ascii=False)
@@ -59,8 +61,12 @@ class Record(logging.LogRecord):
 
 
 def structure_logs() -> None:
-    """From now on, all records of this process are structured."""
+    """From now on, all records of this process are structured, and Azure's libraries log warnings alone.
+
+    The worker sends each line of a library to the host, and Service Bus has 18 for one connection.
+    """
     logging.setLogRecordFactory(Record)
+    logging.getLogger("azure").setLevel(logging.WARNING)
 
 
 def _is_ours(name: str) -> bool:

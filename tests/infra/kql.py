@@ -125,7 +125,7 @@ class _Reader:
 
     def _called(self, name: str) -> Any:
         match name:
-            case "count" | "countif" | "max":
+            case "count" | "countif" | "max" | "sum" | "sumif":
                 return self._aggregated(name)
             case "now":
                 self._arguments()
@@ -155,29 +155,25 @@ class _Reader:
                 raise NotKnown(name)
 
     def _aggregated(self, name: str) -> Any:
-        if name == "count":
-            self._arguments()
-            return len(self._rows)
-        return self._counted() if name == "countif" else self._largest()
-
-    def _counted(self) -> int:
-        before = list(self._tokens)
-        total = 0
-        rows, self._rows = self._rows, []
+        """Of the arguments' values in each row; a sum of nothing is 0, and a largest value of nothing is null."""
+        before, rows = list(self._tokens), self._rows
+        given = []
         for row in rows:
             self._tokens, self._rows = list(before), [row]
-            (holds,) = self._arguments()
-            total += bool(holds)
+            given.append(self._arguments())
         self._rows = rows
-        return total
-
-    def _largest(self) -> Any:
-        """Of a column; nothing for no rows."""
-        if len(self._tokens) < 3 or (self._tokens[0], self._tokens[2]) != ("(", ")"):
-            raise NotKnown("max of more than a column")
-        column = self._tokens[1]
-        del self._tokens[:3]
-        return max((row[column] for row in self._rows if row[column] is not None), default=None)
+        if not rows:
+            del self._tokens[: before.index(")") + 1]
+        match name:
+            case "count":
+                return len(given)
+            case "countif":
+                return sum(bool(holds) for (holds,) in given)
+            case "sum":
+                return sum(value for (value,) in given if value is not None)
+            case "sumif":
+                return sum(value for value, holds in given if holds)
+        return max((value for (value,) in given if value is not None), default=None)
 
     def _arguments(self) -> list[Any]:
         if self._tokens.pop(0) != "(":

@@ -103,7 +103,7 @@ def test_a_rule_about_a_metric_looks_at_all_of_its_values(scenario: str) -> None
 def test_calls_that_fail_are_those_with_5xx(scenario: str) -> None:
     found = dict(_alerts("Microsoft.Insights/scheduledQueryRules", scenario))
     (criterion,) = found["failed-calls"]["criteria"]["allOf"]
-    assert "countif(toint(ResultCode) >= 500)" in criterion["query"]
+    assert "sumif(ItemCount, toint(Properties.outcome) >= 500)" in criterion["query"]
     assert "100.0 * Failed / Calls" in criterion["query"]
 
 
@@ -141,6 +141,7 @@ def test_each_topic_that_nobody_reads_or_that_fails_is_seen_by_itself(scenario: 
 SEVERITIES = {
     "poison-messages": 1,
     "failed-calls": 1,
+    "functions-end": 1,
     "events-lost": 1,
     "timers-stand-still": 1,
     "storage-availability": 1,

@@ -24,16 +24,31 @@ def metric(name: str, value: float, **labels: str) -> list[Row]:
     return [{"TimeGenerated": at, "Name": name, "Max": largest, "Sum": value, "Properties": labels} for at in times]
 
 
+DURATION = "queue_call_duration_seconds"
+
+
 def calls(count: int, status: str, *, ago: int = 3) -> list[Row]:
-    """Calls of the same minute, by default one of the last five."""
-    at = NOW - timedelta(minutes=ago)
-    return [{"TimeGenerated": at, "Name": "Http", "Url": "https://x/y", "ResultCode": status} for _ in range(count)]
+    """Calls of the same minute, by default one of the last five: what a process counts of them."""
+    row = {"TimeGenerated": NOW - timedelta(minutes=ago), "Name": DURATION, "Max": 0.1, "Sum": 1.0}
+    return [{**row, "ItemCount": count, "Properties": {"call": "task", "outcome": status}}]
 
 
 def timers(ago: int = 5) -> list[Row]:
     """Runs of the timer functions, the last one so many minutes ago."""
-    at = [NOW - timedelta(minutes=minute) for minute in range(ago, ago + 55, 10)]
-    return [{"TimeGenerated": each, "Name": "expire", "Url": "", "ResultCode": "0"} for each in at]
+    row = {
+        "Name": DURATION,
+        "Max": 1.0,
+        "Sum": 1.0,
+        "ItemCount": 1,
+        "Properties": {"call": "expire", "outcome": "done"},
+    }
+    return [{**row, "TimeGenerated": NOW - timedelta(minutes=minute)} for minute in range(ago, ago + 55, 10)]
+
+
+def ended(count: int) -> list[Row]:
+    """Calls that ended their process: the requests that the host sends."""
+    row = {"TimeGenerated": NOW - timedelta(minutes=3), "Name": "http", "Url": "https://x/y", "ResultCode": "500"}
+    return [{**row, "ItemCount": 1, "Properties": {"Category": "Host.Results"}} for _ in range(count)]
 
 
 def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, last_timer: int = 5, log: str = "") -> Logs:
@@ -46,8 +61,13 @@ def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, last_timer
         *metric("queue_ending_credentials", 0, state="refused"),
         *metric("queue_timer_lateness_seconds", 1, timer="claim"),
     ]
-    requests = [*calls(200, "200"), *timers(last_timer), *requests]
-    return {"AppMetrics": [*quiet, *metrics], "AppRequests": requests, "_LogOperation": operations(log)}
+    counted = [*calls(200, "200"), *timers(last_timer), *metrics]
+    traces = [{"TimeGenerated": NOW, "Name": "task", "Url": "", "ResultCode": "0", "ItemCount": 5, "Properties": {}}]
+    return {
+        "AppMetrics": [*quiet, *counted],
+        "AppRequests": [*traces, *requests],
+        "_LogOperation": operations(log),
+    }
 
 
 def operations(detail: str) -> list[Row]:
@@ -74,27 +94,29 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
         {"credentials-end"},
         day(metric("queue_ending_credentials", 1, state="refused")),
     ),
-    "storage fails": ({"failed-calls"}, day(requests=calls(30, "503"))),
-    "callers make mistakes": (set(), day(requests=calls(300, "404"))),
+    "storage fails": ({"failed-calls"}, day(calls(30, "503"))),
+    "a call ends its process again and again": ({"functions-end"}, day(requests=ended(4))),
+    "a process ends": (set(), day(requests=ended(1))),
+    "callers make mistakes": (set(), day(calls(300, "404"))),
     "a few calls fail every five minutes": (
         set(),
-        {**day(), "AppRequests": [*timers(), *(row for ago in (3, 8, 13) for row in calls(8, "500", ago=ago))]},
+        {**day(), "AppMetrics": [*timers(), *(row for ago in (3, 8, 13) for row in calls(8, "500", ago=ago))]},
     ),
-    "one call fails at night": (set(), {**day(), "AppRequests": [*timers(), *calls(1, "500")]}),
+    "one call fails at night": (set(), {**day(), "AppMetrics": [*timers(), *calls(1, "500")]}),
     "the app stands still": ({"timers-stand-still"}, day(last_timer=70)),
     "the app has stood still for a day": ({"timers-stand-still"}, day(last_timer=1500)),
     "a timer is late by some minutes": (set(), day(last_timer=50)),
     "a deployment has just begun": (set(), {"AppMetrics": [], "AppRequests": [], "_LogOperation": operations("")}),
     "the first timers of a deployment": (
         set(),
-        {"AppMetrics": [], "AppRequests": timers()[:1], "_LogOperation": operations("")},
+        {"AppMetrics": timers()[:1], "AppRequests": [], "_LogOperation": operations("")},
     ),
     "nothing takes tasks of one queue": (
         {"stalled-tasks"},
         day([*metric("queue_stalled_tasks", 4, workerType="a"), *metric("queue_stalled_tasks", 0, workerType="b")]),
     ),
-    "workers have a token that has ended": ({"refused-credentials"}, day(requests=calls(700, "401"))),
-    "somebody mistypes": (set(), day(requests=calls(20, "401"))),
+    "workers have a token that has ended": ({"refused-credentials"}, day(calls(700, "401"))),
+    "somebody mistypes": (set(), day(calls(20, "401"))),
     "the log is full": ({"logs-full"}, day(log="Data collection stopped due to daily limit (OverQuota)")),
     "the log takes in late": (set(), day(log="The rate limit was exceeded")),
 }

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-import re
+import json
 from collections.abc import Iterator
 
 import pytest
 
-from shared.base.protocol import MESSAGE_LOST_AFTER
+from functions import time_limits
+from shared.queue.groups import jobs
+from shared.queue.tasks import reconciler
+from tests.infra import templates
 from tools.local.host.config import parse_host_json
 from tools.local.state import ROOT
 
 BUNDLE = '"version": "[4.*, 5.0.0)"'
 """The extensions whose queue trigger the local host is held against (docs/functions-host.md)."""
-TIMERS = (ROOT / "functions" / "timer_triggers.py").read_text()
-"""As a text: what is imported from there reads the settings of an app."""
+FRONT_END = 230.0
+"""Seconds after which Azure's front end cuts the connection of a call."""
 TEXT = (ROOT / "host.json").read_text()
 DAY = 86_400.0
 """Seconds: longer than storage refuses to put messages again."""
@@ -22,14 +25,9 @@ DAY = 86_400.0
 
 def _problems(text: str) -> Iterator[str]:
     host = parse_host_json(text)
-    longest = re.search(r"^LONGEST_RUN = ([\d.]+)$", TIMERS, re.MULTILINE)
-    assert longest is not None
     if host.route_prefix:
         yield f"every path would begin with /{host.route_prefix}"
-    if (
-        host.function_timeout is None
-        or not float(longest[1]) < host.function_timeout <= MESSAGE_LOST_AFTER.total_seconds()
-    ):
+    if host.function_timeout != time_limits.LONGEST_RUN + time_limits.MARGIN:
         yield f"functions may run for {host.function_timeout} s"
     if host.queues.message_encoding != "base64":
         yield "messages are written in base64"
@@ -47,13 +45,22 @@ def test_the_app_works_with_it() -> None:
     assert list(_problems(TEXT)) == []
 
 
+def test_everything_ends_before_the_host_ends_it() -> None:
+    """A run that the host ends takes the calls and messages beside it along."""
+    timers = (ROOT / "functions" / "timer_triggers.py").read_text()  # its import reads the settings of an app
+    assert "EXPIRY_SECONDS = 240.0\n" in timers
+    for seconds in (jobs.JOB_SECONDS, reconciler.LONGEST_RUN, 240.0):
+        assert seconds + time_limits.MARGIN <= time_limits.LONGEST_RUN
+    assert time_limits.LONGEST_CALL < FRONT_END < time_limits.LONGEST_RUN
+
+
 @pytest.mark.parametrize(
     ("old", "new", "found"),
     [
         ('"routePrefix": ""', '"routePrefix": "api"', "begin with /api"),
-        ('"functionTimeout": "00:10:00"', '"functionTimeout": "10:00"', "36000"),
-        ('"functionTimeout": "00:10:00"', '"functionTimeout": "00:05:00"', "300"),
-        ('"functionTimeout": "00:10:00"', '"functionTimeout": "-1"', "None"),
+        ('"functionTimeout": "00:05:00"', '"functionTimeout": "05:00"', "18000"),
+        ('"functionTimeout": "00:05:00"', '"functionTimeout": "00:04:00"', "240"),
+        ('"functionTimeout": "00:05:00"', '"functionTimeout": "-1"', "None"),
         ('"base64"', '"none"', "base64"),
         ('"maxDequeueCount": 10000', '"maxDequeueCount": 5', "gives a message up"),
         ('"visibilityTimeout": "00:00:10"', '"visibilityTimeout": "00:10:00"', "late"),
@@ -64,3 +71,15 @@ def test_the_app_works_with_it() -> None:
 def test_a_mistake_in_it_is_found(old: str, new: str, found: str) -> None:
     assert old in TEXT
     assert any(found in each for each in _problems(TEXT.replace(old, new)))
+
+
+def test_alerts_and_workbook_read_what_the_host_and_the_app_write() -> None:
+    """The host sends requests that failed alone, so that nothing may be counted by them but failures."""
+    levels = json.loads(TEXT)["logging"]["logLevel"]
+    assert (levels["default"], levels["Host.Results"], levels["Azure.Core"]) == ("Warning", "Error", "Error")
+    rules = templates.resources("Microsoft.Insights/scheduledQueryRules")
+    queries = [each.body["properties"]["criteria"]["allOf"][0]["query"] for each in rules]
+    queries += [item["content"]["query"] for item in templates.document("workbook.json")["items"] if item["type"] == 3]
+    of_host = [query for query in queries if not query.startswith(("AppMetrics | where Name", "_LogOperation |"))]
+    assert len(of_host) == 1
+    assert of_host[0].startswith('AppRequests | where tostring(Properties.Category) == "Host.Results" |')

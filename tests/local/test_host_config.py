@@ -118,6 +118,11 @@ def test_what_is_wrong_or_not_supported_is_named(sections: dict[str, Any], names
         host_json(**sections)
 
 
+def test_lines_of_functions_have_a_level_of_their_own() -> None:
+    levels = {"default": "Warning", "Function.*.User": "Information", "Host.Results": "Error"}
+    assert host_json(logging={"logLevel": levels}).log_level == logging.INFO
+
+
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])
 def test_what_is_no_host_json_is_refused(text: str) -> None:
     with pytest.raises(HostError, match=r"host\.json"):

@@ -119,27 +119,20 @@ def bare_put(prepared: Callable[[File], Sent]) -> Send:
     return send
 
 
-def object_helper(*, is_chunked: bool) -> Send:
-    """An `object`, as the public clients' helpers upload it; the Go client sends large ones in chunks."""
-
-    async def send(world: World, file: File, mode: UploadMode) -> Sent:
-        objects, sent = world.services.artifacts.objects, Sent(file.content, "", len(file.content))
-        created = await _create(world, file, mode, "object", contentLength=sent.stated or None)
-        name = object_name(A, 0, file.name)
-        stored = await objects.existing(name)
-        if len(file.content) < INLINE:
-            await objects.put_inline(stored, file.content, {})
-        else:
-            put = await objects.put_url(stored, len(file.content), is_chunked=is_chunked)
-            if RELAY_PREFIX in put.url:
-                await relay_to(world.services, put.url, file.content)
-            else:
-                await _put_blob(world, put.url, put.headers, file.content)
-        await objects.finish(await objects.existing(name), {"sha256": "0" * 64})
-        await world.services.artifacts.finishing.finish(A, 0, file.name, created.artifact.details["uploadId"])
-        return sent
-
-    return send
+async def object_helper(world: World, file: File, mode: UploadMode) -> Sent:
+    """An `object`, as the public clients' helpers upload it."""
+    objects, sent = world.services.artifacts.objects, Sent(file.content, "", len(file.content))
+    created = await _create(world, file, mode, "object", contentLength=sent.stated or None)
+    name = object_name(A, 0, file.name)
+    stored = await objects.existing(name)
+    if len(file.content) < INLINE:
+        await objects.put_inline(stored, file.content, {})
+    else:
+        put = await objects.put_url(stored, len(file.content), is_chunked=False)
+        await _put_blob(world, put.url, put.headers, file.content)
+    await objects.finish(await objects.existing(name), {"sha256": "0" * 64})
+    await world.services.artifacts.finishing.finish(A, 0, file.name, created.artifact.details["uploadId"])
+    return sent
 
 
 def blob_of_2019(*, encoding: str) -> Send:
@@ -182,8 +175,7 @@ SENDERS: Mapping[str, Send] = {
     "the worker of this project": bare_put(of_reference_worker),
     "a worker of 2019": bare_put(of_old_worker),
     "plain": bare_put(plain),
-    "Go, object": object_helper(is_chunked=True),
-    "Rust and Python, object": object_helper(is_chunked=False),
+    "object": object_helper,
     "blob, encoded": blob_of_2019(encoding="gzip"),
     "blob, plain": blob_of_2019(encoding="identity"),
     "azure": azure_client,

@@ -10,7 +10,7 @@ from datetime import timedelta
 import pytest
 
 from shared.base.dates import format_date
-from shared.base.errors import InputError, RequestConflict, ResourceNotFound
+from shared.base.errors import RequestConflict, ResourceNotFound
 from shared.base.ids import digest_of
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rules import Upload
@@ -244,35 +244,6 @@ def test_object_that_lands_after_its_upload_was_finished_changes_nothing() -> No
     world.run(story())
     assert content(world) == CONTENT
     assert len(world.account.committed(keys.PUBLIC)) == 1
-    expire_everything(world)
-
-
-def test_object_in_chunks_comes_through_the_service_as_far_as_that_takes_it() -> None:
-    world = open_world()
-    name = f"t/{A}/0/{NAME}"
-
-    async def story() -> None:
-        await running(world)
-        await create(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
-        objects = world.services.artifacts.objects
-        limit = world.services.artifacts.relay.limit
-        known = await objects.existing(name)
-        assert (await objects.put_url(known, limit + 1, is_chunked=False)).url.startswith("https://memory")
-        with pytest.raises(InputError, match="chunks"):
-            await objects.put_url(known, limit + 1, is_chunked=True)
-        put = await objects.put_url(known, limit, is_chunked=True)
-        assert put.url.startswith("https://tc.example.com/artifacts/relay/")
-        await relay_to(world.services, put.url)
-        await objects.finish(await objects.existing(name), {})
-        with pytest.raises(RequestConflict):
-            await relay_to(world.services, (await url_now()), b"later")
-        await world.services.artifacts.finishing.finish(A, 0, NAME, A)
-
-    async def url_now() -> str:
-        return relay_url(world)
-
-    world.run(story())
-    assert content(world) == CONTENT
     expire_everything(world)
 
 

@@ -11,11 +11,14 @@ from typing import Any
 import pytest
 from opentelemetry._logs import NoOpLogger
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import Decision
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sampler
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from functions.observation import observed
 from shared.base.shares import NAMELESS, share_of
-from shared.telemetry.export import _LogHandler
+from shared.runtime import Runtime
+from shared.store.counting import Kind, recorded
+from shared.telemetry.export import OpenTelemetrySpans, _LogHandler
 from shared.telemetry.logs import Record, bound, structure_logs
 from shared.telemetry.nameless import EACH_MINUTE, Nameless
 from shared.telemetry.sampling import OwnChoice
@@ -116,6 +119,36 @@ def test_lines_of_others_stay_as_they_are() -> None:
         record = Record("azure.core", logging.INFO, "file", 1, "text %d", (1,), None)
     assert record.getMessage() == "text 1"
     assert Record("taskclusters", logging.INFO, "file", 1, "text", (), None).fields == {}
+
+
+@pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF])
+def test_lines_of_calls_that_only_read_are_exported_with_their_traces(
+    lines: list[logging.LogRecord], sampler: Sampler
+) -> None:
+    """They are most of all lines; those of calls that change something, or are refused, are all kept."""
+    exported = list[str]()
+
+    class Keep(NoOpLogger):
+        def emit(self, *_: object, **said: Any) -> None:
+            exported.append(said["attributes"]["call"])
+
+    tracer = OpenTelemetrySpans(TracerProvider(sampler=sampler).get_tracer("test"))
+    runtime = Runtime(tracer=tracer)
+    handler = _LogHandler(Keep("kept"))
+    logging.getLogger("taskcluster").addHandler(handler)
+    try:
+        for call, outcome, changes in (("status", "200", False), ("createTask", "200", True), ("task", "404", False)):
+            kind = Kind.TABLE_WRITE if changes else Kind.TABLE_READ
+            with observed(runtime, call, "server", {}) as seen, recorded(kind, "Tasks"):
+                seen.outcome = outcome
+    finally:
+        logging.getLogger("taskcluster").removeHandler(handler)
+    assert len(lines) == 3
+    assert exported == [*(["status"] if sampler is ALWAYS_ON else []), "createTask", "task"]
+
+
+def test_libraries_of_azure_say_what_is_wrong_alone(lines: list[logging.LogRecord]) -> None:
+    assert not logging.getLogger("azure.servicebus._pyamqp._connection_async").isEnabledFor(logging.INFO)
 
 
 def test_exporter_that_fails_fails_no_call(capsys: pytest.CaptureFixture[str], lines: list[logging.LogRecord]) -> None:

@@ -9,9 +9,16 @@ from shared.overview.history import FLUSH_SECONDS
 from shared.queue.pools.load import MINUTES
 from shared.store.interface import MAX_OPERATIONS
 from tools.bench import budgets
-from tools.bench.cost_model.model import EVENTS_A_TASK, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, VCPU_A_GB, Model
+from tools.bench.cost_model.model import (
+    EVENTS_A_TASK,
+    MESSAGES_A_TASK,
+    QUEUE_FUNCTIONS,
+    TIMER_FUNCTIONS,
+    VCPU_A_GB,
+    Model,
+)
 
-LOG_ALERTS, METRIC_ALERTS = 11, 1 + 2 * 11
+LOG_ALERTS, METRIC_ALERTS = 12, 1 + 2 * 11
 """Of infra/modules/alerts.bicep; those by topic count for each topic."""
 
 
@@ -113,12 +120,14 @@ class Bill:
         }
 
     def monitoring_cost(self, *, idle: bool = False) -> dict[str, float]:
-        """Sampled lines of the host and spans of the app, metrics once a minute and process; bounded by the cap."""
+        """Lines of calls and messages that change something, a sample of all others with their spans, metrics once a
+        minute and process; bounded by the cap."""
         model = self.model
         rate = float(model.load["tasks_a_second"])
         processes = model.http_instances(peak=False) + model.resolved_instances(peak=False) * self._busy(rate)
         month = float(model.assume["seconds_a_month"])
-        lines = min(model.calls() * 3, processes * model.assume["sampled_items_an_instance_second"])
+        changes = rate * (model.calls_a_task() - model.load["artifact_reads_a_task"] + MESSAGES_A_TASK)
+        lines = changes + (model.calls() - changes) * float(model.profile["traceRatio"])
         spans = model.calls() * 6 * float(model.profile["traceRatio"])
         points = processes * model.assume["metric_series"] / 60 * (0.05 if idle else 1)
         kilobytes = points * model.assume["kilobytes_a_metric_point"]

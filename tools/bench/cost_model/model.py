@@ -17,6 +17,8 @@ PROFILES = ("small", "large")
 
 EVENTS_A_TASK = 4
 """Defined, pending, running, resolved."""
+MESSAGES_A_TASK = 2
+"""Internal messages that a function handles: its deadline, and a claim or the rest of a resolution."""
 VCPU_A_GB = 0.5
 """Flex Consumption gives CPU by memory: a quarter to 512 MB, one to 2 GB."""
 QUEUE_FUNCTIONS = ("claim-expired", "deadline-exceeded", "task-resolved", "event-pending", "group-job")

@@ -27,6 +27,8 @@ _LEVELS = {
     "none": logging.CRITICAL + 10,
 }
 
+USER_LINES = "Function.*.User"
+"""The category of the lines that functions log themselves."""
 _HARMLESS = frozenset(
     {
         "aggregator",
@@ -149,14 +151,13 @@ def _timeout(top: Mapping[str, Any]) -> float | None:
 
 
 def _log_level(value: object) -> int:
-    # Everything else under "logging" filters or samples telemetry, which this host does not send.
-    logs = _mapping(value, "logging")
-    default = _text(
-        _mapping(logs.get("logLevel", {}), "logging.logLevel"), "logging.logLevel", "default", "information"
-    )
-    level = _LEVELS.get(default.lower())
+    """The level of the lines that functions log. All else under "logging" is about the host's own telemetry."""
+    levels = _mapping(_mapping(value, "logging").get("logLevel", {}), "logging.logLevel")
+    name = USER_LINES if USER_LINES in levels else "default"
+    given = _text(levels, "logging.logLevel", name, "information")
+    level = _LEVELS.get(given.lower())
     if level is None:
-        raise HostError(f"host.json: logging.logLevel.default is {default!r}; known are {', '.join(_LEVELS)}")
+        raise HostError(f"host.json: logging.logLevel.{name} is {given!r}; known are {', '.join(_LEVELS)}")
     return level
 
 
