@@ -21,6 +21,13 @@ ask() {
     curl --silent --max-time 30 --output "$answer" --write-out '%{http_code}' "$root/api/queue/v1/$1" || true
 }
 
+# loads: whether this checkout can be imported with the settings that Azure has, as the worker does it.
+loads() {
+    az functionapp config appsettings list --subscription "${AZURE_SUBSCRIPTION_ID:-}" \
+        --resource-group "${AZURE_RESOURCE_GROUP:-}" --name "${AZURE_FUNCTION_APP_NAME:-}" --output json |
+        "$(dirname "$0")/../../dev" loads 2>&1 || true
+}
+
 if [ "${QUEUE_APP_PUBLIC_ACCESS:-Enabled}" = Disabled ]; then
     code=$(ask ping)
     case $code in
@@ -43,10 +50,13 @@ case $code in
 200) ;;
 000) fail "$root does not answer. Is the name right (TASKCLUSTER_ROOT_URL), and, with a domain of your own, does it point to the app?" ;;
 403) fail "the app refuses the public network (403): QUEUE_APP_PUBLIC_ACCESS, or access restrictions of yours. Test from inside." ;;
-404) fail "the app runs, but has no functions (404). The host could not load them. In this order:
-  1. secrets: infra/hooks/resolve-secrets.sh waits until all settings have theirs;
-  2. the package: it has to be the one of ./dev package, deployed without a remote build (azd deploy does that);
-  3. the app's own words: az webapp log tail, or AppExceptions and AppTraces in Log Analytics: a bad setting is named." ;;
+404)
+    : >"$answer"
+    fail "the app runs, but has no functions (404). The host could not load them. In this order:
+  1. settings: $(loads)
+  2. secrets: infra/hooks/resolve-secrets.sh waits until all settings have theirs;
+  3. the package: it has to be the one of ./dev package, deployed without a remote build (azd deploy does that);
+  4. the app's own words: AppExceptions in Log Analytics; the console says nothing." ;;
 *) fail "the app answers $code. AppExceptions and AppTraces in Log Analytics say why; docs/operations.md says where to look." ;;
 esac
 
@@ -57,6 +67,12 @@ unknown) ;;
 *) grep -qF "\"$QUEUE_APP_VERSION\"" "$answer" ||
     fail "the app does not say that it is $QUEUE_APP_VERSION. Settings are older than the package: azd provision, then azd deploy." ;;
 esac
+
+if [ -n "${AZURE_UPLOADS_APP_NAME:-}" ]; then
+    uploads="https://$AZURE_UPLOADS_APP_NAME.azurewebsites.net/__version__"
+    code=$(curl --silent --max-time 60 --output "$answer" --write-out '%{http_code}' "$uploads" || true)
+    [ "$code" = 200 ] || fail "the app for uploads answers $code at $uploads: scriptworkers cannot upload. Deploy once more (azd deploy)"
+fi
 
 # Nobody may read this task, or there is none: either takes a look at the tables.
 code=$(ask task/AAAAAAAAQACAAAAAAAAAAA/status)

@@ -35,6 +35,9 @@ CoreToolsPaths = Annotated[
 NoHost = Annotated[
     bool, typer.Option("--no-host", help="Storage and Service Bus alone, for `func start` or a debugger.")
 ]
+Uploads = Annotated[
+    bool, typer.Option("--uploads", help="Take relayed uploads with an app of their own: for scriptworker's packages.")
+]
 Fresh = Annotated[bool, typer.Option("--fresh", help="Forget the data of an earlier stack on this port.")]
 StackPort = Annotated[
     int | None, typer.Option("--port", help="The stack on this port, whatever the environment names.")
@@ -74,6 +77,7 @@ def up(
     core_tools_paths: CoreToolsPaths = False,
     fresh: Fresh = False,
     no_host: NoHost = False,
+    uploads: Uploads = False,
     app_dir: Annotated[Path, typer.Option(help="Serve another function app.", hidden=True)] = ROOT,
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Outlive the process that started this.")] = False,
 ) -> None:
@@ -87,6 +91,7 @@ def up(
         azure_paths=not core_tools_paths,
         fresh=fresh,
         with_host=not no_host,
+        uploads=uploads,
         app_dir=app_dir,
     )
     if detach:
@@ -122,6 +127,14 @@ def logs(
     from tools.local import control
 
     control.logs(port, follow=follow, lines=lines)
+
+
+@app.command(hidden=True)
+def loads() -> None:
+    """Import the app with the settings on standard input, and say what keeps it from starting."""
+    from tools.local import loads as importing
+
+    sys.exit(importing.main())
 
 
 @app.command()

@@ -5,6 +5,7 @@ The same sources and locked versions give the same bytes, so a package can be co
 
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.local import bootstrap, console_vendor, python313, sbom
+from tools.local import bootstrap, console_vendor, loads, python313, sbom, settings_docs
 from tools.local.state import ROOT
 
 PRODUCT = ("function_app.py", "host.json", "pyproject.toml", "requirements.txt", "console", "functions", "shared")
@@ -62,7 +63,9 @@ def make(output: Path, *, dependencies: bool = True, python: Path | None = None,
             shutil.copyfile(root / path, target)
         bill = None
         if dependencies:
-            _install(python or _python(), root, folder)
+            interpreter = python or _python()
+            _install(interpreter, root, folder)
+            _import(interpreter, folder)
             bill = output / BILL_OF_MATERIALS
             bill.write_text(sbom.text(sbom.document(folder / SITE_PACKAGES, _version(root))), encoding="utf-8")
         return Package(zip=_write(folder, output / PACKAGE), bill=bill, sha256=_digest(output / PACKAGE))
@@ -119,6 +122,16 @@ def _install(python: Path, root: Path, folder: Path) -> None:
     )
     if done.returncode != 0:
         raise PackageError(f"the packages cannot be compiled:\n{done.stdout}{done.stderr}")
+
+
+def _import(python: Path, folder: Path) -> None:
+    """Imports the app as the worker does. Packages are for Linux, so nothing is imported elsewhere."""
+    if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
+        return
+    try:
+        loads.functions(folder, settings_docs.EXAMPLE_VALUES, python=python, packages=folder / SITE_PACKAGES)
+    except loads.NotLoaded as error:
+        raise PackageError(f"the app in the package cannot be imported:\n{error}") from None
 
 
 def _files(path: Path) -> Iterator[Path]:
