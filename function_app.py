@@ -7,6 +7,7 @@ from functions.loading import load_sdks
 
 app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
 app.register_functions(http.blueprint)
-app.register_functions(queue_triggers.blueprint)
-app.register_functions(timer_triggers.blueprint)
+if process.SETTINGS.serves == "calls":
+    app.register_functions(queue_triggers.blueprint)
+    app.register_functions(timer_triggers.blueprint)
 load_sdks(process.SETTINGS)

@@ -22,6 +22,7 @@ from functions import process, telemetry_export
 from functions.console import FOLDER, ConsoleSite, sources
 from functions.observation import observed
 from functions.overload import Bodies, Load
+from functions.time_limits import LONGEST_CALL
 from shared.api.answer import (
     MOST_ECHOED,
     PACKED_FROM,
@@ -32,12 +33,13 @@ from shared.api.answer import (
     echo,
     error_answer,
     fixed_headers,
+    header_value,
     json_answer,
     not_found,
     pack,
 )
 from shared.api.endpoint import Authenticate, Call, Caller, Match, Router, Verifier
-from shared.api.validation import check_size, is_json, validate_params, validate_payload, validate_query
+from shared.api.validation import check_length, check_size, is_json, validate_params, validate_payload, validate_query
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.app.reference import documents as references
 from shared.app.services import Services
@@ -54,16 +56,21 @@ log = logging.getLogger("taskcluster.http")
 
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
-ROUTERS = (
+_CALLS = (
     Router(QUEUE.prefix, QUEUE.endpoints),
     Router(AUTH.prefix, AUTH.endpoints),
     Router(OBJECT.prefix, OBJECT.endpoints),
     Router(INDEX.prefix, INDEX.endpoints),
-    Router(relay.UPLOAD_PREFIX, relay.UPLOAD_ENDPOINTS),
     Router("", references.ENDPOINTS),
     Router("", telemetry_export.ENDPOINTS),
 )
-"""One for each API; the first that knows a path handles the request."""
+_UPLOADS = (Router(relay.UPLOAD_PREFIX, relay.UPLOAD_ENDPOINTS),)
+SERVES_CALLS = process.SETTINGS.serves == "calls"
+ROUTERS = (
+    *(_CALLS if SERVES_CALLS else ()),
+    *(() if SERVES_CALLS and process.SETTINGS.uploads_root_url else _UPLOADS),
+)
+"""One for each API that this app serves; the first that knows a path handles the request."""
 
 LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
@@ -106,7 +113,7 @@ async def respond(request: func.HttpRequest, context: func.Context) -> func.Http
 
 
 def _console_page(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
-    if method not in ("GET", "HEAD"):
+    if method not in ("GET", "HEAD") or not SERVES_CALLS:
         return None
     return CONSOLE.answer(path, headers) or CONSOLE.unknown(path, headers)
 
@@ -132,11 +139,24 @@ async def _observed_answer(
     fields |= {name: value for name, value in match.params.items() if name in _LOGGED}
     parent = context.trace_context.trace_parent or headers.get("traceparent")
     with observed(services.runtime, match.endpoint.name, "server", fields, parent=parent) as seen:
-        answer = await _answer(services, call, request, query, seen.fields)
+        answer = await _in_time(services, call, request, query, seen.fields)
         seen.outcome, seen.failed = str(answer.status), answer.status >= 500
         if call.known_caller is not None:
             seen.fields["clientId"] = call.known_caller.client_id or "anonymous"
     return answer
+
+
+async def _in_time(
+    services: Services, call: Call, request: func.HttpRequest, query: str, noted: dict[str, str | int]
+) -> Answer:
+    """Answers one call, at the latest when nobody can receive the answer any more."""
+    try:
+        async with asyncio.timeout(LONGEST_CALL):
+            return await _answer(services, call, request, query, noted)
+    except TimeoutError:  # all others are answered
+        log.error("%s took %.0f s", call.endpoint.name, LONGEST_CALL, extra={"action": "call_too_long"})
+        too_long = ServiceUnavailable("the call took too long; send it again")
+        return await _refusal(too_long, call, request.get_body(), services)
 
 
 async def _answer(
@@ -146,6 +166,7 @@ async def _answer(
     endpoint, body = call.endpoint, request.get_body()
     async with AsyncExitStack() as held:
         try:
+            check_length(endpoint, call.headers)
             arrival = _Arrival(services, call, query, body)
             await held.enter_async_context(_place(arrival, noted))
             if arrival.refusal is not None:
@@ -332,7 +353,11 @@ def _response(
         **answer.headers,
         "content-type": answer.content_type,
     }
-    return func.HttpResponse(body=b"" if is_head else answer.body, status_code=answer.status, headers=headers)
+    return func.HttpResponse(
+        body=b"" if is_head else answer.body,
+        status_code=answer.status,
+        headers={name: header_value(value) for name, value in headers.items()},
+    )
 
 
 def _trace_id(request_headers: Mapping[str, str]) -> str | None:

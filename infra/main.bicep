@@ -43,6 +43,9 @@ param publicArtifacts bool = false
 @description('Where else they can be read without a signature: a CDN in front of the container.')
 param publicArtifactBaseUrl string = ''
 
+@description('Take relayed uploads with an app of their own: for workers that state no length, such as scriptworker. docs/artifacts.md.')
+param uploadsApp bool = false
+
 @description('Application id with which people sign in to the console. Empty: nobody can. docs/console.md.')
 param openidClientId string = ''
 
@@ -201,6 +204,8 @@ var generated = {
   applicationInsights: '${abbreviations.applicationInsights}${token}'
   plan: '${abbreviations.plan}${token}'
   functionApp: '${abbreviations.functionApp}${token}'
+  uploadsPlan: '${abbreviations.plan}uploads-${token}'
+  uploadsApp: '${abbreviations.functionApp}uploads-${token}'
   virtualNetwork: '${abbreviations.virtualNetwork}${token}'
   privateEndpoint: '${abbreviations.privateEndpoint}${token}'
   actionGroup: '${abbreviations.actionGroup}${token}'
@@ -406,12 +411,52 @@ module roles 'modules/roles.bicep' = {
   }
 }
 
+// The same package with other settings, on instances of its own, so that no upload takes anything from a call.
+module uploads 'modules/app.bicep' = if (uploadsApp) {
+  scope: group
+  name: 'uploads'
+  params: {
+    planName: resourceNames.uploadsPlan
+    name: resourceNames.uploadsApp
+    serviceName: 'uploads'
+    serves: 'uploads'
+    uploadsRootUrl: ''
+    location: location
+    tags: allTags
+    scale: union(scale, scale.uploads)
+    settingOverrides: {}
+    identityId: identity.outputs.id
+    deploymentIdentityId: deploymentIdentity.outputs.id
+    identityClientId: identity.outputs.clientId
+    storageName: storageName
+    serviceBusName: serviceBus.outputs.name
+    keyVaultUri: keyVault.outputs.uri
+    applicationInsightsName: monitoring.outputs.applicationInsightsName
+    subnetId: inNetwork ? network.outputs.appSubnetId : ''
+    publicAccess: appPublicAccess
+    rootUrl: ''
+    appVersion: appVersion
+    topicPrefix: topicPrefix
+    publicArtifactBaseUrl: ''
+    acceptPreviousRootToken: acceptPreviousRootToken
+    signWithAccountKey: signWithAccountKey
+  }
+  dependsOn: [
+    roles
+    storageRoles
+    endpoints
+  ]
+}
+
 module app 'modules/app.bicep' = {
   scope: group
   name: 'app'
   params: {
     planName: resourceNames.plan
     name: resourceNames.functionApp
+    serviceName: 'queue'
+    serves: 'calls'
+    uploadsRootUrl: uploadsApp ? 'https://${resourceNames.uploadsApp}.azurewebsites.net' : ''
     location: location
     tags: allTags
     scale: scale
@@ -437,6 +482,7 @@ module app 'modules/app.bicep' = {
     storageRoles
     operatorRole
     endpoints
+    uploads
   ]
 }
 
@@ -450,13 +496,19 @@ module appEndpoint 'modules/endpoints.bicep' = if (appPublicAccess == 'Disabled'
     tags: allTags
     networkId: inNetwork ? network.outputs.id : ''
     subnetId: inNetwork ? network.outputs.endpointSubnetId : ''
-    endpoints: [
+    endpoints: concat([
       {
         name: 'sites'
         target: app.outputs.id
         zone: 'privatelink.azurewebsites.net'
       }
-    ]
+    ], uploadsApp ? [
+      {
+        name: 'sites-uploads'
+        target: uploads.outputs.id
+        zone: 'privatelink.azurewebsites.net'
+      }
+    ] : [])
   }
 }
 
@@ -511,6 +563,7 @@ module alerts 'modules/alerts.bicep' = {
 output AZURE_RESOURCE_GROUP string = group.name
 output AZURE_LOCATION string = location
 output AZURE_FUNCTION_APP_NAME string = app.outputs.name
+output AZURE_UPLOADS_APP_NAME string = uploadsApp ? resourceNames.uploadsApp : ''
 output AZURE_KEY_VAULT_NAME string = keyVault.outputs.name
 output TASKCLUSTER_ROOT_URL string = app.outputs.rootUrl
 output STORAGE_ACCOUNT_NAME string = storageName

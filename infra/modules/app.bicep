@@ -1,6 +1,12 @@
-// The function app on Flex Consumption, and its settings.
+// A function app on Flex Consumption, and its settings: the one that serves calls, or the one that takes uploads.
 param planName string
 param name string
+@description('The service of azure.yaml whose package it gets.')
+param serviceName string
+@description('calls or uploads: what it does (docs/artifacts.md).')
+param serves string
+@description('Where the app for uploads is; empty if there is none.')
+param uploadsRootUrl string
 param location string
 param tags object
 @description('The profile.')
@@ -54,7 +60,7 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
   name: name
   location: location
   tags: union(tags, {
-    'azd-service-name': 'queue'
+    'azd-service-name': serviceName
   })
   kind: 'functionapp,linux'
   identity: {
@@ -161,6 +167,8 @@ var ownSettings = {
   TOPIC_PREFIX: topicPrefix
   PUBLIC_ARTIFACT_BASE_URL: publicArtifactBaseUrl
   APP_VERSION: appVersion
+  SERVES: serves
+  UPLOADS_ROOT_URL: uploadsRootUrl
 }
 
 output id string = app.id

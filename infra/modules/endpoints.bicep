@@ -4,16 +4,19 @@ param location string
 param tags object
 param networkId string
 param subnetId string
-@description('What gets an endpoint: name (also the service\'s name for this door), target, zone.')
+@description('What gets an endpoint: name (the service\'s name for this door, and after a dash of which one), target, zone.')
 param endpoints array
 
-resource zones 'Microsoft.Network/privateDnsZones@2020-06-01' = [for endpoint in endpoints: {
-  name: endpoint.zone
+var ofEach = [for endpoint in endpoints: endpoint.zone]
+var zoneNames = union(ofEach, [])
+
+resource zones 'Microsoft.Network/privateDnsZones@2020-06-01' = [for zone in zoneNames: {
+  name: zone
   location: 'global'
   tags: tags
 }]
 
-resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2020-06-01' = [for (endpoint, i) in endpoints: {
+resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2020-06-01' = [for (zone, i) in zoneNames: {
   parent: zones[i]
   name: 'app'
   location: 'global'
@@ -39,9 +42,7 @@ resource privateEndpoints 'Microsoft.Network/privateEndpoints@2024-05-01' = [for
         name: endpoint.name
         properties: {
           privateLinkServiceId: endpoint.target
-          groupIds: [
-            endpoint.name
-          ]
+          groupIds: take(split(endpoint.name, '-'), 1)
         }
       }
     ]
@@ -56,7 +57,7 @@ resource groups 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2024-05
       {
         name: endpoint.name
         properties: {
-          privateDnsZoneId: zones[i].id
+          privateDnsZoneId: zones[indexOf(zoneNames, endpoint.zone)].id
         }
       }
     ]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from datetime import datetime
 from typing import Any
+from urllib.parse import quote
 
 from shared.base.dates import format_date
 from shared.base.errors import ApiError
@@ -57,6 +58,16 @@ class Answer:
 
 
 NO_CONTENT = Answer(status=204)
+
+
+_SAFE = "".join(map(chr, range(0x20, 0x7F)))
+
+
+def header_value(text: str) -> str:
+    """A header's value with all but printable ASCII percent-encoded, as a URL may have it: the Functions host answers
+    500 in place of an answer with any other.
+    """
+    return text if text.isascii() and text.isprintable() else quote(text, safe=_SAFE, errors="replace")
 
 
 def fixed_headers(root_url: str) -> dict[str, str]:

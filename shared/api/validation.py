@@ -21,12 +21,13 @@ from shared.base.errors import (
     InputTooLarge,
     InputValidationError,
     InvalidRequestArguments,
+    LengthRequired,
     MalformedPayload,
 )
 from shared.base.jsontext import BeyondLimits, Measure, measure, read
 
-MAX_BODY = 10 * 1024 * 1024
-"""Bytes of a request's body."""
+MAX_BODY = 1024 * 1024
+"""Bytes of a request's body: what a Functions instance has the memory for (docs/scaling.md)."""
 MOST_CHECKED = 30_000
 """Values of a body that are checked one by one, against its schema: all but those in free-form objects."""
 _MOST_ERRORS = 50
@@ -36,6 +37,18 @@ _MOST_ERRORS = 50
 def is_json(content_type: str) -> bool:
     """Whether a content type is JSON's, with any parameters."""
     return content_type.split(";", 1)[0].strip().lower() == "application/json"
+
+
+def check_length(endpoint: Endpoint, headers: Mapping[str, str]) -> None:
+    """Raises LengthRequired for a request whose body, or its absence, its headers do not show: the Functions host hands
+    over no byte of a body in chunks, and answers for it nevertheless.
+    """
+    if "transfer-encoding" in headers:
+        raise LengthRequired(
+            "a body in chunks (Transfer-Encoding) does not arrive here: send it whole, with its Content-Length"
+        )
+    if (endpoint.takes_content or endpoint.input is not None) and not headers.get("content-length", "").isdecimal():
+        raise LengthRequired("this call needs a body: send it whole, with its Content-Length")
 
 
 def check_size(size: int) -> None:

@@ -306,7 +306,7 @@ def _artifacts(
         uploads,
         runtime.now,
         signing_keys=[key.get_secret_value() for key in settings.message_signing_keys],
-        root_url=settings.root_url,
+        root_url=settings.relay_root_url,
         limit=settings.artifact_relay_limit_bytes,
     )
     return ArtifactUseCases(
@@ -322,15 +322,7 @@ def _artifacts(
         ),
         urls=UploadUrls(storage.access, relay, runtime),
         relay=relay,
-        objects=Objects(
-            artifacts,
-            uploads,
-            relay,
-            storage,
-            runtime,
-            issuer,
-            mode=settings.artifact_upload_mode,
-        ),
+        objects=Objects(artifacts, uploads, storage, runtime, issuer),
         uploads=uploads,
         expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime),
     )

@@ -106,7 +106,7 @@ thread.
 """
 SMALL_DEFINITION = 64 * _KIB
 """Bytes in memory of a small definition: it does not count towards the memory budget, and never waits for it."""
-IN_HAND = 112 * _MIB
+IN_HAND = 48 * _MIB
 """The memory budget: bytes of all bodies and definitions in use by calls, except small ones. Definitions that are kept
 for later calls come on top. The smallest instance has 512 MB for everything.
 """

@@ -83,8 +83,15 @@ class ResourceExpired(ApiError):
     status = 410
 
 
+class LengthRequired(ApiError):
+    """The request comes in chunks, or needs a body and states no length: the Functions host would hand over no body."""
+
+    code = "LengthRequired"
+    status = 411
+
+
 class InputTooLarge(ApiError):
-    """The request is larger than the limit (10 MiB)."""
+    """The request is larger than the limit."""
 
     code = "InputTooLarge"
     status = 413

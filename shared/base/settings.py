@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError, field_validator, model_validator
 
@@ -134,15 +134,28 @@ class Settings(BaseModel):
     )
     artifact_upload_mode: UploadMode = Field(
         default="auto",
-        description="How bare PUTs of `s3` artifacts reach the blob: straight (`direct`), through this service "
-        "(`relay`), or by whether it is certain to take the contentLength that is stated (`auto`). What states none "
-        "goes through this service.",
+        description="How bare PUTs of `s3` artifacts reach the blob: straight (`direct`), through the relay (`relay`), "
+        "or by whether the relay is this app and is certain to take the contentLength that is stated (`auto`). What "
+        "states none goes through the relay.",
     )
     artifact_relay_limit_bytes: int = Field(
-        default=64 * 1024 * 1024,
+        default=1024 * 1024,
         ge=1024,
-        le=100 * 1024 * 1024,  # the platform's limit of a request body
-        description="The largest upload that the relay takes, 413 beyond. A process holds twice as much at a time.",
+        le=200 * 1024 * 1024,
+        description="The largest upload that the relay takes, 413 beyond. A process holds twice as much at a time, and "
+        "32 MiB at least. The Functions host of the app that takes uploads has to let as much pass "
+        "(FUNCTIONS_REQUEST_BODY_SIZE_LIMIT).",
+    )
+    serves: Literal["calls", "uploads"] = Field(
+        default="calls",
+        description="What this app does: everything (`calls`), or nothing but to take relayed uploads, as an app of "
+        "their own does (`uploads`): docs/artifacts.md.",
+    )
+    uploads_root_url: str | None = Field(
+        default=None,
+        pattern=r"^https?://[^/?#\s]+/?$",
+        description="Where the app that serves `uploads` is, for the one that serves `calls`, which takes none then. "
+        "Empty: this app takes relayed uploads itself.",
     )
     public_artifact_base_url: str | None = Field(
         default=None,
@@ -321,6 +334,18 @@ class Settings(BaseModel):
     def root_url(self) -> str:
         """Without a trailing slash."""
         return self.taskcluster_root_url.rstrip("/")
+
+    @property
+    def relay_root_url(self) -> str:
+        """Where relayed uploads go, without a trailing slash."""
+        return (self.uploads_root_url or self.root_url).rstrip("/")
+
+    @property
+    def relayed_at_most(self) -> int:
+        """Bytes of an upload that `auto` relays although its length is stated: none through an app of their own, whose
+        instances have the memory for one upload at a time.
+        """
+        return 0 if self.uploads_root_url else self.artifact_relay_limit_bytes
 
     @property
     def openid_role_pairs(self) -> list[tuple[str, str]]:

@@ -44,6 +44,7 @@ def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator)
     assert {name for name, each in outcomes.items() if each["result"] == "not checked"} == {
         "settings",
         "roles",
+        "memory",
         "description",
     }
     others = outcomes.keys() - EXPECTED - {"settings", "roles", "description"}

@@ -11,6 +11,7 @@ import requests
 from tests.infra import templates
 from tools.admin.verification import azure_checks
 from tools.admin.verification.core import Check, Deployment, Differs, run
+from tools.local.templates import scenarios
 
 APP = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "rg-test", "AZURE_FUNCTION_APP_NAME": "func-abc"}
 
@@ -32,7 +33,8 @@ def _managed(settings: Mapping[str, str], states: Mapping[str, str], roles: Iter
             "a": {"clientId": "other", "principalId": "p"},
             "b": {"clientId": client, "principalId": "principal"},
         }
-        return {"identity": {"userAssignedIdentities": identities}}
+        site = templates.sites(scenarios.BARE)["queue"][0].body["properties"]
+        return {"identity": {"userAssignedIdentities": identities}, "properties": site}
 
     deployment = Deployment(APP)
     deployment.arm = arm  # type: ignore[method-assign]  # a stand-in
@@ -56,6 +58,8 @@ CASES: tuple[tuple[str, Mapping[str, str], Mapping[str, str], list[str], str | N
         "TOKEN_KEYS: Denied",
     ),
     ("settings", RIGHT, {}, ROLE_IDS, "no setting refers"),
+    ("memory", RIGHT, RESOLVED, ROLE_IDS, None),
+    ("memory", {**RIGHT, "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": ""}, RESOLVED, ROLE_IDS, "of 512 MB may need 13174"),
     ("roles", RIGHT, RESOLVED, ROLE_IDS[1:], "does not have the roles storageBlobDataOwner"),
     ("roles", RIGHT, RESOLVED, [*ROLE_IDS, "8e3af657"], "more roles than it needs: 8e3af657"),
 )

@@ -50,7 +50,9 @@ What a program that was written for Taskcluster may notice, in one place.
   twice), of which 30,000 outside of a task's `payload` and `extra`, and no number with more than 100 digits in a row:
   400 InputError.
 * **Errors** repeat a body of up to 4 KiB in `requestInfo.payload`, of a longer one the beginning as text; no error is
-  longer than 64 KiB. A body of more than 10 MiB is answered 413, not 500.
+  longer than 64 KiB.
+* **Bodies** have at most 1 MiB: a tenth of what Taskcluster takes today, and four times what it took while it was on
+  Azure. Larger ones are answered 413, or 500 without a body by Azure's host. Bodies in chunks are answered 411.
 * **503** with `Retry-After` while a process has more to do than it can answer in 15 seconds, for which calls wait, each
   client's in its turn; and while storage does not answer.
 * **Values of 2019** that Taskcluster has dropped since are refused here, too: the priority `normal`, the reason

@@ -80,7 +80,7 @@ class Run:
         url = self.create(name, "s3", contentType=content_type, **length)["putUrl"]
         return self.put(url, data, content_type, encoding).status_code
 
-    def put(self, url: str, data: bytes, content_type: str = "text/plain", encoding: str = "") -> requests.Response:
+    def put(self, url: str, data: Any, content_type: str = "text/plain", encoding: str = "") -> requests.Response:
         """A bare PUT: no header but those that workers send."""
         headers = {"Content-Type": content_type, **({"Content-Encoding": encoding} if encoding else {})}
         return requests.put(url, data=data, headers=headers, timeout=TIMEOUT)

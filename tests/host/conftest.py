@@ -37,10 +37,14 @@ def run(service: Service) -> Run:
     return Run.of(service)
 
 
-def start(settings: Mapping[str, str], hosts: int = 2) -> Iterator[Running]:
+def start(settings: Mapping[str, str], hosts: int = 2, *, uploads: bool = False) -> Iterator[Running]:
     """A stack in memory with these settings, ended when the iterator is."""
     options = StackOptions(
-        free_ports(hosts), subscriptions=(SUBSCRIPTION,), in_memory=True, app_settings={**QUICK, **settings}
+        free_ports(hosts),
+        subscriptions=(SUBSCRIPTION,),
+        in_memory=True,
+        app_settings={**QUICK, **settings},
+        uploads=uploads,
     )
     try:
         with Stack.start(options) as stack:

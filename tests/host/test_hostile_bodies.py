@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from shared.api.endpoint import Endpoint
+from shared.api.validation import MAX_BODY
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.base.ids import new_slugid
 from tests.host.conftest import start
@@ -33,7 +34,7 @@ PATIENCE = 0.25
 BLOCKED = 1.0
 """CPU seconds that a host may take between another client's ping and its answer: what else the machine does counts
 little in them."""
-GROWTH = 150 * MEGABYTE
+GROWTH = 100 * MEGABYTE
 """Bytes by which a host's memory may grow."""
 REFUSAL = 64 * 1024
 """Bytes that the answer to a refused call may have."""
@@ -192,7 +193,7 @@ def attack(service: Service, size: int, *, signed: bool, one_in: int = 1) -> Non
 def test_other_callers_are_answered_while_one_sends_hostile_bodies(alone: Service, signed: bool) -> None:
     attack(alone, 100_000, signed=signed)
     with watching(alone) as watch:
-        attack(alone, 10 * MEGABYTE, signed=signed, one_in=3)
+        attack(alone, MAX_BODY, signed=signed, one_in=3)
         growth = watch.growth
     assert watch.failures == []
     assert watch.blocked < BLOCKED
@@ -205,7 +206,7 @@ def test_no_hostile_body_takes_more_cpu_or_memory_than_others_can_spare(alone: S
     """Counted, and so the same on a busy machine: what takes little CPU blocks no one for long."""
     host, before = host_of(alone), resident(host_of(alone))
     for signed in (False, True):
-        for name, body in bodies(10 * MEGABYTE).items():
+        for name, body in bodies(MAX_BODY).items():
             for endpoint in ("createTask", "testAuthenticate"):
                 prefix, row = next(each for each in TAKE_BODIES if each[1].name == endpoint)
                 begun = cpu_seconds(host)
@@ -217,10 +218,10 @@ def test_no_hostile_body_takes_more_cpu_or_memory_than_others_can_spare(alone: S
 
 
 LARGE: Mapping[str, Callable[[], Any]] = {
-    "one string": lambda: "x" * (10 * MEGABYTE - 2000),
-    "many values": lambda: {f"NAME_{number}": "x" * 85 for number in range(90_000)},
-    "noise": lambda: random.Random(2).randbytes(5 * MEGABYTE - 2000).hex(),
-    "lists": lambda: [[[[number]]] for number in range(20_000)] + ["x" * 9 * MEGABYTE],
+    "one string": lambda: "x" * (MAX_BODY - 2000),
+    "many values": lambda: {f"NAME_{number}": "x" * 85 for number in range(9000)},
+    "noise": lambda: random.Random(2).randbytes(MAX_BODY // 2 - 2000).hex(),
+    "lists": lambda: [[[[number]]] for number in range(20_000)] + ["x" * (MAX_BODY * 4 // 5)],
 }
 
 
@@ -248,10 +249,10 @@ def test_other_callers_are_answered_while_large_definitions_are_read_and_claimed
 @pytest.mark.timeout(900)
 @pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
 def test_large_definitions_that_are_read_at_a_time_share_their_memory(alone: Service) -> None:
-    """Together the answers have 600 MB, and as much again before they are written."""
-    service, task_ids = Service(alone.running), [new_slugid() for _ in range(15)]
+    """Together the answers have 240 MB, and as much again before they are written."""
+    service, task_ids = Service(alone.running), [new_slugid() for _ in range(60)]
     for number, task_id in enumerate(task_ids):
-        noise = random.Random(number).randbytes(5 * MEGABYTE - 2000).hex()
+        noise = random.Random(number).randbytes(MAX_BODY // 2 - 2000).hex()
         body = json.dumps(service.a_task(payload={"large": noise}), separators=(",", ":")).encode()
         assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body).status == 200
     before = peak(host_of(service))
@@ -259,7 +260,7 @@ def test_large_definitions_that_are_read_at_a_time_share_their_memory(alone: Ser
         paths = [f"/api/queue/v1/task/{task_id}" for task_id in task_ids * 4]
         answers = list(callers.map(lambda path: briefly(send(service, "GET", path)), paths))
     assert {status for status, _ in answers} <= {200, 503}
-    assert all(length > 9 * MEGABYTE for status, length in answers if status == 200)
+    assert all(length > MAX_BODY * 9 // 10 for status, length in answers if status == 200)
     assert any(status == 200 for status, _ in answers)
     assert peak(host_of(service)) - before < 2 * GROWTH
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import http.client
 import json
 import re
+from urllib.parse import urlsplit
 
 import pytest
 
+from shared.api.validation import MAX_BODY
 from shared.base.ids import new_slugid
 from tests.host.service import Service, refused
 from tests.host.wire import API, send
@@ -274,9 +277,39 @@ def test_bodies_of_calls_that_want_none(service: Service) -> None:
         assert answer.status == 200, body
 
 
+@pytest.mark.parametrize(
+    ("method", "target", "headers"),
+    [
+        ("PUT", f"{API}/task/AAAAAAAAQACAAAAAAAAAAA", {"Transfer-Encoding": "chunked"}),
+        ("POST", f"{API}/task/AAAAAAAAQACAAAAAAAAAAA/cancel", {"Transfer-Encoding": "chunked"}),
+        ("GET", f"{API}/ping", {"Transfer-Encoding": "chunked"}),
+        ("PUT", f"{API}/task/AAAAAAAAQACAAAAAAAAAAA", {}),
+        ("PUT", "/artifacts/relay/AAAAAAAAQACAAAAAAAAAAA/0/YQ", {}),
+    ],
+)
+def test_a_body_whose_length_is_not_stated_is_refused(
+    service: Service, method: str, target: str, headers: dict[str, str]
+) -> None:
+    """The Functions host hands over none of a body in chunks: it is not to be taken for an empty one."""
+    site = urlsplit(service.running.deployment.root_url)
+    connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
+    try:
+        connection.putrequest(method, target)
+        for name, value in {"content-type": "application/json", **headers}.items():
+            connection.putheader(name, value)
+        connection.endheaders(b"2\r\n{}\r\n0\r\n\r\n" if headers else None)
+        answer = connection.getresponse()
+        said = json.loads(answer.read())
+    finally:
+        connection.close()
+    assert (answer.status, said["code"]) == (411, "LengthRequired")
+    assert "Content-Length" in said["message"]
+    assert send(service, "POST", f"{API}/task/{service.create()}/cancel").status == 200, "no body needs no length"
+
+
 def test_a_body_that_is_too_large(service: Service) -> None:
     task_id = new_slugid()
-    body = json.dumps(service.a_task(payload={"x": "x" * 12_000_000})).encode()
+    body = json.dumps(service.a_task(payload={"x": "x" * MAX_BODY})).encode()
     answer = send(service, "PUT", f"{API}/task/{task_id}", body)
     assert (answer.status, answer.code) == (413, "InputTooLarge")
     assert len(answer.text) < 10_000

@@ -9,7 +9,7 @@ import requests
 from taskcluster.upload import uploadFromBuf
 
 from shared.base.ids import new_slugid
-from tests.host.artifacts import PACKED, TEXT, TIMEOUT, Run
+from tests.host.artifacts import TIMEOUT, Run
 from tests.host.service import Service, refused
 
 
@@ -46,48 +46,24 @@ def test_object_upload_and_download_by_the_public_helpers(service: Service, run:
     assert [event.body["artifact"]["name"] for event in run.announced()] == ["public/an object"]
 
 
-def test_client_that_sends_chunks_gets_an_upload_that_takes_them(
+def test_a_client_that_sends_chunks_is_refused_before_it_sends_any(
     service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As the public Go client does, whatever length it is asked to send; Blob Storage refuses that."""
+    """As the public Go client does, whatever length it is asked to send. What is small comes inline."""
     created = run.create("public/object", "object")
     objects, name = service.objects(**created["credentials"]), created["name"]
-    data = b"large " * 20_000
-    upload = {
-        "projectId": created["projectId"],
-        "uploadId": created["uploadId"],
-        "expires": created["expires"],
-        "proposedUploadMethods": {"putUrl": {"contentType": "a/b", "contentLength": len(data)}},
-    }
-    direct = objects.createUpload(name, upload)["uploadMethod"]["putUrl"]["url"]
-    refusal = requests.put(direct, data=iter([data]), headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT)
+    upload = {"projectId": created["projectId"], "uploadId": created["uploadId"], "expires": created["expires"]}
+    put = {"putUrl": {"contentType": "a/b", "contentLength": 120_000}}
+    inline = {"dataInline": {"contentType": "a/b", "objectData": "eA=="}}
+    direct = objects.createUpload(name, {**upload, "proposedUploadMethods": put})["uploadMethod"]["putUrl"]["url"]
+    refusal = requests.put(direct, data=iter([b"large"]), headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT)
     assert refusal.status_code >= 400
     monkeypatch.setattr(requests.utils, "default_user_agent", lambda: "Go-http-client/1.1")
-    put = objects.createUpload(name, upload)["uploadMethod"]["putUrl"]
-    assert "/artifacts/relay/" in put["url"]
-    answer = requests.put(put["url"], data=iter([data]), headers={"Content-Type": "a/b"}, timeout=TIMEOUT)
-    assert answer.status_code == 200, answer.text
-    hashes = {"sha256": hashlib.sha256(data).hexdigest()}
-    end = {"projectId": created["projectId"], "uploadId": created["uploadId"], "hashes": hashes}
-    objects.finishUpload(name, end)
-    run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": created["uploadId"]})
-    assert run.download("public/object") == data
-
-
-def test_an_object_that_is_encoded_on_its_way_by_the_relay_stays_so(
-    service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    created = run.create("public/object", "object")
-    objects, name = service.objects(**created["credentials"]), created["name"]
-    end = {"projectId": created["projectId"], "uploadId": created["uploadId"]}
-    proposed = {"putUrl": {"contentType": "a/b", "contentLength": len(PACKED)}}
-    monkeypatch.setattr(requests.utils, "default_user_agent", lambda: "Go-http-client/1.1")
-    put = objects.createUpload(name, {**end, "expires": created["expires"], "proposedUploadMethods": proposed})
-    assert run.put(put["uploadMethod"]["putUrl"]["url"], PACKED, "a/b", "gzip").status_code == 200
-    objects.finishUpload(name, end)
-    run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": created["uploadId"]})
-    assert run.raw("public/object") == PACKED
-    assert run.fetch("public/object").content == TEXT
+    with refused(400, "InputError") as errors:
+        objects.createUpload(name, {**upload, "proposedUploadMethods": put})
+    assert "createObjectArtifacts: false" in str(errors[0])
+    taken = objects.createUpload(name, {**upload, "proposedUploadMethods": {**put, **inline}})
+    assert taken["uploadMethod"] == {"dataInline": True}
 
 
 def test_object_refusals(service: Service, run: Run) -> None:

@@ -1,7 +1,8 @@
 """scriptworker, a third party's worker, works with this service.
 
 It claims with claimWork, runs a script, uploads what that has written and the log with bare PUTs of its own (which
-insist on an answer of 200), and reports.
+state no length to createArtifact, and insist on an answer of 200), and reports. Its packages are larger than the API
+takes, so uploads have an app of their own.
 """
 
 from __future__ import annotations
@@ -13,10 +14,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import requests
 from taskcluster.download import downloadArtifactToBuf
 
+from tests.host.artifacts import TEXT, TIMEOUT, Run
+from tests.host.conftest import start
 from tests.host.scriptworker import payload, scriptworker
-from tests.host.service import Service
+from tests.host.service import Running, Service
+
+
+@pytest.fixture(scope="module")
+def uploading() -> Iterator[Running]:
+    """A stack with an app for uploads."""
+    yield from start({}, hosts=1, uploads=True)
+
+
+@pytest.fixture
+def service(uploading: Running) -> Service:
+    """With a task queue of the test's own."""
+    return Service(uploading)
 
 
 @pytest.fixture
@@ -40,7 +56,7 @@ def test_it_runs_a_task_and_uploads_what_came_of_it(service: Service, worker: su
         "public/build/result.json": 2000,
         "public/build/target.tar.gz": 50,
         "public/a name/with spaces & more.txt": 3,
-        "private/data.bin": 100_000,
+        "private/data.bin": 500_000,
     }
     task_id = a_task(service, files)
     status = service.wait_for(task_id, "completed", 60)
@@ -62,6 +78,22 @@ def test_it_runs_a_task_and_uploads_what_came_of_it(service: Service, worker: su
     assert (trust["taskId"], trust["runId"]) == (task_id, 0)
     assert listed["public/logs/live_backing.log"]["contentType"] == "text/plain"
     assert worker.poll() is None
+
+
+def test_no_app_serves_what_is_the_other_ones(service: Service) -> None:
+    """So no upload takes anything from a call. What states its length goes straight into storage."""
+    run = Run.of(service)
+    url = run.create("public/unstated", "s3")["putUrl"]
+    api, uploads = service.running.deployment.root_url, url.partition("/artifacts/")[0]
+    assert uploads == f"http://127.0.0.1:{service.running.stack.options.ports.uploads}"
+    assert run.put(url.replace(uploads, api), TEXT).status_code == 404
+    for path in ("/api/queue/v1/ping", "/api/auth/v1/ping", "/references/queue/v1/api.json", "/", "/metrics"):
+        assert requests.get(f"{uploads}{path}", timeout=TIMEOUT).status_code == 404, path
+    assert run.put(url, iter([TEXT])).status_code == 411
+    large = TEXT * 1000
+    assert run.put(url, large).status_code == 200
+    assert run.download("public/unstated") == large
+    assert run.put(run.create("public/stated", "s3", contentLength=len(TEXT))["putUrl"], TEXT).status_code == 201
 
 
 @pytest.mark.large

@@ -65,6 +65,17 @@ def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
     return app_settings.resolved(found.body["properties"])
 
 
+def sites(environment: Mapping[str, str]) -> dict[str, tuple[Resource, dict[str, str]]]:
+    """The apps that a deployment with this environment has, by their services in azure.yaml, each with its settings."""
+    found = list(evaluate(environment).all_resources())
+    settings = {each.id.rpartition("/config/")[0]: each.body["properties"] for each in found if "config" in each.type}
+    return {
+        each.body["tags"]["azd-service-name"]: (each, settings[each.id])
+        for each in found
+        if each.type == "Microsoft.Web/sites"
+    }
+
+
 def document(name: str) -> Any:
     """A JSON file below infra/."""
     return json.loads((INFRA / name).read_text())

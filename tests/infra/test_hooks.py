@@ -14,6 +14,7 @@ from tests.infra import templates
 from tests.infra.play import HOOKS, VAULT, Play
 from tools.local import package
 from tools.local.state import ROOT
+from tools.local.templates import scenarios
 
 VARIABLES = ("QUEUE_NEW_ROOT_ACCESS_TOKEN", "QUEUE_NEW_MESSAGE_SIGNING_KEYS", "QUEUE_NEW_ACCESS_TOKEN_KEYS")
 
@@ -170,11 +171,15 @@ def test_azure_yaml_runs_them() -> None:
 def test_azure_yaml_deploys_the_package_that_is_made_here() -> None:
     """Never what a build in Azure makes: that has taken another Python than the app's."""
     document = yaml.safe_load((ROOT / "azure.yaml").read_text())
-    ((service, entry),) = document["services"].items()
-    assert templates.resource("Microsoft.Web/sites")["tags"]["azd-service-name"] == service
-    assert (entry["language"], entry["host"], entry["remoteBuild"]) == ("custom", "function", False)
-    assert entry["hooks"]["prepackage"]["run"] == "./dev package --output dist"
-    assert entry["dist"] == f"dist/{package.PACKAGE}"
+    services = document["services"]
+    sites = templates.sites({**scenarios.BARE, "QUEUE_UPLOADS_APP": "true"})
+    assert sites.keys() == services.keys() == {"queue", "uploads"}
+    assert templates.sites(scenarios.BARE).keys() == {"queue"}
+    for entry in services.values():
+        assert (entry["language"], entry["host"], entry["remoteBuild"]) == ("custom", "function", False)
+        assert entry["dist"] == f"dist/{package.PACKAGE}"
+    assert services["queue"]["hooks"]["prepackage"]["run"] == "./dev package --output dist"
+    assert (services["uploads"]["condition"], services["uploads"]["uses"]) == ("${QUEUE_UPLOADS_APP}", ["queue"])
     infra = document["infra"]
     assert (ROOT / infra["path"] / f"{infra['module']}.bicep").exists()
     assert document["metadata"]["template"].startswith("taskcluster-queue-on-azure@")

@@ -288,6 +288,7 @@ OTHER = {
     "QUEUE_ROOT_URL": "https://other.example.com",
     "QUEUE_TOPIC_PREFIX": "other/",
     "QUEUE_PUBLIC_ARTIFACTS": "false",
+    "QUEUE_UPLOADS_APP": "true",
     "QUEUE_PUBLIC_ARTIFACT_BASE_URL": "https://other.example.com/a",
     "QUEUE_OPENID_CLIENT_ID": "cccccccc-bbbb-cccc-dddd-eeeeeeeeeeee",
     "QUEUE_OPENID_ISSUER": "https://id.example.com",

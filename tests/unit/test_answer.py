@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.answer import MOST_ECHOED, MOST_REFUSED, Answer, echo, error_answer
+from shared.api.answer import MOST_ECHOED, MOST_REFUSED, Answer, echo, error_answer, header_value
 from shared.base.errors import InputError
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -58,3 +58,16 @@ def test_any_refusal_is_json(message: str, body: bytes, params: dict[str, str]) 
     answer = json.loads(refusal(text, body, **cleaned).body)
     assert answer["message"].startswith(text)
     assert answer["requestInfo"]["params"] == cleaned
+
+
+@given(st.text())
+def test_a_header_holds_what_any_host_takes(text: str) -> None:
+    value = header_value(text)
+    assert value.isascii()
+    assert value.isprintable()
+    assert header_value(value) == value
+    assert (value == text) == (text.isascii() and text.isprintable())
+
+
+def test_a_location_stays_the_same_url() -> None:
+    assert header_value("https://x.example/b%2Fc?d=é 世\r\n") == "https://x.example/b%2Fc?d=%C3%A9 %E4%B8%96%0D%0A"

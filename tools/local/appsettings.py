@@ -1,8 +1,8 @@
 """The app settings that a local stack gives its hosts.
 
-Later sources win: secrets made for this stack, `Values` of local.settings.json, the environment, what the caller
-decides (such as the demo's short timeouts), and last the stack's own addresses. So an environment that belongs to
-another stack cannot change the addresses.
+Later sources win: the limits of a small deployment, secrets made for this stack, `Values` of local.settings.json, the
+environment, what the caller decides (such as the demo's short timeouts), and last the stack's own addresses. So an
+environment that belongs to another stack cannot change the addresses.
 """
 
 import base64
@@ -13,9 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.local import state
 from tools.local.ports import Ports
 
 SETTINGS_FILE = "local.settings.json"
+PROFILE = state.ROOT / "infra" / "profiles" / "small.json"
+"""Whose limits a local stack has."""
 
 
 ADDRESS_SETTINGS = (
@@ -36,6 +39,27 @@ def addresses(ports: Ports, storage: str, service_bus: str) -> dict[str, str]:
     return dict(zip(ADDRESS_SETTINGS, (root_url(ports), storage, storage, service_bus), strict=True))
 
 
+def with_uploads(ports: Ports) -> dict[str, str]:
+    """What the app is told where uploads have an app of their own."""
+    return {"UPLOADS_ROOT_URL": f"http://127.0.0.1:{ports.uploads}"}
+
+
+def of_uploads() -> dict[str, str]:
+    """What the app that takes uploads is told, as the templates do."""
+    settings: dict[str, str] = _profile()["uploads"]["settings"]
+    return {**settings, "SERVES": "uploads", "UPLOADS_ROOT_URL": ""}
+
+
+def of_host() -> dict[str, str]:
+    """Limits of the Functions host, as the templates set them."""
+    name = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
+    return {name: _profile()["settings"][name]}
+
+
+def _profile() -> Any:
+    return json.loads(PROFILE.read_text())
+
+
 def root_url(ports: Ports) -> str:
     """Where clients find the stack. An address, not `localhost`: that may mean ::1, where nothing listens."""
     return f"http://127.0.0.1:{ports.api}"
@@ -49,7 +73,7 @@ def collect(
     decided: Mapping[str, str],
 ) -> dict[str, str]:
     """All settings of the app but the addresses, in the order of precedence that the module states."""
-    merged = {**generated, **file}
+    merged = {**of_host(), **generated, **file}
     merged |= {name: environment[name] for name in merged if name in environment}
     return {**merged, **decided}
 

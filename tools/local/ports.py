@@ -29,6 +29,7 @@ class Ports:
     table: int
     amqp: int
     broker_control: int
+    uploads: int
 
     @classmethod
     def derive(cls, port: int, hosts: int = 1) -> "Ports":
@@ -44,6 +45,7 @@ class Ports:
             table=port + 12,
             amqp=port + 13,
             broker_control=port + 14,
+            uploads=port + 15,
         )
 
     @property
@@ -56,9 +58,10 @@ class Ports:
         """The ports as `tools.local.azurite` wants them."""
         return {"blob": self.blob, "queue": self.queue, "table": self.table}
 
-    def check_free(self, *, with_host: bool = True) -> None:
+    def check_free(self, *, with_host: bool = True, uploads: bool = False) -> None:
         """Raises PortTakenError for the first port that another process listens on."""
         uses = dict.fromkeys(self.hosts if with_host else (), "the API")
+        uses |= {self.uploads: "uploads"} if uploads else {}
         uses |= {self.blob: "blobs", self.queue: "queues", self.table: "tables"}
         uses |= {self.amqp: "Service Bus", self.broker_control: "the broker's control"}
         for port, use in uses.items():

@@ -57,7 +57,7 @@ def up_detached(wanted: StackOptions) -> None:
     if StackState.load(port) is not None:
         fail(already_runs(wanted))
     try:
-        wanted.ports.check_free(with_host=wanted.with_host)
+        wanted.ports.check_free(with_host=wanted.with_host, uploads=wanted.uploads)
     except PortTakenError as error:
         fail(str(error))
     log = state.stack_log(port)
@@ -66,7 +66,7 @@ def up_detached(wanted: StackOptions) -> None:
     command += ["--hosts", str(len(wanted.ports.hosts)), "--app-dir", str(wanted.app_dir)]
     command += [word for name in wanted.subscriptions for word in ("--subscription", name)]
     command += ["--core-tools-paths"] * (not wanted.azure_paths) + ["--fresh"] * wanted.fresh
-    command += ["--no-host"] * (not wanted.with_host)
+    command += ["--no-host"] * (not wanted.with_host) + ["--uploads"] * wanted.uploads
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

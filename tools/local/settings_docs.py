@@ -12,6 +12,7 @@ import annotated_types
 from pydantic.fields import FieldInfo
 
 from shared.base.settings import Settings
+from tools.local import appsettings
 from tools.local.azurite import storage_connection_string
 from tools.local.ports import DEFAULT_PORT, Ports
 from tools.local.service_bus import service_bus_connection_string
@@ -30,6 +31,11 @@ _STORAGE = storage_connection_string(_PORTS.storage)
 HOST_SETTINGS = {
     "FUNCTIONS_WORKER_RUNTIME": ("python", "Language of the app; read by the Functions host."),
     "AzureWebJobsStorage": (_STORAGE, "Storage account of the Functions host's own leases and of the queue triggers."),
+    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": (
+        appsettings.of_host()["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"],
+        "Bytes of a request's body, 500 beyond. Up to seven copies of each body are in the host's memory: "
+        "docs/scaling.md.",
+    ),
 }
 """Settings that the Functions host reads rather than the app: value in the example, description."""
 

@@ -72,6 +72,8 @@ class StackOptions:
     """Settings that win over the environment and over local.settings.json."""
     root_url: str | None = None
     """Where clients find the stack, if something stands in front of its hosts."""
+    uploads: bool = False
+    """Start a host more, the app that takes relayed uploads, as a deployment with `uploadsApp` does."""
 
 
 class Stack:
@@ -109,7 +111,7 @@ class Stack:
         if running is not None:
             raise ChildError(already_runs(options))
         file_values = appsettings.read_settings_file(options.app_dir / appsettings.SETTINGS_FILE)
-        ports.check_free(with_host=options.with_host)
+        ports.check_free(with_host=options.with_host, uploads=options.uploads)
         folder = state.folder(ports.api)
         if options.fresh:
             shutil.rmtree(folder / DATA, ignore_errors=True)
@@ -118,7 +120,7 @@ class Stack:
             generated=appsettings.new_secrets() if options.in_memory else appsettings.stack_secrets(folder),
             file=file_values,
             environment=os.environ,
-            decided=options.app_settings,
+            decided={**(appsettings.with_uploads(ports) if options.uploads else {}), **options.app_settings},
         )
         with contextlib.ExitStack() as undo:
             undo.callback(state.state_path(ports.api).unlink, missing_ok=True)
@@ -134,10 +136,18 @@ class Stack:
             undo.callback(stack.stop_hosts)
             if options.with_host:
                 say(f"starting the Functions host on port {ports.api}")
-                stack._launch(ports.hosts)
+                stack._launch(stack._own_ports())
             stack._save_state()
             stack._cleanup = undo.pop_all()
         return stack
+
+    def _own_ports(self) -> Sequence[int]:
+        """The ports of all hosts. The one that takes uploads serves the stack's own app with other settings."""
+        if not self.options.uploads:
+            return self.options.ports.hosts
+        settings = appsettings.of_uploads()
+        self._apps[self.options.ports.uploads] = App(self.options.app_dir, settings)
+        return [*self.options.ports.hosts, self.options.ports.uploads]
 
     @property
     def environment(self) -> dict[str, str]:

@@ -35,8 +35,10 @@ async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str
     """createArtifact."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(PostArtifactRequest).root
-    mode, relay_limit = services.settings.artifact_upload_mode, services.artifacts.relay.limit
-    wanted = from_request(name, request, mode, relay_limit, services.runtime.slugid)
+    settings = services.settings
+    wanted = from_request(
+        name, request, settings.artifact_upload_mode, settings.relayed_at_most, services.runtime.slugid
+    )
     created = await services.artifacts.creation.create(task_id, run_id, wanted)
     artifact, until = created.artifact, created.upload_until
     answer: dict[str, Any] = {"storageType": artifact.storage_type.value}

@@ -258,9 +258,9 @@ ArtifactRequest = S3Request | ObjectRequest | AzureRequest | BlobRequest | Refer
 
 
 def from_request(
-    name: str, request: ArtifactRequest, mode: UploadMode, relay_limit: int, new_upload_id: Callable[[], str]
+    name: str, request: ArtifactRequest, mode: UploadMode, relayed: int, new_upload_id: Callable[[], str]
 ) -> Artifact:
-    """The artifact that is wanted. The project of an `object` is filled in later. The relay takes `relay_limit` bytes.
+    """The artifact that is wanted. The project of an `object` is filled in later. `upload_of` tells of `relayed`.
 
     Raises InputError for lengths that storage cannot take.
     """
@@ -268,7 +268,7 @@ def from_request(
     match request:
         case S3Request():
             length = request.contentLength
-            more = {"upload": upload_of(mode, length, relay_limit), "content_length": length, "sent_length": length}
+            more = {"upload": upload_of(mode, length, relayed), "content_length": length, "sent_length": length}
         case ObjectRequest():
             more = {
                 "upload": Upload.CLIENT,

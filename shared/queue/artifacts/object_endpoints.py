@@ -283,8 +283,12 @@ ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
 
 
 async def upload_artifact(services: ArtifactServices, call: Call) -> Answer:
-    """Stores the body; returns 200 without a body, as S3 does."""
-    encoding = call.headers.get("content-encoding", "")
+    """Stores the body; returns 200 without a body, as S3 does. Raises InputError for a body that is not the one which
+    was sent.
+    """
+    encoding, stated = call.headers.get("content-encoding", ""), call.headers["content-length"]
+    if stated != str(len(call.content)):
+        raise InputError(f"{len(call.content)} bytes of the {stated} that were announced have arrived")
     await services.artifacts.relay.put(call.params, call.query, call.content, encoding)
     return Answer(status=200, content_type="text/plain; charset=utf-8")
 
@@ -304,6 +308,7 @@ UPLOAD_ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
             "type": r".*",
             "version": r"[A-Za-z0-9_-]{22}",
             "until": r"[0-9]{1,12}",
+            "length": r"[0-9]{0,12}",
             "share": r"[0-9a-f]{22}",
             "signature": r".+",
         },

@@ -15,7 +15,6 @@ from shared.base.errors import InputError, RequestConflict, ResourceNotFound, Se
 from shared.base.frozen import dataclass, replace
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
 from shared.base.shares import CURRENT
-from shared.base.types import UploadMode
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     MAX_PUT,
@@ -25,7 +24,6 @@ from shared.queue.artifacts.rules import (
     seen_length,
     upload_life,
 )
-from shared.queue.artifacts.upload_urls import Relay
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.work import Issuer
 from shared.queue.tasks.definition import Json
@@ -60,18 +58,12 @@ class Objects:
         self,
         artifacts: ArtifactStore,
         uploads: Uploads,
-        relay: Relay,
         storage: Storage,
         runtime: Runtime,
         issuer: Issuer,
-        *,
-        mode: UploadMode,
     ) -> None:
-        """`mode` is how data is put."""
         self._artifacts = artifacts
         self._uploads = uploads
-        self._relay = relay
-        self._mode = mode
         self._blobs = storage.blobs
         self._access = storage.access
         self._runtime = runtime
@@ -106,25 +98,21 @@ class Objects:
     async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> PutUrl:
         """Where to put the data. `is_chunked`: the client sends it in chunks, without its length.
 
-        Storage refuses chunks, so those come through this service. Raises RequestConflict when the upload is finished,
-        InputError if it is too large.
+        Raises RequestConflict when the upload is finished, InputError if the data is too large, or comes in chunks:
+        storage refuses these, and the Functions host loses them.
         """
         self._check_open(stored)
         if content_length > MAX_PUT:
             raise InputError(f"an object must not have more than {MAX_PUT} bytes")
-        if is_chunked and content_length > self._relay.limit:
+        if is_chunked:
             raise InputError(
-                f"this client sends data in chunks, which is possible for at most {self._relay.limit} bytes: "
-                "create an `s3` artifact instead (generic-worker: createObjectArtifacts: false)"
+                "this client sends data in chunks, which nothing here can take: create an `s3` artifact instead "
+                "(generic-worker: createObjectArtifacts: false)"
             )
         now = self._runtime.now().replace(microsecond=0)
         life = upload_life(content_length)
         expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + EXPIRY_GRACE_PERIOD)
         headers = blob_headers(stored.artifact.name, stored.artifact.content_type)
-        stated = {"Content-Length": str(content_length), "Content-Type": headers["content_type"]}
-        if is_chunked or (self._mode == "relay" and content_length <= self._relay.limit):
-            url = self._relay.url(stored.task_id, stored.run_id, stored.artifact, expires)
-            return PutUrl(url=url, expires=expires, headers=stated)
         url = await self._access.write_blob(
             stored.container, stored.path, start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
         )
@@ -132,7 +120,8 @@ class Objects:
             url=url,
             expires=expires,
             headers={
-                **stated,
+                "Content-Length": str(content_length),
+                "Content-Type": headers["content_type"],
                 "x-ms-blob-type": "BlockBlob",
                 "x-ms-blob-content-type": headers["content_type"],
                 "x-ms-blob-content-disposition": headers["content_disposition"],

@@ -212,19 +212,19 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     return replace(again, version=stored.version)
 
 
-def upload_of(mode: UploadMode, content_length: int | None, relay_limit: int) -> Upload:
+def upload_of(mode: UploadMode, content_length: int | None, relayed: int) -> Upload:
     """How an `s3` artifact is uploaded; `content_length` in bytes is what its request states (design 8).
 
     The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
-    is stated. So content without a stated length is relayed in every mode. `auto` relays what certainly fits the
-    relay's limit. Raises InputError for what no block can hold.
+    is stated. So content without a stated length is relayed in every mode. `auto` relays what certainly has at most
+    `relayed` bytes. Raises InputError for what no block can hold.
     """
     if content_length is None:
         return Upload.RELAY
     if content_length > MAX_BLOCK:
         raise InputError(f"an `s3` artifact must not have more than {MAX_BLOCK} bytes")
     if mode == "auto":
-        return Upload.RELAY if _most_encoded(content_length) <= relay_limit else Upload.DIRECT
+        return Upload.RELAY if _most_encoded(content_length) <= relayed else Upload.DIRECT
     return Upload.DIRECT if mode == "direct" else Upload.RELAY
 
 

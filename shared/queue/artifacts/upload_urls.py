@@ -16,9 +16,10 @@ from datetime import datetime
 from functools import partial
 from urllib.parse import quote, urlencode
 
-from shared.base import remembered
+from shared.base import bounds, remembered
 from shared.base.concurrency import both
 from shared.base.errors import (
+    InputError,
     InputTooLarge,
     InsufficientScopes,
     RequestConflict,
@@ -33,7 +34,6 @@ from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     OPAQUE,
     Artifact,
-    StorageType,
     Upload,
     as_header,
     check_run_takes_artifacts,
@@ -47,8 +47,10 @@ from shared.store import keys
 from shared.store.interface import Access
 
 RELAY_PREFIX = "/artifacts/relay"
-_SIGNED = ("type", "version", "until", "share")
-"""Parameters of a URL that it is signed for, besides its path."""
+_SIGNED = ("type", "version", "until", "length", "share")
+"""Parameters of a URL that it is signed for, besides its path. `length` is empty where no length was stated."""
+_AS_IT_IS = frozenset({"", "identity"})
+"""Encodings that leave the content as long as it is."""
 _TOO_MANY = "this process is storing as many uploads as it can; send the request again"
 _EXPIRED = "the artifact has expired"
 
@@ -68,7 +70,7 @@ class Relay:
         limit: int,
     ) -> None:
         """The first key signs, all of them verify. `limit` is the most bytes of an upload; a process holds twice as
-        many.
+        many, and `bounds.BYTES_WAITING` at least.
         """
         self._tasks = tasks
         self._artifacts = artifacts
@@ -79,7 +81,8 @@ class Relay:
         self._rows: Memo[tuple[str, int, str, str], str] = Memo(remembered.ARTIFACT_ROWS)
         self.limit = limit
         # Each upload is in memory as a whole.
-        self._memory = Scarce(2 * limit, Room(math.inf, limit), partial(ServiceUnavailable, _TOO_MANY))
+        held = max(2 * limit, bounds.BYTES_WAITING)
+        self._memory = Scarce(held, Room(math.inf, held // 2), partial(ServiceUnavailable, _TOO_MANY))
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
         """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
@@ -88,7 +91,8 @@ class Relay:
         stored without a read.
         """
         until = str(int(expiry.timestamp()))
-        words = (artifact.content_type, artifact.version, until, CURRENT.get())
+        length = "" if artifact.sent_length is None else str(artifact.sent_length)
+        words = (artifact.content_type, artifact.version, until, length, CURRENT.get())
         signed = (task_id, str(run_id), artifact.name, *words)
         query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
         if etag:
@@ -99,14 +103,15 @@ class Relay:
     async def put(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
         """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.
 
-        Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, ResourceNotFound when the
-        artifact has expired, RequestConflict when its content can no longer change or is uploaded in another way,
-        ServiceUnavailable while too many are stored, StorageUnavailable.
+        Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, InputError for content of
+        another length than createArtifact was told, ResourceNotFound when the artifact has expired, RequestConflict
+        when its content can no longer change or is uploaded in another way, ServiceUnavailable while too many are
+        stored, StorageUnavailable.
         """
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         if self.share(params, query) is None:
             raise InsufficientScopes("the signature of this URL is not valid")
-        content_type, version, until, _ = (query[word] for word in _SIGNED)
+        content_type, version, until, length, _ = (query.get(word, "") for word in _SIGNED)
         if int(until) <= self._now().timestamp():
             raise InsufficientScopes("this URL has expired: create the artifact again")
         if len(content) > self.limit:
@@ -114,6 +119,8 @@ class Relay:
                 f"an upload by this URL must not have more than {self.limit} bytes; state contentLength when you "
                 "create the artifact to upload straight to storage"
             )
+        if length and encoding.strip().lower() in _AS_IT_IS and len(content) != int(length):
+            raise InputError(f"the upload has {len(content)} bytes, and createArtifact was told {length}")
         async with self._memory.hold(len(content), len(content)):
             await self._store(task_id, run_id, name, version, content, content_type, encoding)
 
@@ -139,9 +146,7 @@ class Relay:
         ):
             return
         stored = await self._open(task_id, int(run_id), name, version)
-        if stored.artifact.storage_type is StorageType.OBJECT:
-            await self._uploads.replace_object(stored, content, encoding)
-        elif not await self._uploads.write(stored, content, content_type, encoding):
+        if not await self._uploads.write(stored, content, content_type, encoding):
             raise ResourceNotFound(_EXPIRED)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
@@ -151,8 +156,7 @@ class Relay:
             raise ResourceNotFound(_EXPIRED)
         if stored.artifact.version != version:
             raise RequestConflict("the content of this artifact comes another way by now: create the artifact again")
-        if stored.artifact.storage_type is not StorageType.OBJECT:  # a call reports the end of an object's upload
-            check_run_takes_artifacts(task.runs[run_id], self._now())
+        check_run_takes_artifacts(task.runs[run_id], self._now())
         return stored
 
 

@@ -138,7 +138,7 @@ class Uploads:
         await self._blobs.delete(stored.container, stored.path)
         return False
 
-    async def replace_object(self, stored: Stored, content: bytes, encoding: str = "", **details: Any) -> Stored:
+    async def replace_object(self, stored: Stored, content: bytes, **details: Any) -> Stored:
         """Stores the data of an object in a new place, and then makes the artifact's row refer to that place, with
         `details`.
 
@@ -149,7 +149,7 @@ class Uploads:
             raise RequestConflict("the object's upload is finished")
         details = {**stored.artifact.details, **details, "hasData": True}
         new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
-        headers = blob_headers(new.artifact.name, new.artifact.content_type, encoding)
+        headers = blob_headers(new.artifact.name, new.artifact.content_type)
         await self._blobs.upload(new.container, new.path, content, **headers)
         noted = await self._artifacts.note(stored, new.artifact)
         if noted is None:

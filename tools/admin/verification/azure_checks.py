@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.base.settings import Settings
 from tools.admin.verification.core import Check, Deployment, NotChecked, expect
+from tools.local.deployments.memory import Instance
 from tools.local.state import ROOT
 
 VARIABLES = ("AZURE_SUBSCRIPTION_ID", "AZURE_RESOURCE_GROUP", "AZURE_FUNCTION_APP_NAME")
@@ -75,4 +76,21 @@ def roles(deployment: Deployment) -> str:
     return f"{len(given)} roles"
 
 
-CHECKS = (Check("settings", settings), Check("roles", roles))
+def memory(deployment: Deployment) -> str:
+    """The memory of an instance suffices for as many bodies at a time as the platform and the host let in."""
+    sites = [site_of(deployment)]
+    if uploads := deployment.environment.get("AZURE_UPLOADS_APP_NAME"):
+        sites.append(f"{sites[0].rpartition('/')[0]}/{uploads}")
+    for site in sites:
+        scale = deployment.arm("GET", site, _WEB)["properties"]["functionAppConfig"]["scaleAndConcurrency"]
+        instance = Instance(
+            memory_mb=scale["instanceMemoryMB"],
+            concurrency=scale["triggers"]["http"]["perInstanceConcurrency"],
+            settings=web_settings(deployment, site),
+        )
+        shortage = instance.shortage()
+        expect(shortage is None, f"{site.rpartition('/')[2]}: {shortage}")
+    return f"{len(sites)} apps"
+
+
+CHECKS = (Check("settings", settings), Check("roles", roles), Check("memory", memory))

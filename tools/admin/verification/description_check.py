@@ -62,7 +62,7 @@ class _Rename:
 
 def _names(wanted: Deployed, site: str) -> _Rename:
     """Generated names end with a token, which the evaluation does not know; the app's name shows it."""
-    (app,) = (each for each in wanted.all_resources() if each.type == "Microsoft.Web/sites")
+    app = next(each for each in wanted.all_resources() if each.body.get("tags", {}).get("azd-service-name") == "queue")
     prefix, _, token = app.name.rpartition("-")
     real = site.rpartition("/")[2]
     if real == app.name:
@@ -107,7 +107,8 @@ def _is(wanted: Any, there: Any, rename: _Rename) -> bool:
 
 
 def _settings(wanted: Deployed, rename: _Rename) -> dict[str, str]:
-    (settings,) = (each for each in wanted.all_resources() if each.type == "Microsoft.Web/sites/config")
+    found = (each for each in wanted.all_resources() if each.type == "Microsoft.Web/sites/config")
+    settings = next(each for each in found if each.body["properties"]["SERVES"] == "calls")
     return {
         name: rename(str(value)) for name, value in settings.body["properties"].items() if name not in OF_THE_PLATFORM
     }

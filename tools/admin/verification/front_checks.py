@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import taskcluster
 
+from shared.api.validation import MAX_BODY
 from tools.admin.connection import credentials
 from tools.admin.signing import signed_url
 from tools.admin.verification.core import PREFIX, SECONDS, Check, Deployment, Differs, expect
@@ -78,6 +79,14 @@ def long_polls(deployment: Deployment) -> str:
 
 def _worker() -> dict[str, Any]:
     return {"workerGroup": PREFIX, "workerId": PREFIX, "tasks": 1}
+
+
+def large_bodies(deployment: Deployment) -> str:
+    """The host takes no body that is larger than calls need, whatever the path: it holds each in memory."""
+    length = 2 * MAX_BODY
+    answer = deployment.session.post(f"{deployment.root_url}/nothing", data=bytes(length), timeout=SECONDS)
+    expect(answer.status_code in (413, 500), f"a body of {length} bytes is answered with {answer.status_code}")
+    return f"answered with {answer.status_code}"
 
 
 def poll_rights(deployment: Deployment) -> str:
@@ -168,6 +177,7 @@ CHECKS = (
     Check("no-homepage", no_homepage),
     Check("clocks", clocks),
     Check("long-polls", long_polls),
+    Check("large-bodies", large_bodies),
     Check("poll-rights", poll_rights),
     Check("one-task", one_task),
 )

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from tools.local.deployments import description, differences, grants
+from tools.local.deployments import description, differences, grants, memory
 from tools.local.deployments.description import ROOT, Parameters, Refused
 
 CONFIRM = "QUEUE_CONFIRM"
@@ -78,6 +78,8 @@ class Environment:
             raise Refused(f"{_shown(self.file)} says {parameters['location']}, and azd's environment {self.location}")
         if parameters.get("monthlyBudget") and not parameters.get("budgetStart"):
             raise Refused(f"{_shown(self.file)}: a budget needs its budgetStart, the first of this month: 2026-01-01")
+        for shortage in memory.shortages(parameters):
+            raise Refused(f"{_shown(self.file)}: {shortage}. Fewer calls at a time or smaller bodies: docs/scaling.md")
         return parameters
 
     def pass_on(self, parameters: Parameters) -> None:

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
-FOLDER = ROOT / "infra" / "deployments"
-_MAIN = ROOT / "infra" / "main.bicep"
-_GIVEN = ROOT / "infra" / "main.parameters.json"
+INFRA = ROOT / "infra"
+FOLDER = INFRA / "deployments"
+_MAIN = INFRA / "main.bicep"
+_GIVEN = INFRA / "main.parameters.json"
 _SCHEMA = "https://schema.management.azure.com/schemas/2018-05-01/subscriptionDeploymentParameters.json#"
 _TYPES: dict[str, type] = {"string": str, "int": int, "bool": bool, "object": dict, "array": list}
 NOT_DESCRIBED = {

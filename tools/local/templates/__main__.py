@@ -70,7 +70,7 @@ def problems(infra: Path, environments: Mapping[str, Mapping[str, str]]) -> Iter
 def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
     """Everything that is wrong with the templates, each with the first scenario that shows it (default: all)."""
     found: dict[str, str] = {}
-    for text, where in problems(infra, environments or scenarios.scenarios()):
+    for text, where in problems(infra, environments or {**scenarios.scenarios(), **scenarios.with_uploads()}):
         found.setdefault(text, where)
     return [text + where for text, where in found.items()]
 

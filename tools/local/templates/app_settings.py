@@ -17,6 +17,7 @@ PLATFORM = {
     "AzureWebJobsStorage__blobServiceUri": "leases of the timers",
     "AzureWebJobsStorage__queueServiceUri": "queue triggers",
     "AzureWebJobsStorage__tableServiceUri": "the host's diagnostics",
+    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": "bodies, which the host holds in memory",
     "AzureWebJobsDisableHomepage": "the root is the app's, not a page about Azure Functions",
     "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "identity instead of the key in the connection string",
     "OTEL_TRACES_SAMPLER": "OpenTelemetry's own: a share of the traces",

@@ -11,6 +11,7 @@ import ipaddress
 import re
 from collections.abc import Iterator
 
+from tools.local.deployments.memory import Instance
 from tools.local.state import ROOT
 from tools.local.templates.values import Deployed, Finding, Resource, Unknown, Value
 
@@ -76,6 +77,7 @@ def problems(root: Deployed) -> Iterator[Finding]:
                 yield from _site(each, resources)
             case "Microsoft.Web/sites/config":
                 yield from _settings(each)
+                yield from _memory(each, resources)
 
 
 def _plan(plan: Resource) -> Iterator[Finding]:
@@ -160,6 +162,18 @@ def _settings(settings: Resource) -> Iterator[Finding]:
             yield Finding(settings.place, f"{name} is written AzureWebJobsStorage…")
         if not isinstance(value, str | Unknown):
             yield Finding(settings.place, f"the setting {name} has to be a string, not {value!r}")
+
+
+def _memory(settings: Resource, resources: dict[str, Resource]) -> Iterator[Finding]:
+    site = next(each for each in resources.values() if settings.id.startswith(f"{each.id}/") and "sites" in each.type)
+    scale = site.body["properties"]["functionAppConfig"]["scaleAndConcurrency"]
+    instance = Instance(
+        memory_mb=scale["instanceMemoryMB"],
+        concurrency=scale["triggers"]["http"]["perInstanceConcurrency"],
+        settings=settings.body["properties"],
+    )
+    if shortage := instance.shortage():
+        yield Finding(site.place, shortage)
 
 
 def function_names() -> set[str]:

@@ -18,8 +18,9 @@ def union(*parts: Value) -> Value:
     """Joins lists without repetition, or merges objects at all depths, where later ones win."""
     if isinstance(parts[0], list):
         joined: list[Value] = []
-        for part in parts:
-            joined += [each for each in part if each not in joined]
+        for each in (each for part in parts for each in part):
+            if each not in joined:
+                joined.append(each)
         return joined
     merged: dict[str, Value] = {}
     for part in parts:
@@ -85,6 +86,7 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "flatten": lambda value: [each for part in value for each in part],
     "format": _format,
     "guid": guid,
+    "indexOf": lambda values, value: values.index(value) if value in values else -1,
     "int": int,
     "items": lambda value: [{"key": key, "value": value[key]} for key in sorted(value)],
     "json": json.loads,

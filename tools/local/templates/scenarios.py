@@ -56,6 +56,13 @@ def scenarios() -> dict[str, Mapping[str, str]]:
     }
 
 
+def with_uploads() -> dict[str, Mapping[str, str]]:
+    """The same with a second app, behind closed doors."""
+    return {
+        f"{profile}, uploads": {**CLOSED, "QUEUE_UPLOADS_APP": "true", "QUEUE_PROFILE": profile} for profile in PROFILES
+    }
+
+
 def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Value]:
     """The values that azd takes from main.parameters.json, given its environment and the parameters' declared types.
 
