@@ -1,26 +1,34 @@
 #!/bin/sh
-# After `azd provision`: waits until the app's settings have the secrets of the vault.
+# After `azd provision`: waits until the settings of the apps have the secrets of the vault.
 # The app's role on the vault is new in a first deployment. A setting that is resolved before the role is in force stays
 # a mere reference for a day, and the app would not start; so Azure is asked to look again.
 set -eu
 
 tries=${RESOLVE_TRIES:-40}
 pause=${RESOLVE_SECONDS:-15}
-references="https://management.azure.com/subscriptions/$AZURE_SUBSCRIPTION_ID/resourceGroups/$AZURE_RESOURCE_GROUP/providers/Microsoft.Web/sites/$AZURE_FUNCTION_APP_NAME/config/configreferences/appsettings"
+sites="https://management.azure.com/subscriptions/$AZURE_SUBSCRIPTION_ID/resourceGroups/$AZURE_RESOURCE_GROUP/providers/Microsoft.Web/sites"
 
-while :; do
-    if waiting=$(az rest --method get --url "$references?api-version=2024-04-01" \
-        --query "value[?properties.status!='Resolved'].[name, properties.status]" --output tsv); then
-        [ -n "$waiting" ] || exit 0
-    else
-        waiting="(Azure does not answer)"
-    fi
-    tries=$((tries - 1))
-    [ "$tries" -gt 0 ] || break
-    echo "resolve-secrets: waiting for $(echo "$waiting" | cut -f1 | tr '\n' ' ')"
-    az rest --method post --url "$references/refresh?api-version=2024-04-01" --output none || true
-    sleep "$pause"
-done
+# resolve APP: waits; 1 if its secrets do not come, and says in $waiting which.
+resolve() {
+    references="$sites/$1/config/configreferences/appsettings"
+    while :; do
+        if waiting=$(az rest --method get --url "$references?api-version=2024-04-01" \
+            --query "value[?properties.status!='Resolved'].[name, properties.status]" --output tsv); then
+            [ -n "$waiting" ] || return 0
+        else
+            waiting="(Azure does not answer)"
+        fi
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || return 1
+        echo "resolve-secrets: waiting for $(echo "$waiting" | cut -f1 | tr '\n' ' ')"
+        az rest --method post --url "$references/refresh?api-version=2024-04-01" --output none || true
+        sleep "$pause"
+    done
+}
+
+if resolve "$AZURE_FUNCTION_APP_NAME" && { [ -z "${AZURE_UPLOADS_APP_NAME:-}" ] || resolve "$AZURE_UPLOADS_APP_NAME"; }; then
+    exit 0
+fi
 echo "resolve-secrets: these settings do not have their secrets:
 $waiting
 AccessToKeyVaultDenied: the role of the app's identity is not in force yet: run infra/hooks/resolve-secrets.sh again in some
