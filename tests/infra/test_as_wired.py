@@ -116,8 +116,8 @@ def test_the_local_host_fetches_likewise_and_logs_what_alerts_and_people_read() 
     host = parse_host_json(HOST)
     assert 0 < host.queues.new_batch_threshold < host.queues.batch_size
     levels = json.loads(HOST)["logging"]["logLevel"]
-    assert levels["default"] == "Information", "requests of functions are what timers-stand-still counts"
-    assert set(levels.values()) <= {"Information", "Warning"}
+    assert levels["Function.*.User"] == "Information", "the app's own lines"
+    assert set(levels.values()) <= {"Information", "Warning", "Error"}
 
 
 @SCENARIO

@@ -104,8 +104,8 @@ MISTAKES = [
     Mistake(
         "app before its roles",
         MAIN,
-        "    roles\n    storageRoles\n",
-        "    storageRoles\n",
+        "    roles\n    storageRoles\n    operatorRole\n",
+        "    storageRoles\n    operatorRole\n",
         "does not wait for the role",
     ),
     Mistake("subnet that does not exist", NETWORK, "/subnets/app'", "/subnets/apps'", "no subnet"),
@@ -176,7 +176,7 @@ MISTAKES = [
         "rule that leaves time out", ALERTS, "evaluationFrequency: 'PT5M'", "evaluationFrequency: 'PT2H'", "leaves"
     ),
     Mistake("severity", ALERTS, "severity: 1", "severity: 9", "severity is 0 to 4"),
-    Mistake("table of logs", ALERTS, "'AppRequests | where Name", "'AppRequest | where Name", "no table"),
+    Mistake("table of logs", ALERTS, "'AppRequests | where", "'AppRequest | where", "no table"),
     Mistake("periods", ALERTS, "minFailingPeriodsToAlert: 1", "minFailingPeriodsToAlert: 2", "more periods"),
     Mistake("days of the vault", VAULT, "RetentionInDays: 90", "RetentionInDays: 5", "7 to 90"),
     Mistake("messaging units", "profiles/large.json", '"serviceBusCapacity": 1', '"serviceBusCapacity": 3', "units"),

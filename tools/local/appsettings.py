@@ -57,7 +57,7 @@ def of_host() -> dict[str, str]:
 
 
 def _profile() -> Any:
-    return json.loads(PROFILE.read_text())
+    return json.loads(PROFILE.read_text(encoding="utf-8"))
 
 
 def root_url(ports: Ports) -> str:

@@ -58,7 +58,7 @@ def functions(
         **({"PYTHONPATH": str(packages)} if packages else {}),
     }
     command = [str(python or sys.executable), "-c", _INDEX, str(folder)]
-    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise NotLoaded(done.stderr.strip() or f"its import ends the process with exit code {done.returncode}")
     return done.stdout.split()

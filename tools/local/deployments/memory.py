@@ -66,9 +66,11 @@ class Instance:
 
 def shortages(parameters: Parameters) -> Iterator[str]:
     """What is wrong with the apps that a description makes."""
-    profile = json.loads((INFRA / "profiles" / f"{parameters.get('profile', 'small')}.json").read_text())
+    profile = json.loads(
+        (INFRA / "profiles" / f"{parameters.get('profile', 'small')}.json").read_text(encoding="utf-8")
+    )
     scale = merged(profile, parameters.get("profileOverrides", {}))
-    defaults = json.loads((INFRA / "settings.json").read_text())
+    defaults = json.loads((INFRA / "settings.json").read_text(encoding="utf-8"))
     apps = {"calls": merged(scale, {"settings": parameters.get("settingOverrides", {})})}
     if parameters.get("uploadsApp"):
         apps["uploads"] = merged(scale, scale["uploads"])
@@ -80,6 +82,10 @@ def shortages(parameters: Parameters) -> Iterator[str]:
         )
         if shortage := instance.shortage():
             yield f"the app that serves {serves}: {shortage}"
+
+
+def _read(name: str) -> Any:
+    return json.loads((INFRA / name).read_text(encoding="utf-8"))
 
 
 def merged(value: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
