@@ -22,7 +22,7 @@ from functions.time_limits import LONGEST_RUN
 from shared.app.services import Services
 from shared.base.errors import ServiceUnavailable
 from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
-from shared.queue.events.pointers import OtherVersion, from_json
+from shared.queue.events.pointers import from_json
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.due import Postponed
 from shared.queue.tasks.internal_messages import (
@@ -115,9 +115,6 @@ async def _attempt(services: Services, body: T, text: str, work: Callable[[Servi
         log.warning("a message of %s waits: %s", queue, type(failure).__name__, extra={"action": "message_waits"})
         waited = body.model_copy(update={"waits": min(body.waits + 1, _COUNTED)})
         return await _put_again(services, waited, WAITING_MESSAGE.pause(body.waits))
-    except OtherVersion as foreign:
-        log.warning("a message of %s waits: %s", queue, foreign, extra={"action": "message_waits"})
-        return await _again_unless_too_often(services, body, text)
     except MalformedMessage as refused:
         log.error("a message of %s was refused: %s", queue, refused, extra={"action": "message_refused"})
         return await _give_up(services, queue, text, "refused")
@@ -155,9 +152,6 @@ blueprint = func.Blueprint()
 
 CONNECTION = "AzureWebJobsStorage"
 """The app's queues lie in the storage account of the Functions host."""
-
-WAITS_FOR_OTHER_VERSION = 6
-"""Attempts, over some five minutes, in which an event is left to the version of the app that knows all its fields."""
 
 
 @blueprint.function_name("claim-expired")
@@ -216,5 +210,4 @@ async def _group_job(services: Services, body: GroupJobBody) -> None:
 
 
 async def _event(services: Services, body: EventBody) -> None:
-    event = from_json(body.pointer, ignore_unknown=body.attempts >= WAITS_FOR_OTHER_VERSION)
-    await services.redelivery.event_due(event)
+    await services.redelivery.event_due(from_json(body.pointer))

@@ -136,11 +136,10 @@ class ExpiryStore:
             min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest_of(path)), {"path": path}
         )
 
-    async def group(self, task_group_id: str, expires: datetime, *, is_swept: bool = True) -> None:
+    async def group(self, task_group_id: str, expires: datetime) -> None:
         """Schedules a sweep of a group: its tasks go that have expired by then, and with the last one the group. It is
         due again for as long as the group is there."""
-        kind = keys.SWEPT_GROUP if is_swept else keys.UNSWEPT_GROUP
-        await self.write(expires, kind, (task_group_id,), {})
+        await self.write(expires, keys.SWEPT_GROUP, (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
         """Like `group`, and also schedules the deletion of the row `listed` in the list of groups; that is due again

@@ -254,10 +254,7 @@ def expiring(kind: str, *words: str) -> str:
 
 
 SWEPT_GROUP = "group-tasks"
-"""The kind of expiry row that is about a group and its tasks. Code from before there were sweeps does not know it, and
-leaves it for later."""
-UNSWEPT_GROUP = "group"
-"""The kind for a group that older code has created, whose tasks have rows of their own."""
+"""The kind of expiry row that is about a group and its tasks."""
 
 
 PRIVATE = "artifacts"

@@ -311,7 +311,7 @@ def test_check_repairs_a_group() -> None:
         await world.drain(60)
         assert len(world.topics.of("task-group-resolved")) == 1
         # As if the announcement had got lost: due again, with an active row of a task that never came.
-        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0"}))
+        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0~{world.tasks()[group].life}"}))
         await _write(
             world, keys.GROUPS, group, Create(keys.active(world.slugid(), 0), active_values(world.clock.now()))
         )
@@ -323,7 +323,7 @@ def test_check_repairs_a_group() -> None:
         await world.drain(60)
         assert len(world.topics.messages) == before + 1
         assert await inspect_group(look, group) == []
-        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0"}))
+        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0~{world.tasks()[group].life}"}))
         await _mend(await inspect_group(look, group))
         await world.drain(60)
         assert await inspect_group(look, group) == []

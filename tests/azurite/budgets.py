@@ -157,6 +157,12 @@ class Bench:
         assert claim.task.task_id == task_id
         return task_id
 
+    async def claim_due(self, task_id: str) -> Awaitable[None]:
+        """The handler of the claim message of a task's first run, which was put now."""
+        task = await self.calls.stores.tasks.status(task_id)
+        assert task is not None and task.last_run.started is not None, "the run is claimed"
+        return self.handlers.timers.claim_due(task_id, 0, utc_now(), task.last_run.started)
+
     async def finish(self, claim: Claim) -> None:
         """A claim completed, and everything that follows from it."""
         await self.complete(claim)

@@ -322,7 +322,10 @@ class StateMachine(RuleBasedStateMachine):
         run_id = self.run_id(from_end)
         is_last = run_id == len(self.model.runs) - 1
         try:
-            decision = claim_ends.expire(self.task, run_id, self.now - CLAIM_TIMEOUT, self.now, self.name())
+            run = self.task.runs[run_id] if 0 <= run_id <= self.task.last_run_id else None
+            put = self.now - CLAIM_TIMEOUT
+            started = (run and run.started) or put
+            decision = claim_ends.expire(self.task, run_id, put, self.now, self.name(), started)
         except NotExpired:
             assert not (is_last and self.model.has_expired(self.now))
             return

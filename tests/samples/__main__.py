@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from unittest.mock import patch
 
@@ -12,19 +11,17 @@ from tests.simulator import expiring
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tools.local.release import version
-from tools.local.state import ROOT
 
 
 def sample() -> dict[str, object]:
-    """What the code of now stores, with its answers and the settings that it knows."""
+    """What the code of now stores, with its answers."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
     with patch.object(expiring, "LARGE", {}):  # a definition of 1 MB would make the file as large
         world.run(many_lives(world))
     kept = written(world.memory)
     (given,) = world.run(answers(world.process(), task_ids(world.rows("Tasks"))))
-    settings = json.loads((ROOT / "local.settings.example.json").read_text())["Values"]
-    return {**kept, "answers": given, "settings": sorted(settings)}
+    return {**kept, "answers": given}
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.interface import Receipt
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, fixed
-from tests.simulator.world import CLAIM_TIMEOUT, POOL, World, resolved_message
+from tests.simulator.world import POOL, World, resolved_message
 
 WORKERS = ("worker", "other", "one", "two")
 Party = Callable[[World, Services], Coroutine[Any, Any, object]]
@@ -96,7 +96,7 @@ def report_exception(task_id: str, reason: Resolved) -> Party:
 
 def claim_due(task_id: str) -> Party:
     """The claim message of run 0, put when it was claimed."""
-    return lambda world, services: services.timers.claim_due(task_id, 0, world.clock.now() - CLAIM_TIMEOUT)
+    return lambda world, services: world.claim_expired(task_id, services)
 
 
 def deadline_due(task_id: str) -> Party:

@@ -325,14 +325,14 @@ async def raise_group_priority_by_job(world: World) -> None:
 async def claim_due(world: World) -> None:
     """The worker has died."""
     await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-    await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
+    await world.claim_expired(A)
 
 
 @_scenario(running_without_retries)
 async def claim_due_without_retries(world: World) -> None:
     """The worker has died, and no retry is left."""
     await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-    await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
+    await world.claim_expired(A)
 
 
 @_scenario(a_runs_b_waits)
@@ -418,7 +418,7 @@ async def cancel_and_follow(world: World) -> None:
 async def claim_due_and_follow(world: World) -> None:
     """The worker has died, no retry is left, and the handler's process follows the resolution up."""
     await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-    await world.services.timers.claim_due(A, 0, world.clock.now() - CLAIM_TIMEOUT)
+    await world.claim_expired(A)
     await world.services.following.finish(60)
 
 

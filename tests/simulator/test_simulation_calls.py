@@ -90,7 +90,9 @@ def test_a_claim_that_expires_is_recorded_as_it_is_modelled() -> None:
         await world.claim()
         body = _message(world, CLAIM_QUEUE, task_id)
         world.clock.advance(CLAIM_TIMEOUT.total_seconds() + 1)
-        due = world.services.timers.claim_due(task_id, body["runId"], parse_date(body["put"]))
+        due = world.services.timers.claim_due(
+            task_id, body["runId"], parse_date(body["put"]), parse_date(body["started"])
+        )
         _same("claim", await _recorded(due))
 
     world.run(story())

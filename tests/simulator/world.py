@@ -208,6 +208,17 @@ class World:
         self.claims.extend(claims)
         return claims
 
+    def started(self, task_id: str, run_id: int = 0) -> datetime:
+        """When a run was claimed last, or might have been a claim ago."""
+        runs = [task.runs[run_id] for task in self.history.states[task_id] if run_id <= task.last_run_id]
+        starts = [run.started for run in runs if run.started is not None]
+        return starts[-1] if starts else self.clock.now() - CLAIM_TIMEOUT
+
+    async def claim_expired(self, task_id: str, services: Services | None = None) -> None:
+        """The claim message of run 0, put when that was claimed."""
+        timers = (services or self.services).timers
+        await timers.claim_due(task_id, 0, self.clock.now() - CLAIM_TIMEOUT, self.started(task_id))
+
     async def victim(self, work: Awaitable[T]) -> T:
         """The call in which a process may be killed."""
         return await as_process("victim", work)

@@ -112,7 +112,7 @@ def a_definition(task_id: str = ID, **changes: Any) -> Definition:
 
 def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int) -> Decision:
     """What becomes of a claim of that run that no worker has received."""
-    started = task.runs[run_id].started
+    started = task.runs[run_id].started or NOW
     return claim_ends.take_back(
         task,
         UndeliveredClaim(

@@ -196,6 +196,7 @@ def reclaim(task: Task, run_id: int = 0, until: timedelta = CLAIM_TIMEOUT) -> De
 def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
     task = a_task(run)
     decision = reclaim(task)
+    assert run.started is not None
     assert after(decision) == replace(task, runs=(replace(task.last_run, taken_until=UNTIL),))
     move, hold = decision.ahead
     assert move == MoveClaim(
@@ -236,7 +237,8 @@ LATER = NOW + timedelta(minutes=20)
 
 
 def expire(task: Task, run_id: int = 0, put: timedelta = CLAIM_TIMEOUT) -> Decision:
-    return claim_ends.expire(task, run_id, NOW - put, NOW, "spare")
+    started = task.runs[run_id].started if run_id <= task.last_run_id else None
+    return claim_ends.expire(task, run_id, NOW - put, NOW, "spare", started or NOW - put)
 
 
 def test_an_expired_claim_is_retried() -> None:
@@ -261,9 +263,8 @@ def test_an_expired_claim_without_retries_resolves_the_task() -> None:
         (a_task(HELD), 0, CLAIM_TIMEOUT, NOW + SECOND),
         (a_task(EXPIRED, deadline=NOW), 0, CLAIM_TIMEOUT, None),
         (a_task(pending_run()), 0, LATEST_COMMIT - SECOND, NOW + 2 * SECOND),
-        (a_task(pending_run()), 0, LATEST_COMMIT, None),
+        (a_task(pending_run()), 0, LATEST_COMMIT, NOW - LATEST_COMMIT + ORPHAN_AFTER),
         (a_task(EXPIRED), 1, SECOND, NOW + 2 * SECOND),
-        (a_task(EXPIRED), 1, timedelta(minutes=2), None),
         (a_task(resolved_run(), pending_run(reason_created=Created.RERUN)), 0, SECOND, None),
     ],
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import replace
@@ -15,7 +14,6 @@ from hypothesis import strategies as st
 
 from shared.base.dates import format_date
 from shared.base.errors import InputError, RequestConflict
-from shared.base.jsontext import read
 from shared.base.priority import PRIORITIES, at_least
 from shared.queue.events.rules import MAX_ROUTES
 from shared.queue.tasks.definition import (
@@ -85,9 +83,7 @@ def test_json_equality_is_symmetric_and_finds_differences(left: Any, right: Any)
         ({"a": 1, "b": 2}, {"b": 2, "a": 1}, True),
         ("é", "e\u0301", False),
         (None, None, True),
-        (2**53 + 1, 2**53, True),
         (2**53 + 2, 2**53, False),
-        ({"a": [12345678901234567890]}, {"a": [12345678901234567000]}, True),
         (10**21, 1e21, True),
         (5400, 5400.0, True),
     ],
@@ -255,14 +251,6 @@ def test_the_same_definition_again() -> None:
     with pytest.raises(RequestConflict, match=r"these differ: priority$"):
         refuse_other_definition(stored, stored, moved)
     refuse_other_definition(a_definition(payload={"a": 1}, tags={"x": "y"}, priority="high"), stored, moved)
-
-
-def test_a_definition_that_an_older_version_stored_as_it_was_sent_is_the_same_definition() -> None:
-    sent = b'{"seconds":5400.0,"big":9007199254740993,"list":[-0.0,1e21,12345678901234567890]}'
-    stored = a_definition(payload=json.loads(sent))
-    refuse_other_definition(a_definition(payload=read(sent)), stored, a_task(pending_run()))
-    with pytest.raises(RequestConflict, match=r"these differ: payload$"):
-        refuse_other_definition(a_definition(payload=read(sent.replace(b"40993", b"40994"))), stored, a_task())
 
 
 @given(st.sampled_from(PRIORITIES))

@@ -13,7 +13,6 @@ import gzip
 import json
 import os
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
-from datetime import timedelta
 from itertools import islice
 from pathlib import Path
 from typing import IO, Any
@@ -186,9 +185,9 @@ async def revive(records: Records, task_id: str) -> bool:
     if task is None or task.is_resolved:
         return False
     await records.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
-    if task.state is State.RUNNING:
-        until = task.last_run.taken_until or records.runtime.now() + timedelta(seconds=1)
-        await records.messages.put_claim(task.task_id, task.last_run_id, until, started=task.last_run.started)
+    run = task.last_run if task.state is State.RUNNING else None
+    if run is not None and run.taken_until is not None and run.started is not None:
+        await records.messages.put_claim(task.task_id, task.last_run_id, run.taken_until, started=run.started)
     return True
 
 

@@ -127,7 +127,7 @@ async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[
     """Either a sweep of its group finds it among the members, or it has a row of its own."""
     group = await records.groups.header(task.task_group_id)
     member = await records.storage.tables.get(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
-    sweep = group if group is not None and group.is_swept and member is not None else None
+    sweep = group if member is not None else None
     is_scheduled = records.expiry.is_scheduled
     if sweep is not None and await is_scheduled(sweep.expires, keys.SWEPT_GROUP, (task.task_group_id,)):
         return []

@@ -43,10 +43,10 @@ class TaskRepairs:
 
     def put_claim(self) -> Repair:
         """A new timer for the end of its claim."""
-        task, run, until = self._task, self._task.last_run, self._task.last_run.taken_until
-        assert until is not None, "a running run has an end of its claim"
+        task, started, until = self._task, self._task.last_run.started, self._task.last_run.taken_until
+        assert started is not None and until is not None, "a running run has the times of its claim"
         return self._unless_changed(
-            lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until, started=run.started)
+            lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until, started=started)
         )
 
     def schedule_deletion(self, group: Group | None) -> Repair:

@@ -32,9 +32,7 @@ class NotExpired(NoDecision):
         self.again = again
 
 
-def expire(
-    task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime | None = None
-) -> Decision:
+def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime) -> Decision:
     """Decides what to do for a claim message that is due and was put at `put` (design 4). `started` is the start of its
     claim.
 
@@ -47,12 +45,10 @@ def expire(
     the resolution is followed up again, without its event. Raises NotExpired.
     """
     run = task.runs[run_id] if run_id <= task.last_run_id else None
-    if started is not None and (run is None or run.started != started):
+    if run is None or run.started != started:
         if now - put < ORPHAN_AFTER:
             raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else put + ORPHAN_AFTER)
         return Decision(task=None, after=((returned(task, run_id, started),),))
-    if run is None or run.state is State.PENDING:
-        raise NotExpired(now + _LOOK_AGAIN if now - put < LATEST_COMMIT else None)
     if run.state is State.RUNNING and run.taken_until is not None:
         if task.deadline <= now:
             raise NotExpired(None)
@@ -108,10 +104,10 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
     """
     run_id, worker = claim.run_id, claim.worker
     run = task.runs[run_id] if run_id <= task.last_run_id else None
-    if task.sequence < claim.sequence or (claim.started is not None and (run is None or run.started != claim.started)):
-        rows = () if claim.started is None else (returned(task, run_id, claim.started),)
+    if task.sequence < claim.sequence or run is None or run.started != claim.started:
+        rows = (returned(task, run_id, claim.started),)
         return Decision(task=task if task.sequence < claim.sequence else None, after=(rows,))
-    if run is None or run_id < task.last_run_id or not run.is_held_by(worker.worker_group, worker.worker_id):
+    if run_id < task.last_run_id or not run.is_held_by(worker.worker_group, worker.worker_id):
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
     if run.taken_until != claim.taken_until:
         raise NoDecision(f"run {run_id} of task {task.task_id} was claimed again")

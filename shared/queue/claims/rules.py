@@ -188,6 +188,7 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
     refuse_after_deadline(task, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")
+    assert run.started is not None, "a running run has started"
     until = max(taken_until, run.taken_until or taken_until)
     return Decision(
         task=task.with_run(run_id, replace(run, taken_until=until)),

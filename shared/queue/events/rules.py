@@ -92,9 +92,7 @@ class TaskEvent:
     snapshot: Snapshot | None = None
     """The task right after the transition; None until the event is rendered for the first time, which takes it."""
     life: str = ""
-    """Tells apart tasks that had the same id (`Task.life`). Empty until the event is first rendered, and in pointers of
-    earlier versions.
-    """
+    """Tells apart tasks that had the same id (`Task.life`). Empty until the event is first rendered."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

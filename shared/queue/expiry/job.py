@@ -28,7 +28,7 @@ from shared.store.partitions import OutOfTime
 
 LONGEST = timedelta(minutes=1)
 """Time budget for one item while others wait. What is left of the item is due again in a later hour."""
-OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP, keys.UNSWEPT_GROUP})
+OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP})
 """Kinds of items whose deletion waits while events that may be about them are unsent."""
 
 EXPIRY_JOB = "static/taskcluster/auth"
@@ -101,7 +101,6 @@ class Expiration:
             "task": members.task,
             "definition": tasks.definition,
             keys.SWEPT_GROUP: groups.group,
-            keys.UNSWEPT_GROUP: groups.group,
             _LISTED: groups.listed,
             "worker": self._worker,
             **dict.fromkeys(DirectoryKind, self._listed),

@@ -11,7 +11,7 @@ from shared.base.memo import Memo
 from shared.base.protocol import ORPHAN_AFTER, OVERDUE
 from shared.queue.events.rules import Exchange
 from shared.queue.groups.rows import Active, Group, group_event
-from shared.queue.groups.store import GroupChanged, is_same_due
+from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rules import Task
 from shared.runtime import attempts
@@ -63,7 +63,7 @@ class GroupCheck:
             if look.has_removed:
                 continue
             group = look.group
-            if group is None or not group.due or (due is not None and not is_same_due(group.due, due)):
+            if group is None or not group.due or (due is not None and group.due != due):
                 return None
             if look.wait is not None:
                 return None if due is None else look.wait.total_seconds() + 1

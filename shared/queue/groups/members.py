@@ -113,7 +113,6 @@ class MemberStore:
             "sealed": "",
             "due": "",
             "listed": listed,
-            "swept": True,
         }
         own = self._own_rows(definition, packed, edges)
         made = [Create(keys.GROUP, header), *own, Create(keys.scheduler(definition.scheduler_id), {})]

@@ -40,14 +40,6 @@ class Place:
     read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    """What this process knows of a group. A group's expiration never becomes earlier."""
-
-    expires: datetime
-    is_swept: bool
-
-
 class Membership:
     """Adds tasks to groups, making a group with its first task."""
 
@@ -59,7 +51,8 @@ class Membership:
         self._expiry = expiry
         self._recent = recent
         self._runtime = runtime
-        self._known: Memo[str, _Known] = Memo(remembered.GROUPS)
+        self._expires: Memo[str, datetime] = Memo(remembered.GROUPS)
+        """By group: its expiration as this process knows it, which never becomes earlier."""
         self._sweeps: Memo[tuple[str, str], bool] = Memo(remembered.SWEEPS)
         """By group and hour: the sweeps that this process has scheduled."""
 
@@ -70,13 +63,13 @@ class Membership:
         Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
         """
         async for _ in attempts(self._runtime):
-            known = self._known.get(definition.task_group_id)
+            known = self._expires.get(definition.task_group_id)
             try:
-                if known is not None and known.expires >= definition.expires:
+                if known is not None and known >= definition.expires:
                     return await self._join_known(definition, packed, edges, known)
                 return await self._join_or_create(definition, packed, edges)
             except GuardMissing:
-                self._known.pop(definition.task_group_id)
+                self._expires.pop(definition.task_group_id)
             except (GroupExists, GroupChanged):
                 continue
         raise ServiceUnavailable("the task group is contended; send the call again")
@@ -105,7 +98,7 @@ class Membership:
         definition: Definition,
         packed: PackedDefinition,
         edges: Edges,
-        group: _Known,
+        expires: datetime,
         *,
         raised: Group | None = None,
     ) -> Place:
@@ -114,21 +107,19 @@ class Membership:
         """
         place, _ = await both(
             self._join(definition, packed, edges, group=raised),
-            self._schedule(definition, group, is_raised=raised is not None),
+            self._schedule(definition, expires, is_raised=raised is not None),
         )
         return place
 
-    async def _schedule(self, definition: Definition, group: _Known, *, is_raised: bool) -> None:
+    async def _schedule(self, definition: Definition, group_expires: datetime, *, is_raised: bool) -> None:
         """Schedules the task's deletion. The sweep of the group at the group's expiration deletes all its tasks, so
         only a task that expires much earlier needs a sweep in an earlier hour. Without that sweep it would merely be
         deleted late.
         """
         task_group_id, expires = definition.task_group_id, definition.expires
         if is_raised:
-            await self._expiry.group(task_group_id, group.expires, is_swept=group.is_swept)
-        if not group.is_swept:
-            await self._expiry.task(definition.task_id, task_group_id, expires)
-        elif group.expires - expires > MARGIN:
+            await self._expiry.group(task_group_id, group_expires)
+        if group_expires - expires > MARGIN:
             sweep = task_group_id, self._expiry.bucket(expires)
             if sweep not in self._sweeps:
                 await self._expiry.group(task_group_id, expires)
@@ -152,9 +143,9 @@ class Membership:
             return await self._create_group(definition, packed, edges, expires)
         _refuse(definition, header)
         is_raised = header.expires < definition.expires
-        known = _Known(expires if is_raised else header.expires, header.is_swept)
+        known = expires if is_raised else header.expires
         place = await self._join_known(definition, packed, edges, known, raised=header if is_raised else None)
-        self._known[definition.task_group_id] = known
+        self._expires[definition.task_group_id] = known
         return place
 
     async def _create_group(
@@ -174,7 +165,7 @@ class Membership:
             if header is None or header.listed != entry.key:
                 await self._recent.remove(entry.key)
             raise
-        self._known[definition.task_group_id] = _Known(expires, is_swept=True)
+        self._expires[definition.task_group_id] = expires
         return Place(partial(self._members.leave, definition.task_group_id, rows), is_guarded=False)
 
 

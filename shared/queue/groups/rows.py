@@ -50,11 +50,8 @@ class Group:
     sealed: datetime | None
     due: str
     """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
-    listed: str = ""
-    """The key of its row in the list of groups; "" for a group that was created before there was one."""
-    is_swept: bool = False
-    """Whether its tasks are deleted by a sweep of the group: those of a group that was created before there were sweeps
-    have rows of their own in the Expiry table."""
+    listed: str
+    """The key of its row in the list of groups."""
     etag: str
 
 
@@ -111,7 +108,7 @@ class Member:
     etag: str
 
 
-_HEADER = Columns(Group, without={"task_group_id", "sealed", "etag"}, renamed={"is_swept": "swept"})
+_HEADER = Columns(Group, without={"task_group_id", "sealed", "etag"})
 HEADER_COLUMNS = ("sealed", *_HEADER.names)
 
 

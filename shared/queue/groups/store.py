@@ -223,12 +223,7 @@ class GroupStore:
 
 def due_of(task: Task, generation: int) -> str:
     """The value of `due` in a group's header until the group was checked after this task's resolution."""
-    return "~".join((task.task_id, str(generation), *([task.life] if task.life else [])))
-
-
-def is_same_due(one: str, other: str) -> bool:
-    """Whether both name the same resolution. The life is not compared, since older code does not write it."""
-    return one.split("~")[:2] == other.split("~")[:2]
+    return f"{task.task_id}~{generation}~{task.life}"
 
 
 def _other_way(member: Operation, generation: int) -> Operation:

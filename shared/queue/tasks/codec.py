@@ -19,9 +19,7 @@ from shared.store.columns import Columns
 from shared.store.interface import Row, StorageUnavailable, Value
 
 SCHEMA = 1
-"""Version of the columns that this code writes, kept in each row so that old and new code can run side by side."""
-READABLE = frozenset({1})
-"""Versions that it reads. A new version is read one release before it is written (docs/operations.md)."""
+"""Version of the columns, kept in each row."""
 
 _CHUNK = 60_000
 """Bytes of a packed definition per property; a property holds 64 KiB."""
@@ -89,11 +87,9 @@ def split_definition(packed: PackedDefinition) -> dict[str, Value]:
 
 
 def check_schema(row: Row) -> None:
-    """Raises StorageUnavailable for a row that newer code has written. Calls and messages are then retried, and reach a
-    process with the newer code, instead of being misread by this one.
-    """
-    schema = row.values.get("schema", SCHEMA)
-    if schema not in READABLE:
+    """Raises StorageUnavailable for a row of another version, which is not misread, but left to code that knows it."""
+    schema = row.values["schema"]
+    if schema != SCHEMA:
         raise StorageUnavailable(f"a row has schema {schema!r}, which this version cannot read")
 
 

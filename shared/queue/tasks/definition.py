@@ -11,7 +11,6 @@ from typing import Any, cast
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict
 from shared.base.frozen import dataclass, replace
-from shared.base.jsontext import in_javascript
 from shared.base.priority import Priority
 from shared.base.protocol import CLIENT_CLOCK_SKEW
 from shared.queue.events import rules as announcements
@@ -116,14 +115,7 @@ def same_json(left: Any, right: Any) -> bool:
         return all(same_json(value, right[name]) for name, value in left.items())
     if isinstance(left, list):
         return isinstance(right, list) and len(left) == len(right) and all(map(same_json, left, right))
-    if left == right:
-        return isinstance(left, bool) == isinstance(right, bool)
-    # Definitions that older versions stored have numbers as they were sent.
-    return _is_number(left) and _is_number(right) and bool(in_javascript(left) == in_javascript(right))
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+    return bool(left == right) and isinstance(left, bool) == isinstance(right, bool)
 
 
 LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)

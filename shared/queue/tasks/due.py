@@ -47,11 +47,9 @@ class Timers:
         self._group_check = group_check
         self._deadline_delay = deadline_delay
 
-    async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime | None = None) -> None:
-        """Handles a claim message: ends the claim, if the status row says that takenUntil has passed. If the claim was
-        never committed, its index row is given back. `started` is None in messages of older versions of the app.
-
-        Raises StorageUnavailable.
+    async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime) -> None:
+        """Handles the claim message of a claim that was made at `started`: ends the claim, if the status row says that
+        takenUntil has passed. If the claim was never committed, its index row is given back. Raises StorageUnavailable.
         """
         spare_hint_id = self._stores.runtime.slugid()
         try:

@@ -62,7 +62,7 @@ class TakeLease:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PutClaim:
-    """A claim message, visible at takenUntil. With `started` it names the index row of its claim."""
+    """A claim message, visible at takenUntil. `started` names the index row of its claim."""
 
     task_id: str
     run_id: int
@@ -78,7 +78,7 @@ class MoveClaim:
     task_id: str
     run_id: int
     taken_until: datetime
-    started: datetime | None
+    started: datetime
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -69,9 +69,7 @@ def decode_body(text: str) -> dict[str, Any]:
 
 
 class _Fields(BaseModel):
-    """Fields that are not known here are those of another version of the app, which handles the same queues while it is
-    upgraded or rolled back: they are ignored, and kept when the message is put again.
-    """
+    """Fields of a message as JSON. Unknown ones are kept when the message is put again."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=True)
 
@@ -106,7 +104,6 @@ class Undelivered(_Fields):
     worker_id: str
     taken_until: Moment
     sequence: Annotated[int, Field(ge=0)]
-    started: Moment | None = None
 
 
 class ClaimBody(Body):
@@ -117,8 +114,8 @@ class ClaimBody(Body):
     task_id: SlugId
     run_id: RunNumber
     put: Moment
-    started: Moment | None = None
-    """When its claim was made, which names the index row; None where an older version of the app has put it."""
+    started: Moment
+    """When its claim was made, which names the index row."""
     undelivered: Undelivered | None = None
 
     @classmethod
@@ -129,9 +126,8 @@ class ClaimBody(Body):
             worker_id=claim.worker.worker_id,
             taken_until=claim.taken_until,
             sequence=claim.sequence,
-            started=claim.started,
         )
-        return cls(task_id=claim.task_id, run_id=claim.run_id, put=put, undelivered=undelivered)
+        return cls(task_id=claim.task_id, run_id=claim.run_id, put=put, started=claim.started, undelivered=undelivered)
 
     @property
     def claim(self) -> UndeliveredClaim | None:
@@ -145,7 +141,7 @@ class ClaimBody(Body):
             worker=Worker(worker_group=found.worker_group, worker_id=found.worker_id),
             taken_until=found.taken_until,
             sequence=found.sequence,
-            started=found.started,
+            started=self.started,
         )
 
 

@@ -168,7 +168,7 @@ class Messages:
         taken_until: datetime,
         put: datetime | None = None,
         *,
-        started: datetime | None,
+        started: datetime,
     ) -> MessageHandle:
         """Puts a claim message, visible at takenUntil. `put` says when it was first put, `started` names the claim's
         index row."""

@@ -180,7 +180,7 @@ class Task:
     prioritised: datetime | None = None
     """When the latest change of the priority was asked for, though it may have changed nothing; None before."""
     priority_change: PriorityChange | None = None
-    """The latest change; None if there was none, or if older code has replaced the row since."""
+    """The latest change; None if there was none."""
     hint_id: str = ""
     """Names the pending message that counts; "" before there has been one."""
     handles: MessageHandles = field(default_factory=MessageHandles)
@@ -280,14 +280,14 @@ class UndeliveredClaim:
     taken_until: datetime
     sequence: int
     """The sequence number of its commit, which may not have happened, or may still come."""
-    started: datetime | None
-    """Names its index row; None where an older version of the app has made it."""
+    started: datetime
+    """Names its index row."""
 
     @classmethod
     def of(cls, claimed: Task) -> UndeliveredClaim:
         """Describes the claim of the last run of `task`, the state that the claim's commit was to make."""
         run = claimed.last_run
-        assert run.taken_until is not None, "a claimed run is taken until some time"
+        assert run.taken_until is not None and run.started is not None, "a claimed run has its times"
         return cls(
             task_id=claimed.task_id,
             run_id=claimed.last_run_id,

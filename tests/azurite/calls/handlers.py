@@ -112,12 +112,12 @@ async def resolved_indexed(bench: Bench) -> Operations:
 async def claim_due(bench: Bench) -> Operations:
     task_id = await bench.running()
     bench.ahead = CLAIM_TIMEOUT + timedelta(seconds=1)
-    return await bench.measure(bench.handlers.timers.claim_due(task_id, 0, utc_now()))
+    return await bench.measure(await bench.claim_due(task_id))
 
 
 @budget("claim message due, of a claim that was renewed", NOT_DUE)
 async def claim_not_due(bench: Bench) -> Operations:
-    return await bench.measure(bench.handlers.timers.claim_due(await bench.running(), 0, utc_now()))
+    return await bench.measure(await bench.claim_due(await bench.running()))
 
 
 async def deadline(bench: Bench, task_id: str) -> Operations:
