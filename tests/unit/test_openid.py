@@ -17,7 +17,7 @@ from shared.auth.roles.expansion import Roles
 from shared.auth.sign_in.openid import FirstExchange, Identity, Provider, SignIn, WorkloadSignIn
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from shared.base.settings import Settings
-from shared.base.shares import NAMELESS
+from shared.base.shares import NAMELESS, share_of
 from shared.runtime import utc_now
 from tests.azurite.budgets import settings
 
@@ -97,7 +97,7 @@ def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | No
 async def test_who_it_is_and_with_which_roles() -> None:
     sign_in = Issuer().sign_in()
     assert await sign_in.identity(token(), NONCE) == Identity(
-        client_id="login/entra/somebody", scopes=["assume:everyone"], share=NAMELESS
+        client_id="login/entra/somebody", scopes=["assume:everyone"], share=share_of(f"sign-in {ISSUER} *")
     )
     named = await sign_in.identity(token(groups=["admins", "admins", 7], roles=["Task.Read", "unknown"]), NONCE)
     assert named.scopes == ["assume:everyone", "assume:admin", "assume:reader"]
@@ -172,7 +172,10 @@ async def test_a_name_for_nothing_has_no_share_of_its_own() -> None:
         (await people.identity(token(sub=name, groups="admins"), NONCE)).share for name in ("one", "another")
     ]
     assert len({named, another, NAMELESS}) == 3
-    assert (await people.identity(token(sub="stranger"), NONCE)).share == NAMELESS
+    strangers = [(await people.identity(token(sub=f"stranger {number}"), NONCE)).share for number in range(3)]
+    assert len({*strangers, named, another, NAMELESS}) == 4
+    without_roles = Issuer().sign_in("admins=admin")
+    assert (await without_roles.identity(token(sub="stranger"), NONCE)).share == NAMELESS
 
 
 @pytest.mark.parametrize("subject", ["repo:*", "*", "", "repo:a b", "repo:é", "repo:a\n", "x" * 501])

@@ -84,8 +84,8 @@ class Identity:
     client_id: str
     scopes: Sequence[str]
     share: Share
-    """The identity's own, if somebody has given it a role. Who has none, or one that everybody has, can have as many
-    identities as the provider gives out.
+    """The identity's own, if somebody has given it a role. Those who have the role that everybody has share one: the
+    provider may give out as many identities as somebody asks for.
     """
 
 
@@ -128,7 +128,7 @@ class SignIn:
         return Identity(
             client_id=f"login/{self.provider.name}/{_escaped(user)}",
             scopes=[f"assume:{role}" for role in roles],
-            share=share_of(f"sign-in {self.provider.issuer} {user}") if is_known else NAMELESS,
+            share=share_of(f"sign-in {self.provider.issuer} {user if is_known else EVERYBODY}") if roles else NAMELESS,
         )
 
     async def _exchange(self, id_token: str, expires: int) -> None:
