@@ -8,7 +8,6 @@ import dataclasses
 import json
 import socket
 import sys
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -58,17 +57,23 @@ class Guard:
             raise OSError(answer["refused"])
         return guard
 
-    async def begin(self, name: str, caches: Mapping[str, str]) -> tuple[Channel, Message]:
-        """Starts the process that works on a task, in a fresh folder with these caches, each at its place.
+    async def begin(self, order: Message) -> tuple[Channel, Message]:
+        """Starts the process that works on a task, or one that goes on with the log of the last task (guard.py).
 
-        A connection to it; the path of the folder, and of each cache whether it is new or why it is not there. Raises
-        OSError, GuardLost.
+        A connection to it, and what the guard has answered. Raises OSError, GuardLost.
         """
-        return await self._begin({"run": name, "caches": caches})
-
-    async def begin_again(self) -> tuple[Channel, Message]:
-        """Starts a process that goes on with the log of the last task. Raises OSError, GuardLost."""
-        return await self._begin({"log": True})
+        self.ended = asyncio.get_running_loop().create_future()
+        mine, its = socket.socketpair()
+        channel = await Channel.over(mine, LONGEST_OF_TASK)
+        try:
+            with its:
+                answer = await self._order(order, its)
+            if "errno" in answer:
+                raise OSError(answer["errno"], answer["problem"])
+        except BaseException:
+            channel.close()
+            raise
+        return channel, answer
 
     def tell(self, what: str) -> None:
         """That caches are `filled`, or to `purge`. Raises GuardLost."""
@@ -89,25 +94,12 @@ class Guard:
 
     async def close(self) -> None:
         """Has the guard end."""
-        self._control.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), 5)
         self._reading.cancel()
-
-    async def _begin(self, order: Message) -> tuple[Channel, Message]:
-        self.ended = asyncio.get_running_loop().create_future()
-        mine, its = socket.socketpair()
-        channel = await Channel.over(mine, LONGEST_OF_TASK)
-        try:
-            with its:
-                answer = await self._order(order, its)
-            if "errno" in answer:
-                raise OSError(answer["errno"], answer["problem"])
-        except BaseException:
-            channel.close()
-            raise
-        return channel, answer
 
     async def _order(self, order: Message, connection: socket.socket | None = None) -> Message:
         """The answer to an order. It is waited for though the caller is cancelled, since answers have no names."""

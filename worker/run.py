@@ -104,8 +104,8 @@ class Run:
         """Has the run executed, and reports it."""
         claim = self._claim
         try:
-            caches = _caches(claim.definition)
-            await self._talk(*await self._guard.begin(f"{claim.task_id}-{claim.run_id}", caches))
+            name, caches = f"{claim.task_id}-{claim.run_id}", _caches(claim.definition)
+            await self._talk(*await self._guard.begin({"run": name, "caches": caches}))
         except OSError as problem:
             log.error("%s: the worker cannot start it: %s", claim, problem)
             await self._report("exception", "resource-unavailable")
@@ -176,7 +176,7 @@ class Run:
             async with asyncio.timeout(seconds):
                 self._left += await self._guard.end()
                 if self._channel is not None:
-                    await self._talk(*await self._guard.begin_again(), finish=why)
+                    await self._talk(*await self._guard.begin({"log": True}), finish=why)
                     await asyncio.wait([self._guard.ended])
         except (TimeoutError, GuardLost, OSError):
             log.warning("%s: not ended as it should be: %s", self._claim, why)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.host.service import Service, eventually, refused
-from tests.host.worker_support import LOG, SECONDS, artifact, log_with, run_of, shell, wait_for_file, working
+from tests.host.worker_support import LOG, SECONDS, artifact, run_of, shell, wait_for_file, working
 from tests.host.workers import MODES, start_worker
 
 ENDINGS = {
@@ -29,18 +28,6 @@ def test_how_tasks_end(service: Service, tmp_path: Path, mode: str) -> None:
         for name, (_, state, reason) in ENDINGS.items():
             status = service.wait_for(ids[name], state, SECONDS)
             assert [(run["reasonResolved"], run["workerId"]) for run in status["runs"]] == [(reason, "one")], name
-
-
-def test_what_a_command_sees(service: Service, tmp_path: Path) -> None:
-    seen = tmp_path / "seen"
-    task_id = service.create(payload=shell(f"ls -A > {seen}; env >> {seen}; pwd >> {seen}", env={"MINE": "a b"}))
-    with working(service, tmp_path):
-        service.wait_for(task_id, "completed", SECONDS)
-    lines = seen.read_text().splitlines()
-    assert {f"TASK_ID={task_id}", "RUN_ID=0", "MINE=a b", f"HOME={lines[-1]}"} <= set(lines)
-    assert f"TASKCLUSTER_ROOT_URL={service.running.deployment.root_url}" in lines
-    assert "TOKEN" not in seen.read_text()
-    assert not Path(lines[-1]).exists(), "the folder is gone"
 
 
 def test_one_at_a_time(service: Service, tmp_path: Path) -> None:
@@ -84,13 +71,6 @@ def test_a_worker_that_is_asked_to_end_gives_its_tasks_back(service: Service, tm
     assert run_of(service, task_id)["reasonResolved"] == "worker-shutdown"
     assert service.status(task_id)["state"] == "pending", "the retry, at once"
     assert beats.stat().st_size == size
-
-
-def test_a_worker_that_is_idle_ends_at_once(service: Service, tmp_path: Path) -> None:
-    with working(service, tmp_path) as child:
-        child.wait_for("takes tasks of", SECONDS)
-        child.terminate()
-        assert child.wait(SECONDS) == 0
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -147,24 +127,6 @@ def test_without_the_right_to_poll_it_ends_and_says_why(service: Service, tmp_pa
         assert child.wait(SECONDS) == 1
         assert "does not let this worker ask for work" in child.output()
         child.stop()
-
-
-@pytest.mark.parametrize("ending", ["completed", "failed", "malformed-payload"])
-def test_the_log_shows_how_the_task_ended(service: Service, tmp_path: Path, ending: str) -> None:
-    payload: dict[str, Any] = {
-        "completed": shell("echo out; echo err >&2"),
-        "failed": shell("echo out; echo err >&2; exit 7"),
-        "malformed-payload": {"command": "echo"},
-    }[ending]
-    task_id = service.create(payload=payload)
-    with working(service, tmp_path):
-        service.wait_for(task_id, "exception" if ending == "malformed-payload" else ending, SECONDS)
-        if ending == "malformed-payload":
-            log_with(service, task_id, 'payload.command: "echo" is not of type "array"')
-        else:
-            log = artifact(service, task_id, LOG)
-            assert "\nout\nerr\n" in log
-            assert f"Exit code {0 if ending == 'completed' else 7}\n" in log
 
 
 def test_files_that_the_payload_names_become_artifacts(service: Service, tmp_path: Path) -> None:

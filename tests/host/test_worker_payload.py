@@ -15,7 +15,7 @@ import pytest
 import taskcluster
 
 from tests.host.service import Service, eventually, refused
-from tests.host.worker_support import SECONDS, artifact, content, log_with, names, run_of, shell
+from tests.host.worker_support import SECONDS, artifact, content, log_with, names, shell
 
 CACHE = ["generic-worker:cache:*"]
 
@@ -131,28 +131,11 @@ def test_a_cache_serves_later_tasks_until_it_is_purged(served: Service) -> None:
     assert "\nx\n" in count(0), "a task that failed leaves its cache"
 
 
-def test_a_cache_without_its_scope(served: Service) -> None:
-    task_id = served.create(payload=shell("true", mounts=[{"directory": "a", "cacheName": "b"}]))
-    log = resolved(served, task_id, "exception")
-    assert "the task needs the scope generic-worker:cache:b" in log
-    assert run_of(served, task_id)["reasonResolved"] == "malformed-payload"
-
-
 def test_an_exit_code_asks_for_a_retry(served: Service) -> None:
     payload = shell("[ $RUN_ID = 1 ] || exit 75", onExitStatus={"retry": [75]})
     task_id = served.create(payload=payload)
     resolved(served, task_id, "completed")
     assert [run["reasonResolved"] for run in served.status(task_id)["runs"]] == ["intermittent-task", "completed"]
-
-
-def test_commands_run_until_one_fails(served: Service) -> None:
-    commands = [["sh", "-c", f"echo {word}; exit {code}"] for word, code in (("one", 0), ("two", 5), ("three", 0))]
-    task_id = served.create(payload={"command": commands})
-    log = resolved(served, task_id, "failed")
-    assert "\none\n" in log
-    assert "\ntwo\n" in log
-    assert "\nthree\n" not in log
-    assert "Exit code 5\n" in log
 
 
 def test_artifacts_of_every_kind(served: Service, tmp_path: Path) -> None:
@@ -211,8 +194,3 @@ def test_a_task_calls_with_its_own_credentials(served: Service, tmp_path: Path) 
     (line,) = (line for line in log.splitlines() if line.startswith("scopes "))
     scopes = set(json.loads(line.removeprefix("scopes ")))
     assert scopes == {"test:mine", "auth:current-scopes", f"queue:create-artifact:{task_id}/0"}, "and no reports"
-
-
-def test_without_the_feature_there_is_no_proxy(served: Service) -> None:
-    task_id = served.create(payload=shell("echo proxy: $TASKCLUSTER_PROXY_URL."))
-    assert "\nproxy: .\n" in resolved(served, task_id, "completed")

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from worker.options import Options, id_of_host, parse
-from worker.users import User
 
 ARGUMENTS = ["--task-queue-id", "prov/type", "--worker-group", "g", "--worker-id", "i"]
 ENVIRONMENT = {
@@ -57,113 +56,87 @@ def test_variables_give_options_and_the_command_line_wins(tmp_path: Path) -> Non
     assert (options.idle_timeout, options.max_tasks, options.work_dir) == (60.0, 3, tmp_path.resolve())
 
 
-def test_a_variable_that_cannot_be_used_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(ARGUMENTS, {**ENVIRONMENT, "WORKER_MAX_TASKS": "many"})
-    assert "--max-tasks: 'many'" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize(
     ("name", "worker_id"),
     [("vm000001", "vm000001"), ("a.b.example", "a-b-example"), ("", "worker"), ("x" * 38, "x" * 38)],
 )
 def test_a_worker_is_named_after_its_host(name: str, worker_id: str) -> None:
     assert id_of_host(name) == worker_id
-
-
-def test_long_names_of_hosts_make_different_ids() -> None:
     first, second = (id_of_host("my-team-linux-workers-job-" + "y" * 20 + end) for end in "ab")
     assert first != second
     assert len(first) == len(second) == 38
 
 
-def test_a_user_of_tasks_needs_a_worker_that_is_root(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+@pytest.mark.parametrize(("name", "uid"), [("65534", 65534), ("4000000001", 4000000001), ("nobody", 65534)])
+def test_users_by_name_and_number(monkeypatch: pytest.MonkeyPatch, name: str, uid: int) -> None:
     monkeypatch.setattr("os.getuid", lambda: 0)
     monkeypatch.setattr("sys.platform", "linux")
-    user = parse([*ARGUMENTS, "--task-user", "nobody"], ENVIRONMENT).task_user
+    user = parse([*ARGUMENTS, "--task-user", name], ENVIRONMENT).task_user
     assert user is not None
-    assert user.name == "nobody"
-    monkeypatch.setattr("os.getuid", lambda: 1000)
-    with pytest.raises(SystemExit):
-        parse([*ARGUMENTS, "--task-user", "nobody"], ENVIRONMENT)
-    assert "needs a worker that is root" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("name", "uid"), [("65534", 65534), ("4000000001", 4000000001), ("nobody", 65534)])
-def test_users_by_name_and_number(name: str, uid: int) -> None:
-    assert User.of(name).uid == uid
-
-
-def test_the_schema_of_payloads_is_printed_without_anything_else_being_given(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse(["--payload-schema"], {})
-    assert ended.value.code == 0
-    assert json.loads(capsys.readouterr().out)["required"] == ["command"]
+    assert user.uid == uid
 
 
 def test_credentials_are_not_shown() -> None:
     assert "secret-token" not in repr(parse(ARGUMENTS, ENVIRONMENT))
 
 
-@pytest.mark.parametrize("name", sorted(ENVIRONMENT))
-def test_what_the_environment_lacks_is_named(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as ended:
-        parse(ARGUMENTS, {key: value for key, value in ENVIRONMENT.items() if key != name})
-    assert ended.value.code == 2
-    said = capsys.readouterr().err
-    assert name in said
-    assert "./dev up --detach" in said
-
-
-@pytest.mark.parametrize("root_url", ["127.0.0.1:7071", "ftp://tc.example.com", "https://"])
-def test_a_root_url_that_is_none_is_named(root_url: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(ARGUMENTS, {**ENVIRONMENT, "TASKCLUSTER_ROOT_URL": root_url})
-    assert f"begins with https:// (or http://), not '{root_url}'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("name", [None, "./dev worker"])
-def test_its_name_is_the_one_that_was_typed(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--help"], {"STARTED_AS": name} if name else {})
-    assert capsys.readouterr().out.startswith(f"usage: {name or 'python -m worker'} [-h]")
+LOCAL = "./dev up --detach"
+NO_URL = "begins with https:// (or http://), not"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "variables", "said"),
     [
-        (["--task-queue-id", "prov"], "'prov'"),
-        (["--task-queue-id", "prov/Type"], "'prov/Type'"),
-        (["--worker-group", "a.b"], "'a.b'"),
-        (["--worker-id", "x" * 39], "x" * 39),
-        (["--poll-mode", "guess"], "'guess'"),
-        (["--idle-seconds", "0"], "'0'"),
-        (["--idle-seconds", "soon"], "'soon'"),
-        (["--idle-seconds", "nan"], "'nan'"),
-        (["--idle-timeout", "-1"], "'-1'"),
-        (["--max-tasks", "0"], "'0'"),
-        (["--log-limit", "0"], "'0'"),
-        (["--task-user", "root"], "root is what tasks must not be"),
-        (["--task-user", "0"], "root is what tasks must not be"),
-        (["--task-user", "no-such-user"], "no-such-user"),
-        (["--task-user", "4294967295"], "4294967295"),
-        (["--work-dir", "/nowhere/at/all"], "'/nowhere/at/all'"),
+        (["--task-queue-id", "prov"], {}, "'prov'"),
+        (["--task-queue-id", "prov/Type"], {}, "'prov/Type'"),
+        (["--worker-group", "a.b"], {}, "'a.b'"),
+        (["--worker-id", "x" * 39], {}, "x" * 39),
+        (["--poll-mode", "guess"], {}, "'guess'"),
+        (["--idle-seconds", "0"], {}, "'0'"),
+        (["--idle-seconds", "soon"], {}, "'soon'"),
+        (["--idle-seconds", "nan"], {}, "'nan'"),
+        (["--idle-timeout", "-1"], {}, "'-1'"),
+        (["--max-tasks", "0"], {}, "'0'"),
+        (["--log-limit", "0"], {}, "'0'"),
+        (["--task-user", "root"], {}, "root is what tasks must not be"),
+        (["--task-user", "0"], {}, "root is what tasks must not be"),
+        (["--task-user", "no-such-user"], {}, "no-such-user"),
+        (["--task-user", "4294967295"], {}, "4294967295"),
+        (["--task-user", "nobody"], {}, "needs a worker that is root"),
+        (["--work-dir", "/nowhere/at/all"], {}, "'/nowhere/at/all'"),
+        ([], {"WORKER_MAX_TASKS": "many"}, "--max-tasks: 'many'"),
+        *(([], {name: ""}, f"set {name} in the environment") for name in ENVIRONMENT),
+        ([], {"TASKCLUSTER_ACCESS_TOKEN": ""}, LOCAL),
+        *(
+            ([], {"TASKCLUSTER_ROOT_URL": url}, f"{NO_URL} '{url}'")
+            for url in ("127.0.0.1:7071", "ftp://a", "https://")
+        ),
     ],
 )
-def test_what_cannot_be_used_is_named(arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_cannot_be_used_is_named(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    variables: dict[str, str],
+    said: str,
+) -> None:
+    monkeypatch.setattr("os.getuid", lambda: 1000)
     with pytest.raises(SystemExit) as ended:
-        parse([*ARGUMENTS, *arguments], ENVIRONMENT)
+        parse([*ARGUMENTS, *arguments], {**ENVIRONMENT, **variables})
     assert ended.value.code == 2
-    assert named in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
-def test_the_help_names_defaults_in_the_options_units(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parse(["--help"], {})
-    said = " ".join(capsys.readouterr().out.split())
-    assert "MiB of the disk are free (default: 1024)" in said
-    assert "longer logs (default: 100)" in said
+@pytest.mark.parametrize("name", [None, "./dev worker"])
+def test_what_is_printed(name: str | None, capsys: pytest.CaptureFixture[str]) -> None:
+    """With nothing else given: the schema of payloads, and the help, which has the name that was typed."""
+    for option in ("--payload-schema", "--help"):
+        with pytest.raises(SystemExit) as ended:
+            parse([option], {"STARTED_AS": name} if name else {})
+        assert ended.value.code == 0
+        said = capsys.readouterr().out
+        if option == "--payload-schema":
+            assert json.loads(said)["required"] == ["command"]
+    assert said.startswith(f"usage: {name or 'python -m worker'} [-h]")
+    assert "MiB of the disk are free (default: 1024)" in " ".join(said.split())
+    assert "longer logs (default: 100)" in " ".join(said.split())
