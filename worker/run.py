@@ -95,10 +95,9 @@ class Run:
             return
         await _cancel(work)
         if lost.done():
-            log.info("%s: lost, since %s", self._claim, lost.result())
-            await self._end_early(f"The run ends here, since {lost.result()}.", LOG_SECONDS)
+            await self._end_early(f"lost, since {lost.result()}", LOG_SECONDS)
         else:  # the queue retries the task at once
-            await self._end_early("The worker shuts down.", SHUTDOWN_SECONDS, "worker-shutdown")
+            await self._end_early("the worker shuts down", SHUTDOWN_SECONDS, "worker-shutdown")
 
     async def _work(self) -> None:
         """Has the run executed, and reports it."""
@@ -147,7 +146,7 @@ class Run:
         await asyncio.wait((outcome, executed, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if not (outcome.done() or executed.done() or ended.done()):
             executed.set_result({})
-            await self._end_early(f"Ended after maxRunTime, {self._limit:g} s", LOG_SECONDS)
+            await self._end_early(f"ended after maxRunTime, {self._limit:g} s", LOG_SECONDS)
             return "failed", None
         await asyncio.wait((outcome, ended), timeout=LOG_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if ended.done() and self._serving is not None:  # what it has said last may be on its way
@@ -156,8 +155,7 @@ class Run:
             return outcome.result()["state"], outcome.result().get("reason")
         how = ended.result() if ended.done() else None
         why = "does not answer" if how is None else f"was ended by signal {-how}" if how < 0 else "has failed"
-        log.info("%s: the process that works on it %s", self._claim, why)
-        await self._end_early(f"The process that works on this task {why}.", LOG_SECONDS)
+        await self._end_early(f"the process that works on this task {why}", LOG_SECONDS)
         if how is not None and how >= 0:
             return "exception", "internal-error"
         if how is not None and not self._told["mounted"].done():  # no command can have killed it: memory has run out
@@ -171,12 +169,13 @@ class Run:
         """
         try:
             await self._guard.stop(self._options.grace_seconds)
+            log.info("%s: %s", self._claim, why)
             if reason is not None:
                 await asyncio.wait_for(self._report("exception", reason), REPORT_SECONDS)
             async with asyncio.timeout(seconds):
                 self._left += await self._guard.end()
                 if self._channel is not None:
-                    await self._talk(*await self._guard.begin({"log": True}), finish=why)
+                    await self._talk(*await self._guard.begin({"log": True}), finish=f"The run ends here: {why}.")
                     await asyncio.wait([self._guard.ended])
         except (TimeoutError, GuardLost, OSError):
             log.warning("%s: not ended as it should be: %s", self._claim, why)

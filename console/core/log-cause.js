@@ -25,7 +25,7 @@ const PREFIX = /^(?:\[[\w:.-]+ \d{4}-\d\d-\d\dT[^\]]*\]\s*)?(?:\d\d:\d\d:\d\d(?:
 
 /** @type {[RegExp, "maxRunTime" | "memory" | "disk"][]} */
 const LIMITS = [
-  [/^\[taskcluster.*(?:max run time exceeded|Ended after maxRunTime|Task timeout after \d+ seconds)/, "maxRunTime"],
+  [/^\[taskcluster.*(?:max run time exceeded|ended after maxRunTime|Task timeout after \d+ seconds)/, "maxRunTime"],
   [/\bExceeded task_max_timeout\b/, "maxRunTime"],
   [
     /^\[taskcluster.*(?:task aborted due to sustained memory usage|Memory usage above \d+% and available memory)/,

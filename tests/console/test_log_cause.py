@@ -39,7 +39,11 @@ CASES: list[tuple[tuple[str, ...], int, dict[str, Any]]] = [
         2,
         {"limit": "maxRunTime"},
     ),
-    (("building", f"{OURS}Ended after maxRunTime, 60 s"), 1, {"limit": "maxRunTime"}),
+    (
+        ("building", f"{OURS}Ended by signal 15", f"{OURS}The run ends here: ended after maxRunTime, 60 s."),
+        2,
+        {"limit": "maxRunTime"},
+    ),
     (
         ("x", "[taskcluster:error] Task timeout after 3600 seconds. Force killing container."),
         1,

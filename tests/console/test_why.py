@@ -57,10 +57,10 @@ def test_on_a_phone_the_whole_error_is_read_without_scrolling(scene: Scene, open
 
 
 def test_how_it_ended_and_the_limit_are_said(scene: Scene, open_page: OpenPage) -> None:
-    text = "building\n" * 40 + f"{SAID}Ended after maxRunTime, 90 s\n"
+    text = "building\n" * 40 + f"{SAID}The run ends here: ended after maxRunTime, 90 s.\n"
     page = open_page(f"/tasks/{_failed(scene, text.encode())}")
     expect(page.get_by_role("list", name="What the log says")).to_have_text("maxRunTime reached: 1 min 30 s")
-    expect(page.locator(".line.cause")).to_contain_text("Ended after maxRunTime")
+    expect(page.locator(".line.cause")).to_contain_text("ended after maxRunTime")
 
 
 def test_a_missing_artifact_is_named_by_what_the_worker_reported(scene: Scene, open_page: OpenPage) -> None:

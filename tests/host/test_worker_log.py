@@ -112,7 +112,10 @@ def ended_by(service: Service, child: Child, task_id: str, ending: str) -> None:
 
 @pytest.mark.parametrize(
     ("ending", "said"),
-    [("cancelled", "The run ends here, since it is exception (canceled)."), ("shutdown", "The worker shuts down.")],
+    [
+        ("cancelled", "The run ends here: lost, since it is exception (canceled)."),
+        ("shutdown", "The run ends here: the worker shuts down."),
+    ],
 )
 def test_the_log_of_a_run_that_is_ended_is_finished(service: Service, tmp_path: Path, ending: str, said: str) -> None:
     ready = tmp_path / "ready"

@@ -105,19 +105,19 @@ def test_files_without_number(scene: Scene) -> None:
     code = "import os; os.mkdir('d'); [os.close(os.open(f'd/{i}', os.O_CREAT)) for i in range(20_000)]"
     artifacts = [{"type": "directory", "path": "d", "name": "public/d"}]
     log = scene.run({"command": [sys.executable, "-c", code], "artifacts": artifacts, "maxRunTime": 6}, "failed")
-    assert "Ended after maxRunTime, 6 s" in log
+    assert "ended after maxRunTime, 6 s" in log
 
 
 def test_a_mount_that_comes_byte_by_byte(scene: Scene) -> None:
     """maxRunTime begins with the claim."""
     scene.queue.get["/slow"] = slow
     mount = {"file": "x", "content": {"url": f"{scene.queue.url}/slow"}}
-    assert "Ended after maxRunTime, 1 s" in scene.run(shell("true", maxRunTime=1, mounts=[mount]), "failed")
+    assert "ended after maxRunTime, 1 s" in scene.run(shell("true", maxRunTime=1, mounts=[mount]), "failed")
 
 
 def test_a_log_without_end(scene: Scene) -> None:
     log = scene.run(shell("yes 'a line of the log that is longer than it is worth'", maxRunTime=5), "failed")
-    assert "Ended after maxRunTime" in log
+    assert "ended after maxRunTime" in log
 
 
 def test_processes_without_number(scene: Scene) -> None:

@@ -119,7 +119,7 @@ def test_max_run_time_ends_everything(served: FakeQueue, tmp_path: Path, ignores
     script = f"{ignores} sleep 60 & echo $! > {tmp_path}/child; echo begun; wait"
     task_id = served.add(shell(script, maxRunTime=0.5))
     assert served.ended(task_id) == "failed"
-    assert "Ended after maxRunTime, 0.5 s\n" in served.log(task_id)
+    assert "ended after maxRunTime, 0.5 s.\n" in served.log(task_id)
     assert "\nbegun\n" in served.log(task_id)
     assert has_ended(int((tmp_path / "child").read_text(encoding="utf-8")))
 
@@ -156,7 +156,7 @@ def test_a_cancelled_task_cleans_up_and_its_log_is_finished(tmp_path: Path) -> N
         task_id = queue.add(shell("trap 'echo cleaning up; exit 1' TERM; echo begun; while :; do sleep 0.05; done"))
         wait(lambda: "begun" in queue.log(task_id))
         queue.cancelled.add(task_id)
-        wait(lambda: "The run ends here, since it is exception (canceled)." in queue.log(task_id))
+        wait(lambda: "The run ends here: lost, since it is exception (canceled)." in queue.log(task_id))
         assert "\ncleaning up\n" in queue.log(task_id)
         assert queue.ended(queue.add(shell("true"))) == "completed"
     assert queue.reports[task_id] == []
@@ -175,7 +175,7 @@ def test_a_worker_that_is_asked_to_end_gives_its_task_back(tmp_path: Path) -> No
         assert worker.end() == 0
         assert has_ended(pid)
     assert queue.reports[task_id] == ["worker-shutdown"]
-    assert "The worker shuts down." in queue.log(task_id)
+    assert "The run ends here: the worker shuts down." in queue.log(task_id)
 
 
 def test_a_result_that_is_being_reported_is_not_given_back(tmp_path: Path) -> None:
@@ -268,7 +268,7 @@ def test_a_task_that_kills_the_process_that_works_on_it_has_failed(served: FakeQ
     task_id = served.add(shell("echo begun; sleep 0.5; kill -KILL $PPID; sleep 60"))
     assert served.ended(task_id) == "failed"
     assert "\nbegun\n" in served.log(task_id)
-    assert "The process that works on this task was ended by signal 9." in served.log(task_id)
+    assert "the process that works on this task was ended by signal 9." in served.log(task_id)
     assert served.ended(served.add(shell("true"))) == "completed"
 
 
