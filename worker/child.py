@@ -38,6 +38,11 @@ class Guard:
         self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
         """How the process ended that works on the task; None: the guard is lost."""
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether it has ended."""
+        return self._reading.done()
+
     @classmethod
     async def start(cls, options: Options) -> Self:
         """Raises OSError where the work directory cannot be used, or tasks cannot have their user."""

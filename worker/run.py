@@ -108,8 +108,8 @@ class Run:
         except OSError as problem:
             log.error("%s: the worker cannot start it: %s", claim, problem)
             await self._report("exception", "resource-unavailable")
-        except GuardLost:
-            await self._report("exception", "internal-error")
+        except GuardLost:  # it ended meanwhile: so does this worker, and another one is to get the task
+            await self._report("exception", "worker-shutdown")
         else:
             await self._report(*await self._outcome())
             await asyncio.wait([self._guard.ended], timeout=LOG_SECONDS)

@@ -68,6 +68,7 @@ class Worker:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._shutdown = asyncio.Event()
+        self._guard: Guard | None = None
 
     def shut_down(self) -> None:
         """Take no more work, and give back what is running."""
@@ -82,7 +83,7 @@ class Worker:
         options, advice = self._options, Advice()
         if options.task_user is not None:
             check_rights()
-        guard = await Guard.start(options)
+        self._guard = guard = await Guard.start(options)
         try:
             async with open_session(advice) as session:
                 queue = connect(options.root_url, options.credentials, session)
@@ -108,6 +109,8 @@ class Worker:
         options, trouble_pause = self._options, BackOff(longest=60)
         taken, idle_since, before = 0, time.monotonic(), _Held.now()
         while taken != options.max_tasks and not self._shutdown.is_set():
+            if self._guard is not None and self._guard.is_lost:  # by a process that an earlier task has left
+                raise Changed("its guard has ended")
             # A shutdown waits for the answer: it may bring a claim, which can then be given back at once.
             try:
                 claim = await source.claim()

@@ -288,6 +288,16 @@ def test_a_worker_whose_guard_is_killed_ends_with_a_code_of_its_own(tmp_path: Pa
         assert queue.reports[another] == [], "it has claimed nothing since"
 
 
+@pytest.mark.parametrize("is_late", [False, True], ids=["", "while it waits for a claim"])
+def test_a_worker_whose_guard_is_killed_while_it_is_idle_fails_nobodys_task(tmp_path: Path, is_late: bool) -> None:
+    with fake_queue() as queue, working(queue, tmp_path) as worker:
+        assert queue.ended(queue.add(shell("true"))) == "completed"
+        os.kill(worker.guard, signal.SIGKILL)
+        task_id = queue.add(shell("true")) if is_late else ""
+        assert worker.process.wait(SECONDS) == 3
+        assert queue.reports[task_id] in ([], ["worker-shutdown"])
+
+
 def test_what_the_worker_may_hold_after_a_task() -> None:
     before = _Held(10, 50 << 20)
     assert _Held(10 + CONNECTIONS, (50 << 20) + MEMORY).more_than(before) == []
