@@ -231,7 +231,7 @@ class Health:
             severity="critical" if has_ended else "warning",
             message=f"Clients {what}: {named}{others}.",
             remedy="Prolong each, with its token. Disable or delete one that nobody needs.",
-            command="./dev admin client update CLIENT_ID --expires-in 52w, "
+            command="taskcluster api auth updateClient CLIENT_ID, "
             "./dev admin worker-client renew TASK_QUEUE_ID",
         )
 
@@ -251,7 +251,7 @@ class Health:
             message=f"Clients are refused, again and again: {named}{others}.",
             remedy="Stop what uses them, or give it a token that works. If nobody uses them, somebody may be trying "
             "tokens.",
-            command="./dev admin client rotate CLIENT_ID, "
+            command="taskcluster api auth resetAccessToken CLIENT_ID, "
             "./dev admin worker-client rotate TASK_QUEUE_ID --key-vault VAULT",
         )
 

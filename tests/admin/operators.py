@@ -73,5 +73,19 @@ class Operator:
         )
         return task_id
 
+    def quarantine(self, worker_id: str, reason: str, span: str) -> None:
+        """As `taskcluster api queue quarantineWorker` does it."""
+        wanted = {"quarantineUntil": taskcluster.fromNow(span).isoformat(), "quarantineInfo": reason}
+        self.queue().quarantineWorker(*self.pool.split("/"), "g", worker_id, wanted)
+
+    def auth(self) -> Any:
+        """The public client of clients and roles."""
+        return taskcluster.Auth(self._options)
+
+    def create_client(self, client_id: str) -> None:
+        """As `taskcluster api auth createClient` does it."""
+        wanted = {"description": "", "expires": taskcluster.fromNow("1 hour").isoformat(), "scopes": []}
+        self.auth().createClient(client_id, wanted)
+
     def claim(self) -> Any:
         return self.queue().claimWork(self.pool, {"workerGroup": "g", "workerId": "w", "tasks": 1})["tasks"]

@@ -20,6 +20,7 @@ from tests.host.service import eventually
 from tests.programs import Program
 from tools.admin.cli import main
 from tools.admin.key_commands import KINDS
+from tools.admin.public_scopes import PUBLIC_SCOPES
 
 
 def test_tasks_and_groups(operator: Operator) -> None:
@@ -40,20 +41,23 @@ def test_the_index(operator: Operator) -> None:
     task_id = operator.create(routes=[f"index.{path}"])
     (claim,) = operator.claim()
     operator.queue().reportCompleted(task_id, claim["runId"])
-    eventually(lambda: operator.run("index", "show", path)[0] == 0 or None)
+    eventually(lambda: _is_found(operator, path) or None)
     assert operator.result("index", "fill", "--since", "2099-01-01T00:00:00Z")["indexed"] == 0
     assert operator.result("index", "fill")["indexed"] >= 1
-    assert operator.result("index", "show", path)["taskId"] == task_id
-    namespace = path.partition(".")[0]
-    listed = operator.result("index", "list", namespace)
-    assert (listed["namespaces"], [one["taskId"] for one in listed["tasks"]]) == ([], [task_id])
-    assert namespace in [one["name"] for one in operator.result("index", "list")["namespaces"]]
+    assert operator.index().findTask(path)["taskId"] == task_id
     operator.index().deleteTask(path)
     assert operator.result("index", "fill")["indexed"] >= 1
-    code, output, messages = operator.run("index", "show", path)
-    assert (code, output, messages) == (1, "", "ResourceNotFound: Indexed task not found\n")
+    assert not _is_found(operator, path)
     code, _, messages = operator.run("index", "fill", "--since", "yesterday")
     assert (code, messages) == (1, "'yesterday' is no time: write it as 2026-01-31T00:00:00Z\n")
+
+
+def _is_found(operator: Operator, path: str) -> bool:
+    try:
+        operator.index().findTask(path)
+    except taskcluster.exceptions.TaskclusterRestFailure:
+        return False
+    return True
 
 
 def test_quarantine_drain_and_refill(operator: Operator) -> None:
@@ -66,11 +70,9 @@ def test_quarantine_drain_and_refill(operator: Operator) -> None:
     assert states == {"running", "exception"}, "what runs goes on, what waited was cancelled"
     state = operator.result("pool", "refill", operator.pool)
     assert [worker["quarantined"] for worker in state["workers"]] == [False]
-    worker = operator.result("worker", "quarantine", operator.pool, "g", "w", "--reason", "bad disk", "--for", "1h")
-    assert worker["quarantineDetails"][-1]["quarantineInfo"] == "bad disk"
-    assert operator.result("pool", "show", operator.pool)["workers"][0]["quarantined"]
-    operator.result("worker", "release", operator.pool, "g", "w")
-    assert not operator.result("pool", "show", operator.pool)["workers"][0]["quarantined"]
+    operator.quarantine("w", "bad disk", "1 hour")
+    assert operator.result("queue", "show", operator.pool, "--json")["workers"][0]["quarantined"]
+    assert "quarantined" in operator.run("queue", "show", operator.pool)[1]
 
 
 def test_refill_undoes_what_the_drain_did_and_no_more(operator: Operator) -> None:
@@ -78,13 +80,12 @@ def test_refill_undoes_what_the_drain_did_and_no_more(operator: Operator) -> Non
     for worker in ("well", "short", "long", "later"):
         operator.create()
         operator.queue().claimWork(operator.pool, {"workerGroup": "g", "workerId": worker, "tasks": 1})
-    quarantine = ("worker", "quarantine", operator.pool, "g")
-    operator.result(*quarantine, "short", "--reason", "bad disk", "--for", "2h")
-    operator.result(*quarantine, "long", "--reason", "bad memory", "--for", "4w")
+    operator.quarantine("short", "bad disk", "2 hours")
+    operator.quarantine("long", "bad memory", "4 weeks")
     for span in ("1d", "2d"):  # a drain may be repeated
         state = operator.result("pool", "drain", operator.pool, "--reason", "image", "--for", span)
         assert all(worker["quarantined"] for worker in state["workers"])
-    operator.result(*quarantine, "later", "--reason", "bad fan", "--for", "3w")
+    operator.quarantine("later", "bad fan", "3 weeks")
     state = operator.result("pool", "refill", operator.pool)
     assert {worker["worker"] for worker in state["workers"] if not worker["quarantined"]} == {"g/well"}
     provisioner_id, worker_type = operator.pool.split("/")
@@ -101,9 +102,7 @@ def test_refill_undoes_what_the_drain_did_and_no_more(operator: Operator) -> Non
 @pytest.mark.parametrize(
     "command",
     [
-        ("worker", "quarantine", "POOL", "g", "w", "--reason", "x", "--for", "1h"),
-        ("worker", "release", "POOL", "g", "w"),
-        ("pool", "show", "POOL"),
+        ("queue", "show", "POOL"),
         ("pool", "drain", "POOL", "--reason", "x"),
         ("pool", "refill", "POOL"),
     ],
@@ -116,12 +115,12 @@ def test_what_is_no_pool_is_said(operator: Operator, command: tuple[str, ...], p
 
 
 def test_a_pool_that_is_not_there_is_said(operator: Operator) -> None:
-    for words in (("show",), ("drain", "--reason", "x"), ("refill",)):
+    for words in (("drain", "--reason", "x"), ("refill",)):
         code, output, messages = operator.run("pool", words[0], operator.pool, *words[1:])
         assert (code, output) == (1, "")
         assert messages.startswith(f"there is no pool {operator.pool}: ")
     operator.create()
-    assert operator.result("pool", "show", operator.pool)["pending"] == 1, "though no worker has come yet"
+    assert operator.result("pool", "refill", operator.pool)["pending"] == 1, "though no worker has come yet"
 
 
 class _OtherServer(BaseHTTPRequestHandler):
@@ -144,7 +143,7 @@ def test_a_root_url_of_another_server_is_said(operator: Operator, status: int) -
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         url = f"http://127.0.0.1:{server.server_address[1]}"
-        for command in (("whoami",), ("client", "list"), ("pool", "show", "a/b")):
+        for command in (("queue", "list"), ("group", "list"), ("pool", "refill", "a/b")):
             code, output, messages = operator.run(*command, environment={"TASKCLUSTER_ROOT_URL": url})
             assert (code, output) == (1, "")
             assert messages == (
@@ -164,10 +163,50 @@ def test_queues(operator: Operator) -> None:
     assert operator.run("queue", "poison", "drop", "claim")[0] == 1
 
 
-def test_every_command_takes_json(operator: Operator) -> None:
-    """Also those that print nothing else."""
-    for command in (["whoami"], ["client", "list"], ["queue", "internal"], ["queue", "list"], ["role", "list"]):
+def test_lists_are_tables_for_people_and_json_for_programs(operator: Operator) -> None:
+    task_id = operator.create()
+    for command in (("queue", "list"), ("group", "list"), ("audit", "group", task_id)):
         assert operator.result(*command, "--json") is not None
+        code, output, _ = operator.run(*command)
+        assert code == 0
+        assert output.split(maxsplit=1)[0].isupper(), "a head of columns"
+    assert task_id in operator.run("group", "list")[1]
+
+
+def test_what_failed_is_rerun_and_what_was_cancelled_is_not(operator: Operator) -> None:
+    failed = operator.create()
+    cancelled = operator.create(taskGroupId=failed)
+    operator.queue().cancelTask(cancelled)
+    (claim,) = operator.claim()
+    operator.queue().reportFailed(failed, claim["runId"])
+    assert operator.run("group", "rerun-failed", failed)[0] == 0
+    states = [operator.queue().status(task_id)["status"]["state"] for task_id in (failed, cancelled)]
+    assert states == ["pending", "exception"]
+    assert "nothing has failed" in operator.run("group", "rerun-failed", failed)[2]
+
+
+def test_a_worker_that_is_gone_gives_back_what_it_runs(operator: Operator) -> None:
+    task_id = operator.create()
+    assert operator.claim()
+    operator.result("worker", "removed", operator.pool, "g", "w")
+    assert operator.queue().status(task_id)["status"]["state"] == "pending"
+
+
+def test_a_role_of_public_scopes(operator: Operator) -> None:
+    role = operator.result("public-scopes", "queue:health")
+    assert {"queue:health", *PUBLIC_SCOPES} == set(role["scopes"])
+
+
+def test_exit_codes(operator: Operator) -> None:
+    nobody = {"TASKCLUSTER_CLIENT_ID": "nobody", "TASKCLUSTER_ACCESS_TOKEN": "wrong"}
+    code, output, messages = operator.run("queue", "list", environment=nobody)
+    assert (code, output) == (1, "")
+    assert "AuthenticationFailed" in messages
+    assert "Traceback" not in messages
+    for mistyped in (("group", "lst"), ("group", "list", "-n", "many")):
+        code, output, messages = operator.run(*mistyped)
+        assert (code, output) == (2, "")
+        assert "Usage: " in messages
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -228,7 +267,7 @@ def test_what_is_missing_is_said(operator: Operator, environment: dict[str, str]
     ],
 )
 def test_a_deployment_that_is_not_there_is_said(operator: Operator, name: str, value: str, message: str) -> None:
-    code, output, messages = operator.run("whoami", environment={name: value})
+    code, output, messages = operator.run("queue", "list", environment={name: value})
     assert (code, output) == (1, "")
     assert message in messages
     assert len(messages.splitlines()) == 1

@@ -17,6 +17,7 @@ from tests.local.stacks import free_ports
 from tools.local.state import ROOT
 
 GUIDE = ROOT / "docs" / "operations.md"
+PUBLIC_CLI = Path(__file__).parent / "public_cli.py"
 INCIDENTS = sorted((ROOT / "docs" / "incidents").glob("*.md"))
 PLAYED = ("az", "azd", "azcopy", "gh")
 _PLAY = f"""#!/bin/sh
@@ -53,7 +54,9 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
         (tools / name).chmod(0o755)
     task_id = operator.create()
     assert operator.claim()
-    operator.result("client", "create", f"test/{page.stem}", "--expires-in", "1h")
+    operator.create_client(f"test/{page.stem}")
+    (tools / "taskcluster").write_text(f'#!/bin/sh\nexec {sys.executable} {PUBLIC_CLI} "$@"\n')
+    (tools / "taskcluster").chmod(0o755)
     operator.result("worker-client", "create", operator.pool)
     shell = {
         **{name: value for name, value in operator.environment.items() if not name.startswith("TASKCLUSTER_")},
@@ -148,7 +151,7 @@ def test_the_guide_names_every_alert_and_every_group_of_commands() -> None:
     for name in {*re.findall(r"name: '([a-z-]+)'\n    title", alerts), *re.findall(r"prefix\}-([a-z-]+)'", alerts)}:
         assert f"| `{name}` |" in text, name
     used = set(re.findall(r"\./dev admin ([a-z]+)", text))
-    assert {"task", "group", "queue", "worker", "pool", "backup", "key", "client"} <= used
+    assert {"task", "group", "queue", "pool", "backup", "key", "index"} <= used
 
 
 def test_the_guide_rotates_every_secret() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -129,25 +128,3 @@ def test_the_log_of_a_run_that_is_ended_is_finished(service: Service, tmp_path: 
     assert "\ncleaning up\n" in log
     expected: dict[str, Any] = {"cancelled": "canceled", "shutdown": "worker-shutdown"}
     assert run_of(service, task_id)["reasonResolved"] == expected[ending]
-
-
-@pytest.mark.large
-def test_the_log_is_followed_on_the_command_line(served: Service, tmp_path: Path) -> None:
-    """`./dev admin task log -f`, on a log that grows, until the run has ended."""
-    go_on = tmp_path / "go-on"
-    task_id = served.create(payload=shell(f"echo first; until [ -e {go_on} ]; do sleep 0.05; done; echo last"))
-    log_with(served, task_id, "\nfirst\n")
-    following = Child.start(
-        "follow",
-        [sys.executable, "-m", "tools.admin", "task", "log", "-f", task_id],
-        log=tmp_path / "followed",
-        env=served.running.stack.environment,
-        cwd=Path(__file__).parents[2],
-    )
-    try:
-        following.wait_for("first\n", SECONDS)
-        go_on.touch()
-        assert following.wait(SECONDS) == 0
-    finally:
-        following.stop()
-    assert "first\nlast\n" in following.output()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shlex
 import subprocess
 import sys
 import threading
@@ -25,7 +24,6 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from jwt.algorithms import RSAAlgorithm
 from taskcluster.exceptions import TaskclusterAuthFailure
 
-from tests.admin.command_line import run_command
 from tests.host.conftest import start
 from tests.host.service import Running, refused
 from tools.local.state import ROOT
@@ -114,23 +112,15 @@ def github() -> Iterator[GitHub]:
 def deployed(github: GitHub) -> Iterator[Running]:
     """A deployment that is set up as the page says."""
     for running in start({"OPENID_WORKLOAD_ISSUER": github.url}, hosts=1):
-        commands = re.findall(r"^ +(\./dev admin (?:.*\\\n)*.*)", PAGE.read_text(), re.MULTILINE)
+        commands = re.findall(
+            r"^ +taskcluster api auth createRole (\S+) <<'EOF'\n(.*?)EOF", PAGE.read_text(), re.DOTALL | re.MULTILINE
+        )
         assert len(commands) == 2
-        for command in ("./dev admin role create anonymous --scope auth:current-scopes", *commands):
-            _, _, *arguments = shlex.split(command.replace("\\\n", " "))
-            environment = {**os.environ, **environment_of(running)}
-            code, _, messages = run_command(arguments, environment)
-            assert code == 0, messages
+        with running.deployment.auth(running.deployment.root) as auth:
+            auth.createRole("anonymous", {"description": "", "scopes": ["auth:current-scopes"]})
+            for name, role in commands:
+                auth.createRole(name, json.loads(role))
         yield running
-
-
-def environment_of(running: Running) -> dict[str, str]:
-    deployment = running.deployment
-    return {
-        "TASKCLUSTER_ROOT_URL": deployment.root_url,
-        "TASKCLUSTER_CLIENT_ID": deployment.root["clientId"],
-        "TASKCLUSTER_ACCESS_TOKEN": deployment.root["accessToken"],
-    }
 
 
 def push(branch: str, repository: str = "my-org/my-repo") -> dict[str, str]:

@@ -245,7 +245,7 @@ def test_the_contract_names_every_reason_priority_exchange_and_endpoint() -> Non
 
 @pytest.mark.parametrize(
     "words",
-    ["undo", "up --detached", "admin worker quarantines", "admin client create --scope-s x"],
+    ["undo", "up --detached", "admin worker quarantines", "admin group list --limits x"],
 )
 def test_wrong_commands_and_options_are_noticed(words: str) -> None:
     with pytest.raises(AssertionError):

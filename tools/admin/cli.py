@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 from datetime import UTC, datetime
-from inspect import signature
 from typing import Annotated, Any
 
 import taskcluster
@@ -18,41 +17,41 @@ from typer.core import TyperCommand
 from shared.base.types import SLUGID_PATTERN
 from tools.admin import (
     audit_commands,
-    client_commands,
     group_commands,
     index_commands,
     key_commands,
     pool_commands,
-    role_commands,
     storage_commands,
-    task_commands,
     task_queue_commands,
 )
-from tools.admin.client_commands import ExpiresIn, Scopes
-from tools.admin.connection import VARIABLES, auth_api, credentials, root_url
+from tools.admin.connection import VARIABLES, credentials, root_url
 from tools.admin.durations import duration
 from tools.admin.migration import migrate
 from tools.admin.output import fail, show
+from tools.admin.public_scopes import PUBLIC_SCOPES
 from tools.admin.signing import signed_header, signed_url
 from tools.admin.verify_command import verify
 from tools.admin.worker_clients import worker_clients
 from tools.local.output import prepare
 
 _SLUGID = re.compile(SLUGID_PATTERN)
+Scopes = Annotated[list[str] | None, typer.Option("--scope", "-s", help="A scope (repeatable).")]
+ExpiresIn = Annotated[str, typer.Option("--expires-in", help="How long it works: 90m, 12h, 30d, 52w.")]
+
 app = typer.Typer(
-    help="Manage a deployment: clients, roles, credentials, workers, and what its storage holds. The deployment is "
+    help="Manage a deployment: what its storage holds, its keys, and what Taskcluster's own command does not know. "
+    "That one does the rest: `taskcluster api auth createClient` and the other methods of clients and roles, "
+    "`taskcluster task` and `taskcluster group`, `taskcluster api queue quarantineWorker`. The deployment is "
     "TASKCLUSTER_ROOT_URL; who you are is TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: the boxes give flags a value
 )
-app.add_typer(client_commands.clients, name="client")
-app.add_typer(role_commands.roles, name="role")
 app.add_typer(task_queue_commands.workers, name="worker")
 app.add_typer(worker_clients, name="worker-client")
 app.add_typer(pool_commands.pools, name="pool")
-app.add_typer(task_commands.tasks, name="task")
+app.add_typer(storage_commands.tasks, name="task")
 app.add_typer(group_commands.groups, name="group")
 app.add_typer(task_queue_commands.queues, name="queue")
 app.add_typer(audit_commands.audit, name="audit")
@@ -109,18 +108,18 @@ def sign(
         fail(str(failure))
 
 
-@app.command()
-def whoami() -> None:
-    """Show the scopes that you have."""
-    with auth_api() as auth:
-        show({"clientId": credentials()["clientId"], **auth.currentScopes()})
+@app.command("public-scopes")
+def public_scopes(
+    more: Annotated[
+        list[str] | None, typer.Argument(metavar="SCOPE", help="Scopes besides.", show_default=False)
+    ] = None,
+) -> None:
+    """Print a role that may read what public deployments show to everybody. Nothing is sent.
 
-
-@app.command()
-def expand(scope: Annotated[list[str], typer.Argument(metavar="SCOPE", show_default=False)]) -> None:
-    """Show what scopes grant through roles."""
-    with auth_api() as auth:
-        show(auth.expandScopes({"scopes": list(dict.fromkeys(scope))}))
+    `./dev admin public-scopes | taskcluster api auth createRole anonymous` makes a deployment public.
+    """
+    scopes = [*dict.fromkeys([*PUBLIC_SCOPES, *(more or ())])]
+    show({"description": "reads what public deployments show to everybody", "scopes": scopes})
 
 
 class _Command(TyperCommand):
@@ -141,23 +140,13 @@ class _Command(TyperCommand):
         return parser
 
 
-class _TakesJson(_Command):
-    """A command that prints JSON anyway, so that scripts need not know which ones print tables without --json."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Leaves the option out."""
-        return super().parse_args(ctx, [each for each in args if each != "--json"])
-
-
 def _set_classes(of: typer.Typer) -> None:
-    """Of every command below: it takes --json, also where it has no such option of its own."""
+    """Of every command below."""
     for group in of.registered_groups:
         if group.typer_instance is not None:
             _set_classes(group.typer_instance)
     for command in of.registered_commands:
-        if command.callback is not None:
-            takes_json = "as_json" in signature(command.callback).parameters
-            command.cls = _Command if takes_json else _TakesJson
+        command.cls = _Command
 
 
 _set_classes(app)

@@ -1,4 +1,4 @@
-"""Commands on the index: `index show` and `index list` through the API, `index fill` in the storage account."""
+"""Commands on the index in the storage account: `index fill|check`."""
 
 from __future__ import annotations
 
@@ -13,32 +13,11 @@ from shared.runtime import Runtime
 from shared.store.connection import AzureStorage
 from tools.admin import backup, index_fill, index_inspection
 from tools.admin.account import Records, with_account
-from tools.admin.connection import index_api
 from tools.admin.output import fail, show
 from tools.admin.storage_commands import repaired, report
 from tools.admin.tables import Progress
-from tools.admin.work import gathered
 
-index = typer.Typer(help="The index: which task a path names.", no_args_is_help=True)
-
-Path = Annotated[str, typer.Argument(metavar="PATH", show_default=False)]
-Namespace = Annotated[str, typer.Argument(metavar="NAMESPACE", help="By default the top.")]
-
-
-@index.command("show")
-def show_path(path: Path) -> None:
-    """Show which task a path names."""
-    with index_api() as api:
-        show(api.findTask(path))
-
-
-@index.command("list")
-def list_namespace(namespace: Namespace = "") -> None:
-    """List the namespaces and the entries right below a namespace."""
-    with index_api() as api:
-        namespaces = gathered(api.listNamespaces, namespace, field="namespaces")
-        tasks = gathered(api.listTasks, namespace, field="tasks")
-    show({"namespaces": namespaces, "tasks": tasks})
+index = typer.Typer(help="The index; `taskcluster api index findTask|listTasks` reads it.", no_args_is_help=True)
 
 
 @index.command("fill")

@@ -1,4 +1,4 @@
-"""Commands on pools and their workers, through the API: `pool`, `worker`."""
+"""Commands on pools, through the API: `pool drain|refill`, and what others need of their workers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,11 @@ from tools.admin.durations import expiry
 from tools.admin.output import fail, say, show
 from tools.admin.work import gathered, request
 
-workers = typer.Typer(help="Workers: which there are, and keep one from claiming tasks.", no_args_is_help=True)
-pools = typer.Typer(help="Pools (task queues): what waits, what runs, let one run dry.", no_args_is_help=True)
+workers = typer.Typer(
+    help="Workers. `taskcluster api queue listWorkers|getWorker|quarantineWorker` shows them and takes one out.",
+    no_args_is_help=True,
+)
+pools = typer.Typer(help="Pools (task queues): let one run dry; `queue show` looks at it.", no_args_is_help=True)
 
 
 def _task_queue_id(text: str) -> str:
@@ -40,27 +43,6 @@ LONG_AGO = "1970-01-01T00:00:00.000Z"
 """A quarantine until then is none."""
 DRAINED = "pool drain: "
 """How the reasons begin of quarantines that `pool drain` has set, and that `pool refill` may undo."""
-
-
-@workers.command("quarantine")
-def quarantine(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId, reason: Reason, span: For) -> None:
-    """Let a worker claim nothing for a while; what it runs it may finish."""
-    with queue_api() as queue:
-        show(_quarantine(queue, task_queue_id, worker_group, worker_id, expiry(span), reason))
-
-
-@workers.command("release")
-def release(task_queue_id: TaskQueueId, worker_group: Group, worker_id: WorkerId, reason: Reason = "released") -> None:
-    """End a worker's quarantine."""
-    with queue_api() as queue:
-        show(_quarantine(queue, task_queue_id, worker_group, worker_id, LONG_AGO, reason))
-
-
-@pools.command("show")
-def show_pool(task_queue_id: TaskQueueId) -> None:
-    """Show how many tasks wait and run, and which workers are there."""
-    with _pool(task_queue_id) as queue:
-        show(state_of(queue, task_queue_id))
 
 
 @pools.command("drain")

@@ -1,4 +1,4 @@
-"""What `role create --public` grants: reading of what a public deployment shows to everybody."""
+"""What `public-scopes` prints: the scopes to read what a public deployment shows to everybody."""
 
 RECOMMENDED = (
     "auth:current-scopes",

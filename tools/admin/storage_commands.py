@@ -25,10 +25,11 @@ AT_ONCE = 200
 
 _NEEDS = "Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING."
 tasks = typer.Typer(
-    help=f"Tasks: look at one, act on it, create one. `check`: whether its rows agree. {_NEEDS}", no_args_is_help=True
+    help=f"Tasks: whether their rows agree. `taskcluster task` does the rest. {_NEEDS}", no_args_is_help=True
 )
 groups = typer.Typer(
-    help=f"Task groups: look at one, act on it. `check`: whether its rows agree. {_NEEDS}", no_args_is_help=True
+    help=f"Task groups; `taskcluster group` does what is not here. `check`: whether the rows agree. {_NEEDS}",
+    no_args_is_help=True,
 )
 queues = typer.Typer(
     help=f"Task queues; `internal` and `poison`: the service's own queues. {_NEEDS}", no_args_is_help=True

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 import typer
@@ -13,19 +12,9 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from tools.admin.output import say
 from tools.admin.tables import Progress
 
-UNSUCCESSFUL = 3
-"""Exit code of commands that waited for tasks some of which did not complete. 1 is a refusal, 2 a mistyped command."""
-
-FIRST_PAUSE_SECONDS = 1.0
-LONGEST_PAUSE_SECONDS = 15.0
-_GROWTH = 1.4
-
 Json = Annotated[bool, typer.Option("--json", help="JSON instead of a table, for programs.")]
-Watch = Annotated[bool, typer.Option("--watch", "-w", help="Say what changes, to the end.")]
 TaskId = Annotated[str, typer.Argument(metavar="TASK_ID", show_default=False)]
 GroupId = Annotated[str, typer.Argument(metavar="TASK_GROUP_ID", show_default=False)]
-
-T = TypeVar("T")
 
 
 def gathered(call: Callable[..., Any], *arguments: Any, field: str) -> list[Any]:
@@ -70,20 +59,6 @@ def request(queue: Any, method: str, path: str, body: Any = None, **query: Any) 
     """A call of an endpoint that the public client does not know."""
     given = {name: value for name, value in query.items() if value is not None}
     return queue._makeHttpRequest(method, f"{path}?{urlencode(given)}" if given else path, body)
-
-
-def changes(look: Callable[[], T], sleep: Callable[[float], None] = time.sleep) -> Iterator[T]:
-    """What is seen, at first and after each change; looks less often the longer nothing changes."""
-    pause, last = FIRST_PAUSE_SECONDS, look()
-    yield last
-    while True:
-        sleep(pause)
-        seen = look()
-        if seen == last:
-            pause = min(pause * _GROWTH, LONGEST_PAUSE_SECONDS)
-            continue
-        pause, last = FIRST_PAUSE_SECONDS, seen
-        yield seen
 
 
 def each(title: str, task_ids: Sequence[str], action: Callable[[str], Any]) -> None:
