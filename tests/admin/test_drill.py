@@ -56,7 +56,7 @@ def test_a_deployment_comes_back_on_another_stack(
     running = claim["status"]["taskId"]
     (claim,) = operator.claim()
     operator.queue().reportCompleted(claim["status"]["taskId"], claim["runId"])
-    operator.result("role", "create", "drilled", "--scope", "a:b")
+    operator.auth().createRole("drilled", {"description": "", "scopes": ["a:b"]})
     port = free_ports().api
     arguments = ("--into", str(port), "--folder", str(tmp_path / "backup"))
     code, output, messages = _drilled(operator, monkeypatch, capsys, *arguments)

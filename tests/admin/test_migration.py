@@ -66,15 +66,15 @@ def test_roles_are_copied_once_and_what_differs_is_named(operator: Operator, sou
     prefix = ("--prefix", source.prefix)
     code, done, _ = _migrate(operator, source, "roles", *prefix, "--dry-run")
     assert (code, done["created"]) == (0, [role])
-    assert operator.run("role", "show", role)[0] == 1, "a dry run changes nothing"
+    assert role not in [each["roleId"] for each in operator.auth().listRoles()], "a dry run changes nothing"
     assert _migrate(operator, source, "roles", *prefix)[1]["created"] == [role]
-    assert sorted(operator.result("role", "show", role, "--json")["scopes"]) == ["a", "b"]
+    assert sorted(operator.auth().role(role)["scopes"]) == ["a", "b"]
     assert _migrate(operator, source, "roles", *prefix)[1]["same"] == 1
     source.auth.updateRole(role, {"description": "a", "scopes": ["c"]})
     code, done, messages = _migrate(operator, source, "roles", *prefix)
     assert (code, done["different"], "--update" in messages) == (0, [role], True)
     assert _migrate(operator, source, "roles", *prefix, "--update")[1]["updated"] == [role]
-    assert operator.result("role", "show", role, "--json")["scopes"] == ["c"]
+    assert operator.auth().role(role)["scopes"] == ["c"]
 
 
 def test_what_everybody_may_do_is_copied_by_its_name_alone(operator: Operator, source: Source) -> None:
@@ -107,7 +107,7 @@ def test_clients_get_new_tokens_that_only_the_operator_reads(
     assert written.keys() == {kept, off}
     assert stat.S_IMODE(tokens.stat().st_mode) == 0o600
     assert not any(token in json.dumps(done) + messages for token in written.values())
-    assert operator.result("client", "show", off, "--json")["disabled"] is True
+    assert operator.auth().client(off)["disabled"] is True
     options = {
         "rootUrl": operator.environment["TASKCLUSTER_ROOT_URL"],
         "credentials": {"clientId": kept, "accessToken": written[kept]},
