@@ -231,8 +231,7 @@ class Health:
             severity="critical" if has_ended else "warning",
             message=f"Clients {what}: {named}{others}.",
             remedy="Prolong each, with its token. Disable or delete one that nobody needs.",
-            command="taskcluster api auth updateClient CLIENT_ID, "
-            "./dev admin worker-client renew TASK_QUEUE_ID",
+            command="taskcluster api auth updateClient CLIENT_ID, ./dev admin worker-client renew TASK_QUEUE_ID",
         )
 
     async def _refusals(self) -> Finding | None:

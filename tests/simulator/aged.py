@@ -128,12 +128,6 @@ async def dead_create_in_a_due_group(world: Probe) -> None:
     await schedule(world, keys.SWEPT_GROUP, GROUP)
 
 
-async def dead_create_that_is_due(world: Probe) -> None:
-    """createTask of A, and the expiry job comes to the task."""
-    await dead_create(world)
-    await schedule(world, "task", A, GROUP, taskGroupId=GROUP)
-
-
 async def dead_dependent_of_nothing(world: Probe) -> None:
     """createTask of B, in another group, which depends on a task that is not there; the expiry job comes to that."""
     await world.services.stores.tasks.edges.rewrite(A, B)

@@ -6,9 +6,7 @@ from typing import Any
 
 from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved
-from shared.store import keys
 from shared.store.counting import Operations, counting
-from shared.store.interface import Row
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -47,12 +45,6 @@ async def fail_and_complete_again(world: World) -> None:
     await complete_tasks(world, 1, Resolved.FAILED)
     await rerun(world, A)
     await complete_tasks(world, 1)
-
-
-def member_row(world: World) -> Row:
-    """A's row in its group."""
-    (row,) = (row for row in world.rows(keys.GROUPS, GROUP) if row.key == keys.member(A))
-    return row
 
 
 async def handle(world: World, task_id: str, run_id: int = 0) -> None:
