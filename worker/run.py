@@ -56,6 +56,8 @@ class Run:
         self._limit = _limit(claim.definition["payload"], options.max_run_time)
         self._channel: Channel | None = None
         self._serving: asyncio.Task[None] | None = None
+        self._is_ending = False
+        """The process may go on for a moment, as if the task had ended by itself: nothing is done for it any more."""
         self._warnings = WARNINGS
         self._left: list[str] = []
         self._told = {name: asyncio.Future[Message]() for name in ("mounted", "purge", "executed", "outcome")}
@@ -114,10 +116,11 @@ class Run:
             await self._report(*await self._outcome())
             await asyncio.wait([self._guard.ended], timeout=LOG_SECONDS)
 
-    async def _talk(self, channel: Channel, begun: Message, **more: str) -> None:
+    async def _talk(self, channel: Channel, begun: Message, **more: Any) -> None:
         """Tells the process what to do, and listens to it."""
         claim, options = self._claim, self._options
         self._channel, self._serving = channel, asyncio.create_task(self._serve(channel))
+        self._is_ending = False
         begin = {
             "task": claim.definition,
             "taskId": claim.task_id,
@@ -146,7 +149,7 @@ class Run:
         await asyncio.wait((outcome, executed, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
         if not (outcome.done() or executed.done() or ended.done()):
             executed.set_result({})
-            await self._end_early(f"ended after maxRunTime, {self._limit:g} s", LOG_SECONDS)
+            await self._end_early(f"ended after maxRunTime, {self._limit:g} s", LOG_SECONDS, is_failed=True)
             return "failed", None
         await asyncio.wait((outcome, ended), timeout=LOG_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if ended.done() and self._serving is not None:  # what it has said last may be on its way
@@ -155,18 +158,21 @@ class Run:
             return outcome.result()["state"], outcome.result().get("reason")
         how = ended.result() if ended.done() else None
         why = "does not answer" if how is None else f"was ended by signal {-how}" if how < 0 else "has failed"
-        await self._end_early(f"the process that works on this task {why}", LOG_SECONDS)
+        reason = None
         if how is not None and how >= 0:
-            return "exception", "internal-error"
-        if how is not None and not self._told["mounted"].done():  # no command can have killed it: memory has run out
-            return "exception", "resource-unavailable"
-        return "failed", None
+            reason = "internal-error"
+        elif how is not None and not self._told["mounted"].done():  # no command can have killed it: memory has run out
+            reason = "resource-unavailable"
+        why = f"the process that works on this task {why}"
+        await self._end_early(why, LOG_SECONDS, is_failed=reason is None)
+        return "failed" if reason is None else "exception", reason
 
-    async def _end_early(self, why: str, seconds: float, reason: str | None = None) -> None:
+    async def _end_early(self, why: str, seconds: float, reason: str | None = None, *, is_failed: bool = False) -> None:
         """Ends what the task runs, and finishes its log in at most so many seconds, since nobody else does.
 
-        `reason`: to be reported as soon as nothing of the task runs any more.
+        `reason`: to be reported as soon as nothing of the task runs any more. `is_failed`: it is to be reported so.
         """
+        self._is_ending = True
         try:
             await self._guard.stop(self._options.grace_seconds)
             log.info("%s: %s", self._claim, why)
@@ -175,7 +181,9 @@ class Run:
             async with asyncio.timeout(seconds):
                 self._left += await self._guard.end()
                 if self._channel is not None:
-                    await self._talk(*await self._guard.begin({"log": True}), finish=f"The run ends here: {why}.")
+                    await self._talk(
+                        *await self._guard.begin({"log": True}), finish=f"The run ends here: {why}.", isFailed=is_failed
+                    )
                     await asyncio.wait([self._guard.ended])
         except (TimeoutError, GuardLost, OSError):
             log.warning("%s: not ended as it should be: %s", self._claim, why)
@@ -195,6 +203,8 @@ class Run:
 
         try:
             while (message := await channel.receive()) is not None:
+                if self._is_ending:
+                    continue
                 if "id" not in message:
                     self._hear(message)
                     continue

@@ -70,13 +70,13 @@ class Runner:
         self._streaming: asyncio.Task[None] | None = None
         self._artifacts = Artifacts(self._folder, begin["task"]["expires"], worker, session, store.say)
 
-    async def finish(self, text: str) -> None:
+    async def finish(self, text: str, *, is_failed: bool) -> None:
         """Writes the end of the log of a run whose process was killed."""
         payload = None
         with contextlib.suppress(TaskException):
             payload = self._payload()
         self._store.say(text)
-        await self._finish_log(payload)
+        await self._finish_log(payload if is_failed else None)
 
     async def run(self) -> None:
         """Executes, and tells the worker how that ended. Whatever ends it earlier kills this process."""
@@ -217,7 +217,10 @@ async def _main(connection: socket.socket, file: int, ancestor: int, user: User 
     store = LogStore(file, begin["logLimit"])
     async with aiohttp.ClientSession() as session:
         runner = Runner(worker, begin, store, session, ancestor=ancestor, user=user)
-        await (runner.finish(begin["finish"]) if "finish" in begin else runner.run())
+        if "finish" in begin:
+            await runner.finish(begin["finish"], is_failed=begin["isFailed"])
+        else:
+            await runner.run()
 
 
 def main(connection: int, file: int, user: User | None) -> NoReturn:

@@ -153,13 +153,15 @@ def test_what_one_command_leaves_the_next_one_finds(served: FakeQueue) -> None:
 
 def test_a_cancelled_task_cleans_up_and_its_log_is_finished(tmp_path: Path) -> None:
     with fake_queue() as queue, working(queue, tmp_path, "--watch-seconds", "0.2", "--grace-seconds", "30"):
-        task_id = queue.add(shell("trap 'echo cleaning up; exit 1' TERM; echo begun; while :; do sleep 0.05; done"))
+        script = "trap 'echo cleaning up; exit 1' TERM; echo begun; echo > x; while :; do sleep 0.05; done"
+        task_id = queue.add(shell(script, artifacts={"x": "x"}))
         wait(lambda: "begun" in queue.log(task_id))
         queue.cancelled.add(task_id)
         wait(lambda: "The run ends here: lost, since it is exception (canceled)." in queue.log(task_id))
         assert "\ncleaning up\n" in queue.log(task_id)
         assert queue.ended(queue.add(shell("true"))) == "completed"
     assert queue.reports[task_id] == []
+    assert {name for task, name in queue.artifacts if task == task_id} == {LOG}, "nothing is done as if it had ended"
 
 
 def begun(queue: FakeQueue, folder: Path, **more: Any) -> tuple[str, int]:
