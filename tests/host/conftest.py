@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -37,14 +38,10 @@ def run(service: Service) -> Run:
     return Run.of(service)
 
 
-def start(settings: Mapping[str, str], hosts: int = 2, *, uploads: bool = False) -> Iterator[Running]:
-    """A stack in memory with these settings, ended when the iterator is."""
+def start(settings: Mapping[str, str], hosts: int = 2, **more: Any) -> Iterator[Running]:
+    """A stack in memory with these settings, ended when the iterator is; `more` are further options of it."""
     options = StackOptions(
-        free_ports(hosts),
-        subscriptions=(SUBSCRIPTION,),
-        in_memory=True,
-        app_settings={**QUICK, **settings},
-        uploads=uploads,
+        free_ports(hosts), subscriptions=(SUBSCRIPTION,), in_memory=True, app_settings={**QUICK, **settings}, **more
     )
     try:
         with Stack.start(options) as stack:

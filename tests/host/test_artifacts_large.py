@@ -48,11 +48,8 @@ def run(on_disk: Running) -> Run:
 
 
 def peak_memory(running: Running) -> int:
-    """The most bytes that the host has held so far."""
-    stack = state.StackState.load(running.stack.options.ports.api)
-    assert stack is not None
-    (host,) = [process.pid for name, process in stack.children.items() if name.startswith("host")]
-    for line in Path(f"/proc/{host}/status").read_text().splitlines():
+    """The most bytes that the app has held so far."""
+    for line in Path(f"/proc/{running.stack.app_pid()}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
     raise AssertionError("the kernel does not tell")

@@ -26,7 +26,6 @@ from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Service
 from tests.host.wire import JSON, Answer, send
-from tools.local.state import StackState
 
 MEGABYTE = 1 << 20
 PATIENCE = 0.25
@@ -133,11 +132,10 @@ def cpu_seconds(pid: int) -> float:
 
 
 def host_of(service: Service) -> int:
-    """The process id of the stack's only host."""
-    found = StackState.load(service.running.stack.options.ports.api)
-    assert found is not None
-    (host,) = [child.pid for name, child in found.children.items() if name.startswith("host")]
-    return host
+    """The process in which the stack's only host runs the app."""
+    pid = service.running.stack.app_pid()
+    assert pid is not None
+    return pid
 
 
 @contextmanager

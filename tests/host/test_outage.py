@@ -1,10 +1,12 @@
-"""Polling while the service is dead: the storage alone keeps the leases (design 4)."""
+"""The service is dead, or storage refuses it: storage alone keeps the leases (design 4), and all goes on afterwards."""
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 import pytest
 
@@ -16,10 +18,11 @@ GROUP_RESOLVED = ("task-group-resolved", None)
 """A task that names no group is one of its own."""
 
 
-@pytest.fixture
-def alone() -> Iterator[Service]:
-    """A stack of one host, for this test only; claims last 2 s."""
-    for running in start({"CLAIM_TIMEOUT_SECONDS": "2"}, hosts=1):
+@pytest.fixture(params=[False, pytest.param(True, marks=pytest.mark.large)], ids=["one host", "a host for each group"])
+def alone(request: pytest.FixtureRequest) -> Iterator[Service]:
+    """A stack of its own; claims last 2 s. Storage that fails is given up after 3 s."""
+    settings = {"CLAIM_TIMEOUT_SECONDS": "2"}
+    for running in start(settings, hosts=1, by_group=request.param, times={"retry": 0.1, "lease": 15, "take": 5}):
         yield Service(running)
 
 
@@ -27,7 +30,9 @@ def test_leases_expire_while_the_service_is_dead_and_everything_converges_afterw
     task_id = alone.create()
     stack, url = alone.running.stack, poll_urls(alone)[-1]["signedPollUrl"]
     (first,) = claims(alone, eventually(lambda: find(alone)).text, worker="first")
-    stack.stop_host(kill=True)
+    places = stack.places
+    for place in places:
+        stack.stop_host(place, kill=True)
 
     def next_run() -> Plain | None:
         answer = poll(url, hidden=1)
@@ -36,7 +41,8 @@ def test_leases_expire_while_the_service_is_dead_and_everything_converges_afterw
     answer = eventually(next_run)
     assert time.time() > datetime.fromisoformat(first["takenUntil"]).timestamp() - 0.1
     assert [(body["taskId"], body["runId"]) for body in answer.bodies] == [(task_id, 1)]
-    stack.start_host()
+    for place in places:
+        stack.start_host(place)
     second = eventually(lambda: claims(alone, found.text, worker="second") if (found := find(alone)) else None)[0]
     assert (second["status"]["taskId"], second["runId"]) == (task_id, 1)
     alone.worker(second).reportCompleted(task_id, 1)
@@ -52,3 +58,32 @@ def test_leases_expire_while_the_service_is_dead_and_everything_converges_afterw
     )
     counts = alone.queue.taskQueueCounts(alone.pool)
     assert (counts["pendingTasks"], counts["claimedTasks"]) == (0, 0)
+
+
+FAILURES = [("queue", "refuse", 403, "AuthorizationFailure"), ("queue", "cut"), ("blob", "refuse", 403, "x")]
+
+
+@pytest.mark.parametrize("failure", FAILURES, ids=[" ".join(map(str, each[:3])) for each in FAILURES])
+@pytest.mark.large
+def test_hosts_that_storage_has_stopped_come_back_and_go_on(alone: Service, failure: tuple[Any, ...]) -> None:
+    """What stops a host stops its group alone: where each has a host of its own, the API is there all the time."""
+    stack, enough, said = alone.running.stack, threading.Event(), list[str]()
+    watcher = threading.Thread(target=stack.supervise, args=(enough, said.append))
+    watcher.start()
+    try:
+        task_id = alone.create()
+        (claim,) = alone.claim()
+        service, *_ = failure
+        stack.azurite.fail(*failure)
+        eventually(lambda: any("exit code 0" in text for text in said))
+        if stack.options.by_group:
+            alone.queue.ping()
+            assert not any(f"port {stack.options.ports.api}" in text for text in said)
+        stack.azurite.heal(service)
+        # The claim has ended, and who finds that is a host that has come back.
+        eventually(lambda: len(alone.status(task_id)["runs"]) > 1, 60)
+    finally:
+        enough.set()
+        watcher.join()
+    assert claim["runId"] == 0
+    assert alone.claim()[0]["runId"] >= 1

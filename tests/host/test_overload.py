@@ -27,7 +27,6 @@ from shared.base.ids import new_slugid
 from tests.host.conftest import start
 from tests.host.service import Running, Service
 from tests.host.wire import API, signature
-from tools.local.state import StackState
 
 MEGABYTE = 1 << 20
 RECOVERY = 5.0
@@ -166,11 +165,8 @@ class Pinging(threading.Thread):
 
 
 def resident(service: Service) -> int:
-    """Bytes of memory that the host has now."""
-    found = StackState.load(service.running.stack.options.ports.api)
-    assert found is not None
-    (host,) = [child.pid for name, child in found.children.items() if name.startswith("host")]
-    return int(Path(f"/proc/{host}/statm").read_text().split()[1]) * 4096
+    """Bytes of memory that the app has now."""
+    return int(Path(f"/proc/{service.running.stack.app_pid()}/statm").read_text().split()[1]) * 4096
 
 
 def crowded(service: Service, clients: int, seconds: float, *, successes: int = 1) -> Crowd:

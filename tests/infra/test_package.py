@@ -213,7 +213,7 @@ def stack(unpacked: Path, interpreter: Path, tmp_path_factory: pytest.TempPathFa
         free_ports(),
         in_memory=True,
         subscriptions=(demo.SUBSCRIPTION,),
-        take_seconds=demo.TAKE_SECONDS,
+        times={"take": demo.TAKE_SECONDS},
         app_dir=unpacked,
         host_python=interpreter,
         host_dir=elsewhere,

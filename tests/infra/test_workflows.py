@@ -221,8 +221,8 @@ def test_paths_and_commands_of_the_repository_exist() -> None:
         for _, step in _steps(path):
             for word in re.findall(r"(?<![\w$/])(?:\./)?((?:infra|tests|local)/[\w./-]+)", step.get("run", "")):
                 assert (ROOT / word).exists(), word
-            for command in re.findall(r"\./dev (\w+)", step.get("run", "")):
-                assert command in {"admin", "test", "package", "docs", "release"}
+            for command in re.findall(r"\./dev ([\w-]+)", step.get("run", "")):
+                assert command in {"admin", "test", "host-check", "package", "docs", "release"}
 
 
 HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID|QUEUE_APP_VERSION")

@@ -21,14 +21,13 @@ from azure.functions.meta import Datum
 from azure.storage.queue import QueueMessage
 
 from tests.local.worker_library import WorkerLibrary
-from tools.local.host.asgi import HttpApp
+from tools.local.host.blobs import ScheduleStatus
 from tools.local.host.context import TraceContext
-from tools.local.host.functions import TRIGGER_BINDINGS, HttpTrigger, IndexedFunction, index
+from tools.local.host.functions import TRIGGER_BINDINGS, index
 from tools.local.host.invocation import InvocationFailed, Invoker
 from tools.local.host.loading import load_app
 from tools.local.host.queues import message_metadata, message_payload
-from tools.local.host.routes import Router, parse_route
-from tools.local.host.timers import ScheduleStatus, timer_payload
+from tools.local.host.timers import timer_payload
 
 Document = dict[str, Any]
 
@@ -118,7 +117,7 @@ def _without_chance(value: object) -> object:
 
 
 class LibrarySide:
-    """Microsoft's worker library; a stimulus's `wire` is what the Functions host would send to it."""
+    """Microsoft's worker library; the payload and metadata of a stimulus are what the Functions host would send."""
 
     def __init__(self, directory: Path) -> None:
         sys.path.insert(0, str(directory))
@@ -148,51 +147,18 @@ class LibrarySide:
         spy.result = stimulus["result"]
         name = stimulus["function"]
         self._library.replace(name, spy.stand_in(is_async=self._library.info(name).is_async))
-        metadata = {key: self._datum(value) for key, value in stimulus["wire"].get("metadata", {}).items()}
-        succeeded, result = await self._library.invoke(name, self._datum(stimulus["wire"]["payload"]), metadata, TRACE)
-        return {"seen": spy.seen, "succeeded": succeeded, "answer": self._answer(result) if succeeded else None}
-
-    def _datum(self, value: Document) -> Any:
-        """`{"string": …}`, `{"json": …}`, `{"bytes": hex}`, or `{"http": {field: Datum or {name: Datum}}}`."""
-        ((kind, content),) = value.items()
-        match kind:
-            case "bytes":
-                content = bytes.fromhex(content)
-            case "json":
-                content = json.dumps(content)
-            case "http":
-                maps = ("headers", "params", "query")
-                content = {
-                    name: {key: self._library.datum(text, "string") for key, text in part.items()}
-                    if name in maps
-                    else self._datum(part)
-                    for name, part in content.items()
-                }
-        return self._library.datum(content, kind)
-
-    def _answer(self, result: Any) -> Document | None:
-        if result is None:
-            return None
-        if result.type == "string":
-            # What the Functions host makes of a bare string.
-            headers = {"content-type": "text/plain; charset=utf-8"}
-            return {"status": 200, "headers": headers, "cookies": [], "body": result.value.encode().hex()}
-        fields = result.value
-        return {
-            "status": int(fields["status_code"].value),
-            "headers": {name.lower(): value.value for name, value in fields["headers"].items()},
-            "cookies": [morsel.OutputString() for jar in fields["cookies"] or [] for morsel in jar.values()],
-            "body": fields["body"].value.hex(),
-        }
+        make = self._library.datum
+        metadata = {key: _datum(value, make) for key, value in stimulus.get("metadata", {}).items()}
+        succeeded, result = await self._library.invoke(name, _datum(stimulus["payload"], make), metadata, TRACE)
+        return {"seen": spy.seen, "succeeded": succeeded, "answer": _answer(result) if succeeded else None}
 
 
 class HostSide:
-    """The local host; a stimulus's `raw` is what reaches it: a request, a message, or a timer's state."""
+    """The local host. For a message and a timer, it makes itself what it sends to the app's process."""
 
-    def __init__(self, directory: Path, prefix: str) -> None:
-        self._prefix = prefix
+    def __init__(self, directory: Path) -> None:
         self._functions = {function.name: function for function in index(load_app(directory))}
-        self._invoker = Invoker(timeout=None)
+        self._invoker = Invoker()
 
     def functions(self) -> Document:
         """How the local host has indexed the app."""
@@ -216,72 +182,58 @@ class HostSide:
         spy.result = stimulus["result"]
         function = self._functions[stimulus["function"]]
         function = dataclasses.replace(function, call=spy.stand_in(is_async=function.is_async))
-        raw = stimulus["raw"]
-        match function.trigger:
-            case HttpTrigger(route=route, methods=methods):
-                router = Router([parse_route(function.name, self._prefix, route, methods)])
-                app = HttpApp({function.name: function}, router, self._invoker, path_mode=raw["path_mode"])
-                answer: Document | None = await _request(app, raw)
-                assert answer is not None
-                succeeded = answer["status"] != 500
-                answer = answer if succeeded else None
-            case _:
-                succeeded, answer = await self._deliver(function, raw), None
-        return {"seen": spy.seen, "succeeded": succeeded, "answer": answer}
-
-    async def _deliver(self, function: IndexedFunction, raw: Document) -> bool:
         metadata: Mapping[str, Datum] = {}
-        if "message" in raw:
-            times = {
-                name: datetime.fromisoformat(raw["message"][name]) for name in raw["message"] if name.endswith("_on")
-            }
-            message = QueueMessage(**{**raw["message"], **times})
-            metadata = message_metadata(message)
-            payload = message_payload(message.content, "base64", binary=False)
-        else:
-            status = raw["status"] and ScheduleStatus(*map(datetime.fromisoformat, raw["status"]))
-            payload = timer_payload(status, past_due=raw["past_due"])
+        match stimulus:
+            case {"message": raw}:
+                times = {name: datetime.fromisoformat(raw[name]) for name in raw if name.endswith("_on")}
+                message = QueueMessage(**{**raw, **times})
+                payload, metadata = message_payload(message.content, "base64", binary=False), message_metadata(message)
+            case {"timer": (status, past_due)}:
+                known = status and ScheduleStatus(*map(datetime.fromisoformat, status))
+                payload = timer_payload(known, past_due=past_due)
+            case _:
+                payload = _datum(stimulus["payload"], Datum)
         try:
-            await self._invoker.invoke(function, payload, metadata, TraceContext.following(TRACE))
+            answer = await self._invoker.invoke(function, payload, metadata, TraceContext.following(TRACE))
         except InvocationFailed:
-            return False
-        return True
+            return {"seen": spy.seen, "succeeded": False, "answer": None}
+        return {"seen": spy.seen, "succeeded": True, "answer": _answer(answer)}
 
 
-async def _request(app: HttpApp, raw: Document) -> Document:
-    path, _, query = raw["target"].partition("?")
-    scope = {
-        "type": "http",
-        "scheme": "http",
-        "method": raw["method"],
-        "raw_path": path.encode(),
-        "query_string": query.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in raw["headers"]],
-    }
-    sent: list[Mapping[str, Any]] = []
+def _datum(value: Document, make: Callable[[Any, str], Any]) -> Any:
+    """`{"string": …}`, `{"json": …}`, `{"bytes": hex}`, or `{"http": {field: Datum or {name: text}}}`."""
+    ((kind, content),) = value.items()
+    match kind:
+        case "bytes":
+            content = bytes.fromhex(content)
+        case "json":
+            content = json.dumps(content)
+        case "http":
+            maps = ("headers", "params", "query")
+            content = {
+                name: {key: make(text, "string") for key, text in part.items()} if name in maps else _datum(part, make)
+                for name, part in content.items()
+            }
+    return make(content, kind)
 
-    async def receive() -> Document:
-        return {"type": "http.request", "body": bytes.fromhex(raw["body"]), "more_body": False}
 
-    async def send(message: Mapping[str, Any]) -> None:
-        sent.append(message)
-
-    await app(scope, receive, send)
-    start, body = sent
-    headers = [(name.decode(), value.decode()) for name, value in start["headers"]]
+def _answer(result: Any) -> Document | None:
+    """What a function has returned, as it is sent to the host."""
+    if result is None or result.type == "string":
+        return result and {"text": result.value}
+    fields = result.value
     return {
-        "status": start["status"],
-        "headers": {name: value for name, value in headers if name not in {"set-cookie", "content-length"}},
-        "cookies": [value for name, value in headers if name == "set-cookie"],
-        "body": body["body"].hex(),
+        "status": fields["status_code"].value,
+        "headers": {name: value.value for name, value in fields["headers"].items()},
+        "cookies": [morsel.OutputString() for jar in fields["cookies"] or [] for morsel in jar.values()],
+        "body": fields["body"].value.hex(),
     }
 
 
 async def _main() -> None:
     kind, directory = sys.argv[1:]
-    given = json.load(sys.stdin)
-    side = LibrarySide(Path(directory)) if kind == "library" else HostSide(Path(directory), given["prefix"])
-    results = [await side.run(stimulus) for stimulus in given["stimuli"]]
+    side = LibrarySide(Path(directory)) if kind == "library" else HostSide(Path(directory))
+    results = [await side.run(stimulus) for stimulus in json.load(sys.stdin)]
     json.dump({"functions": side.functions(), "results": results}, sys.stdout)
 
 

@@ -2,6 +2,8 @@
 
 import contextlib
 import json
+import os
+import signal
 import sys
 import time
 import uuid
@@ -12,9 +14,10 @@ from typing import Any
 
 from tools.local.azurite import Azurite
 from tools.local.child import Child
+from tools.local.stack import HOST_MODULE
 
 ROOT = Path(__file__).resolve().parents[2]
-SAMPLE = Path(__file__).parent / "sample_app"
+ECHO = Path(__file__).parent / "echo_app"
 READY = r"local host: \d+ functions on http://127\.0\.0\.1:(\d+)"
 READY_SECONDS = 30
 WAIT_SECONDS = 30
@@ -44,16 +47,27 @@ class HostProcess:
 
 @contextlib.contextmanager
 def running_host(
-    azurite: Azurite, folder: Path, *arguments: str, queue: str | None = None, app: Path = SAMPLE, **settings: str
+    azurite: Azurite, folder: Path, *arguments: str, queue: str | None = None, app: Path = ECHO, **settings: str
 ) -> Iterator[HostProcess]:
-    """Run the sample app on any free port; `settings` are further environment variables."""
+    """Run an app on any free port; `settings` are further environment variables."""
     name = queue or f"sample-{uuid.uuid4().hex[:12]}"
-    seen_file = folder / f"{name}.seen"
+    with launched(azurite, folder, *arguments, queue=name, app=app, **settings) as child:
+        port = int(child.wait_for(READY, READY_SECONDS)[1])
+        yield HostProcess(child, port, name, folder / f"{name}.seen")
+
+
+@contextlib.contextmanager
+def launched(
+    azurite: Azurite, folder: Path, *arguments: str, queue: str = "nowhere", app: Path = ECHO, **settings: str
+) -> Iterator[Child]:
+    """A host that may not even start."""
     environment = {
-        "SampleStorage": azurite.connection_string,
-        "SAMPLE_QUEUE": name,
+        "AzureWebJobsStorage": azurite.connection_string,
+        "AzureWebJobsSampleStorage": azurite.connection_string,
+        "AzureFunctionsWebHost__hostid": queue,
+        "SAMPLE_QUEUE": queue,
         "SAMPLE_SCHEDULE": "0 */60 * * * *",
-        "SEEN_FILE": str(seen_file),
+        "SEEN_FILE": str(folder / f"{queue}.seen"),
         "PYTHONWARNINGS": "error",
         **settings,
     }
@@ -63,7 +77,7 @@ def running_host(
             sys.executable,
             "-m",
             "tools.local.tethered",
-            "tools.local.host",
+            os.environ.get(HOST_MODULE, "tools.local.host"),
             "--app-dir",
             str(app),
             "--port",
@@ -73,12 +87,12 @@ def running_host(
         log=folder / f"{uuid.uuid4().hex}.log",
         env=environment,
         cwd=ROOT,
+        stop_signal=signal.SIGINT,
     )
     try:
-        port = int(child.wait_for(READY, READY_SECONDS)[1])
-        yield HostProcess(child, port, name, seen_file)
+        yield child
     finally:
-        child.stop()
+        child.stop(grace=2)
 
 
 def wait_until(condition: Callable[[], object], what: str) -> None:

@@ -152,10 +152,11 @@ async def test_audit_names_orphans_and_missing_rows() -> None:
     ]
 
 
+@pytest.mark.parametrize("groups", [[], ["--by-group"]])
 @pytest.mark.large
 @pytest.mark.timeout(2400)
-def test_no_task_and_no_event_is_lost_under_faults(port: int) -> None:
-    command = [sys.executable, "-m", "tools.local.cli", "chaos", "--port", str(port), "--tasks", "120"]
+def test_no_task_and_no_event_is_lost_under_faults(port: int, groups: list[str]) -> None:
+    command = [sys.executable, "-m", "tools.local.cli", "chaos", "--port", str(port), "--tasks", "120", *groups]
     done = subprocess.run(command, cwd=state.ROOT, env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"faults: .*host killed", done.stderr), done.stderr

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -65,7 +66,7 @@ def test_a_stack_without_a_host_serves_one_that_somebody_else_starts(tmp_path: P
         try:
             wait(lambda: answers(ports.api), 30)
         finally:
-            host.terminate()
+            host.send_signal(signal.SIGINT)
             host.wait(20)
 
 

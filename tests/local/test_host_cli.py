@@ -12,6 +12,7 @@ import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.error import HTTPError
 
 import pytest
 
@@ -55,7 +56,7 @@ def fails(typed: Sequence[str], log: Path) -> tuple[int | None, str]:
     """Start a host that cannot start; its exit code and what it says."""
     child = Child.start("host", typed, log=log, cwd=ROOT)
     code = child.wait(60)
-    child.stop()
+    child.kill()
     return code, child.output()
 
 
@@ -66,28 +67,27 @@ def get(url: str) -> str:
         return body.decode()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_host_says_when_it_is_ready_and_ends_on_a_signal(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_host_says_when_it_is_ready_and_ends_on_a_signal(tmp_path: Path) -> None:
     write_app(tmp_path)
     (tmp_path / "local.settings.json").write_text('{"Values": {"VALUE": "from the file"}}')
     child = Child.start("host", command(tmp_path), log=tmp_path / "log", cwd=ROOT)
     port = child.wait_for(READY, READY_SECONDS)[1]
     assert get(f"http://127.0.0.1:{port}/api/value") == f"from the file {tmp_path}"
-    os.kill(child.pid, number)
+    os.kill(child.pid, signal.SIGINT)
     assert child.wait(20) == 0
     assert child.output().count("local host:") == 1
-    child.stop()
+    child.kill()
 
 
 def test_the_environment_wins_over_the_settings_that_were_named(tmp_path: Path) -> None:
     write_app(tmp_path)
     settings = tmp_path / "other.json"
     settings.write_text('{"Values": {"VALUE": "from the file"}}')
-    arguments = forked(tmp_path, "--settings", str(settings))
+    arguments = forked(tmp_path, "--settings", str(settings), "--in-process")
     child = Child.start("host", arguments, log=tmp_path / "log", env={"VALUE": "from outside"}, cwd=ROOT)
     port = child.wait_for(READY, READY_SECONDS)[1]
     assert get(f"http://127.0.0.1:{port}/api/value").startswith("from outside")
-    child.stop()
+    child.kill()
 
 
 def test_a_port_that_is_taken_is_named(tmp_path: Path) -> None:
@@ -118,10 +118,8 @@ def twin(req: func.HttpRequest) -> str: ...
         (QUEUE, "function listen: its connection is not set"),
         (TIMER, "function tick: its schedule is not valid"),
         (TWIN, "functions twin and value have the same route and method"),
-        ("raise ValueError('SOME_SETTING is missing')", "function_app.py failed: SOME_SETTING is missing"),
         ("raise SystemExit('SOME_SETTING is bad')", "function_app.py failed: SOME_SETTING is bad"),
         ("raise SystemExit(3)", "ended the process with code 3"),
-        ("other = func.FunctionApp()", "must define one FunctionApp at its top level, not 2"),
     ],
 )
 def test_an_app_that_cannot_be_served_is_explained_in_one_line(tmp_path: Path, extra: str, why: str) -> None:
@@ -132,11 +130,27 @@ def test_an_app_that_cannot_be_served_is_explained_in_one_line(tmp_path: Path, e
     assert message.count("\n") == 1
 
 
-def test_an_unexpected_error_of_the_app_keeps_its_traceback(tmp_path: Path) -> None:
-    code, message = fails(forked(write_app(tmp_path, extra="raise KeyError('oops')")), tmp_path / "log")
-    assert code == 1
-    assert "Traceback" in message
-    assert "KeyError: 'oops'" in message
+@pytest.mark.parametrize(
+    ("extra", "why"),
+    [
+        (
+            "raise ValueError('SOME_SETTING is missing')",
+            r"local host: .*function_app.py failed: SOME_SETTING is missing",
+        ),
+        ("raise KeyError('oops')", r"(?s)Traceback.*KeyError: 'oops'"),
+        ("other = func.FunctionApp()", "must define one FunctionApp at its top level, not 2"),
+    ],
+)
+def test_an_app_that_cannot_be_imported_is_explained_and_looks_healthy(tmp_path: Path, extra: str, why: str) -> None:
+    """worker-import: the real host goes on likewise, but says nothing."""
+    child = Child.start("host", forked(write_app(tmp_path, extra=extra)), log=tmp_path / "log", cwd=ROOT)
+    port = child.wait_for(READY, READY_SECONDS)[1]
+    child.wait_for(why + "\\nThe host serves no function", READY_SECONDS)
+    assert "up and running" in get(f"http://127.0.0.1:{port}/")
+    assert get(f"http://127.0.0.1:{port}/admin/host/ping") == ""
+    with pytest.raises(HTTPError, match="404"):
+        get(f"http://127.0.0.1:{port}/api/value")
+    child.kill()
 
 
 @pytest.mark.large
@@ -145,8 +159,6 @@ def test_files_that_are_missing_or_wrong_are_named(tmp_path: Path) -> None:
         return fails(forked(tmp_path, *arguments), tmp_path / "log")
 
     assert said() == (2, f"local host: {tmp_path}/host.json: No such file or directory\n")
-    (tmp_path / "host.json").write_text('{"version": "2.0"}')
-    assert said() == (2, f"local host: there is no function_app.py in {tmp_path}\n")
     write_app(tmp_path, host_json=json.dumps({"version": "2.0", "extensions": {"http": {"hsts": {}}}}))
     assert said() == (2, "local host: host.json: the local host does not support extensions.http.hsts\n")
     write_app(tmp_path)

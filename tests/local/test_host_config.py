@@ -14,6 +14,7 @@ from tools.local.host.config import TRACE, HostConfig, QueueOptions, parse_host_
 from tools.local.host.connections import Connections
 from tools.local.host.errors import HostError
 from tools.local.host.settings import read_settings, resolve
+from tools.local.host.times import Times, parse_times
 
 
 def host_json(**sections: Any) -> HostConfig:
@@ -168,7 +169,7 @@ async def test_a_connection_is_a_string_or_an_identity(azurite_string: str) -> N
         "Identity__queueServiceUri": "https://account.queue.core.windows.net",
         "Broken": "AccountKey=c2VjcmV0",
     }
-    connections = Connections(settings)
+    connections = Connections(settings, Times())
     for name in ("Plain", "Prefixed"):
         assert connections.queue_service(name, "f").url.startswith("http://127.0.0.1:10001/devstoreaccount1")
     assert connections.queue_service("Plain", "g") is connections.queue_service("Plain", "f")
@@ -179,6 +180,13 @@ async def test_a_connection_is_a_string_or_an_identity(azurite_string: str) -> N
         connections.queue_service("Broken", "f")
     assert "c2VjcmV0" not in str(raised.value)
     await connections.close()
+
+
+def test_times_replace_the_platforms() -> None:
+    assert parse_times("take=5,grace=0.5") == Times(take=5, grace=0.5)
+    for text in ("took=5", "take=x", "take=0.5", ""):
+        with pytest.raises(ValueError):
+            parse_times(text)
 
 
 @pytest.fixture

@@ -1,36 +1,27 @@
-"""docs/functions-host.md: each rule has its source and a test that exists."""
+"""docs/functions-host.md: what it says was recorded has a test that exists, and that names the experiment."""
 
 from __future__ import annotations
 
 import ast
-from functools import cache
+import re
 
 from tools.local.state import ROOT
 
-ROWS = [
-    [cell.strip() for cell in line.split("|")[1:-1]]
-    for line in (ROOT / "docs" / "functions-host.md").read_text().splitlines()
-    if line.startswith("|") and not line.startswith(("| Rule |", "|---"))
-]
+TEXT = (ROOT / "docs" / "functions-host.md").read_text()
+TESTS = re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", TEXT)
+EXPERIMENT = re.compile(r"`((?:queue|fault|timer|blob|start|stop|worker|load)-[\w-]+)`")
 
 
-def test_a_rule_has_a_source_and_a_test() -> None:
-    for rule, source, test in ROWS:
-        assert rule, test
-        assert source, rule
-        path, _, name = test.strip("`").partition("::")
-        assert name in functions(path), rule
+def test_the_tests_exist() -> None:
+    assert len(TESTS) > 40
+    for path, name in TESTS:
+        found = ast.walk(ast.parse((ROOT / path).read_text()))
+        assert name in {node.name for node in found if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}, name
 
 
-@cache
-def functions(path: str) -> set[str]:
-    """The names of a module's functions."""
-    return {
-        node.name
-        for node in ast.walk(ast.parse((ROOT / path).read_text()))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-    }
-
-
-def test_no_test_stands_for_two_rules() -> None:
-    assert len({test for *_, test in ROWS}) == len(ROWS) > 30
+def test_the_tests_name_the_experiments() -> None:
+    imitated = TEXT.partition("## Not imitated")[0]
+    named = "".join((ROOT / path).read_text() for path in {path for path, _ in TESTS})
+    missing = {name for name in EXPERIMENT.findall(imitated) if not re.search(rf"\b{name}\b", named)}
+    assert missing == set()
+    assert len(set(EXPERIMENT.findall(TEXT))) > 40

@@ -6,7 +6,6 @@ written out by hand: it is what the deployed host sends to a worker.
 
 import json
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -24,7 +23,6 @@ from tools.local.host.settings import read_settings
 ROOT = Path(__file__).resolve().parents[2]
 NOWHERE = {"APPLICATIONINSIGHTS_CONNECTION_STRING": "", "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": ""}
 SAMPLE = Path(__file__).parent / "sample_app"
-SAMPLE_SETTINGS = {"SEEN_FILE": os.devnull}
 
 MESSAGE = {
     "id": "5a1bb1c4-0000-4f51-b1a1-a7a39eb92a3c-not-a-uuid",
@@ -57,11 +55,11 @@ def python() -> Path:
     return found
 
 
-def observe(interpreter: Path, side: str, app: Path, given: Document, settings: Mapping[str, str]) -> Any:
+def observe(interpreter: Path, side: str, app: Path, stimuli: Sequence[Document], settings: Mapping[str, str]) -> Any:
     """Run one side of the comparison in a process of its own."""
     done = subprocess.run(
         [str(interpreter), "-W", "error", "-m", "tests.local.fidelity", side, str(app)],
-        input=json.dumps(given),
+        input=json.dumps(stimuli),
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT), **settings},
         capture_output=True,
@@ -74,139 +72,81 @@ def observe(interpreter: Path, side: str, app: Path, given: Document, settings: 
 
 def compare(python: Path, app: Path, stimuli: Sequence[Document], settings: Mapping[str, str]) -> Any:
     """Both sides must agree; returns what the library's functions saw."""
-    prefix = parse_host_json((app / "host.json").read_text()).route_prefix
-    given = {"stimuli": stimuli, "prefix": prefix}
-    expected = observe(python, "library", app, given, settings)
+    expected = observe(python, "library", app, stimuli, settings)
     for interpreter in (python, Path(sys.executable)):
-        found = observe(interpreter, "host", app, given, settings)
+        found = observe(interpreter, "host", app, stimuli, settings)
         assert found["functions"] == expected["functions"]
         for stimulus, ours, theirs in zip(stimuli, found["results"], expected["results"], strict=True):
             assert ours == theirs, stimulus
     return expected
 
 
-def http(
-    function: str,
-    target: str,
-    *,
-    method: str = "GET",
-    headers: Sequence[tuple[str, str]] = (),
-    body: bytes = b"",
-    path_mode: str = "local",
-    result: str = "response",
-    **wire: Any,
-) -> Document:
-    """A request. `wire` holds what differs from the plain case in what the deployed host makes of it."""
-    sent = [("host", HOST), ("traceparent", TRACE), *headers]
-    return {
-        "function": function,
-        "result": result,
-        "raw": {"method": method, "target": target, "headers": sent, "body": body.hex(), "path_mode": path_mode},
-        "wire": {
-            "payload": {
-                "http": {
-                    "method": {"string": method},
-                    "url": {"string": wire.get("url", f"http://{HOST}{target}")},
-                    "headers": {"host": HOST, "traceparent": TRACE, **wire.get("seen_headers", dict(headers))},
-                    "params": wire.get("params", {}),
-                    "query": wire.get("query", {}),
-                    "body": {"bytes": body.hex()},
-                }
-            }
-        },
+def http(function: str, result: str = "response", *, method: str = "GET", body: bytes = b"", **more: Any) -> Document:
+    """A request, as the host sends it to the app's process; what it makes of raw ones: tests/local/vectors.py."""
+    request = {
+        "method": {"string": method},
+        "url": {"string": f"http://{HOST}/{function}/caf%C3%A9%2Fx:y?b=2&a=1&A=%20x+y&empty=&bare"},
+        "headers": {"host": HOST, "traceparent": TRACE, "x-many": "1,2", "content-type": "application/json"},
+        "params": {"name": "café%2Fx:y"},
+        "query": {"b": "2", "a": "1, x y"},
+        "body": {"bytes": body.hex()},
     }
+    return {"function": function, "result": result, "payload": {"http": request | more}}
 
 
 def message(function: str, result: str = "none") -> Document:
     """A queue message."""
-    return {"function": function, "result": result, "raw": {"message": MESSAGE}, "wire": MESSAGE_WIRE}
+    return {"function": function, "result": result, "message": MESSAGE, **MESSAGE_WIRE}
 
 
-def timer(function: str, *, past_due: bool, status: tuple[str, str, str] | None, result: str = "none") -> Document:
+def timer(
+    function: str, result: str = "none", *, past_due: bool = False, status: Sequence[str] | None = None
+) -> Document:
     """A timer that is due; `status`: last run, next one, last update."""
-    wire_status = status and {"Last": status[0], "Next": status[1], "LastUpdated": status[2]}
-    information = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": wire_status, "IsPastDue": past_due}
-    return {
-        "function": function,
-        "result": result,
-        "raw": {"status": status, "past_due": past_due},
-        "wire": {"payload": {"json": information}},
-    }
+    known = status and dict(zip(("Last", "Next", "LastUpdated"), status, strict=True))
+    information = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": known, "IsPastDue": past_due}
+    return {"function": function, "result": result, "timer": (status, past_due), "payload": {"json": information}}
 
 
-SAMPLE_STIMULI = [
-    http("item", "/items/plain", params={"name": "plain"}),
-    http(
-        "item",
-        "/items/caf%C3%A9%2Fx%3Ay?b=2&a=1&A=%20x+y&empty=&bare",
-        params={"name": "café%2Fx:y"},
-        url=f"http://{HOST}/items/caf%C3%A9%2Fx:y?b=2&a=1&A=%20x+y&empty=&bare",
-        query={"b": "2", "a": "1, x y"},
-    ),
-    http(
-        "item",
-        "/items/x",
-        method="PUT",
-        body=b'{"one": [1, "\xc3\xa4"]}',
-        headers=[("Content-Type", "application/json"), ("X-Many", "1"), ("x-many", "2"), ("content-length", "19")],
-        seen_headers={"content-type": "application/json", "x-many": "1,2", "content-length": "19"},
-        params={"name": "x"},
-    ),
-    http("item", "/items/x", method="PUT", body=b"\xff not JSON", params={"name": "x"}),
-    http(
-        "files",
-        "/files/a%2Fb/c%20d?x=%2F",
-        path_mode="azure",
-        params={"rest": "a/b/c d"},
-        url=f"http://{HOST}/files/a/b/c%20d?x=%2F",
-        query={"x": "/"},
-        seen_headers=dict.fromkeys(("x-original-url", "x-waws-unencoded-url"), "/files/a%2Fb/c%20d?x=%2F"),
-    ),
-    http("files", "/files"),
-    http("files", "/files/x", params={"rest": "x"}, result="none"),
-    http("files", "/files/x", params={"rest": "x"}, result="raise"),
-    http("words", "/words", result="text"),
-    message("work"),
-    message("work_in_thread"),
-    message("work", result="raise"),
-    message("work", result="text"),
-    timer("tick", past_due=False, status=None),
-    timer(
-        "tick",
-        past_due=True,
-        status=("2026-11-21T00:00:00+00:00", "2026-11-21T00:05:00+00:00", "2026-11-21T00:00:01+00:00"),
-    ),
-]
-
-
-@pytest.mark.large
-def test_the_sample_app_is_indexed_and_invoked_as_by_the_worker_library(python: Path) -> None:
-    expected = compare(python, SAMPLE, SAMPLE_STIMULI, SAMPLE_SETTINGS)
-    assert set(expected["functions"]) == {"item", "files", "words", "answers", "work", "work_in_thread", "tick"}
-    by_result = {
-        stimulus["result"]: result for stimulus, result in zip(SAMPLE_STIMULI, expected["results"], strict=True)
-    }
-    assert by_result["response"]["answer"]["status"] == 202
-    assert by_result["text"]["succeeded"] is False, "a queue function must not return a value"
-    assert all(result["seen"] for result in expected["results"])
-
-
-OWN_SETTINGS = {
-    "local": read_settings(ROOT / "local.settings.example.json"),
-    "deployed": {**templates.settings("large, closed"), **NOWHERE},
+STATUS = ("2026-11-21T00:00:00+00:00", "2026-11-21T00:05:00+00:00", "2026-11-21T00:00:01+00:00")
+STIMULI = {
+    "httpTrigger": lambda name: [
+        *(http(name, result) for result in ("response", "none", "raise", "text")),
+        http(name, method="PUT", body=b'{"one": [1, "\xc3\xa4"]}'),
+        http(name, method="PUT", body=b"\xff not JSON", params={}, query={}),
+    ],
+    "queueTrigger": lambda name: [message(name, result) for result in ("none", "raise", "text")],
+    "timerTrigger": lambda name: [
+        *(timer(name, result) for result in ("none", "raise")),
+        timer(name, past_due=True),
+        timer(name, past_due=True, status=STATUS),
+    ],
 }
-"""Those of the example, and those that the templates set; telemetry goes nowhere."""
+"""By the type of a trigger: what every such function must be able to take, and each way in which it may end."""
 
 
-@pytest.mark.parametrize("name", OWN_SETTINGS)
 @pytest.mark.large
-def test_the_repositorys_own_app_is_indexed_and_invoked_as_by_the_worker_library(python: Path, name: str) -> None:
-    settings = OWN_SETTINGS[name]
-    listed = observe(python, "library", ROOT, {"stimuli": [], "prefix": ""}, settings)["functions"]
-    stimuli = [stimulus for function in listed for stimulus in generic_stimuli(function, listed[function])]
-    assert {function["decoded as"] for function in listed.values()} >= {"httpTrigger", "queueTrigger", "timerTrigger"}
-    assert {stimulus["function"] for stimulus in stimuli} == listed.keys(), "each function, not one of each kind"
-    compare(python, ROOT, stimuli, settings)
+@pytest.mark.parametrize(
+    ("app", "settings"),
+    [
+        (SAMPLE, {}),
+        (ROOT, read_settings(ROOT / "local.settings.example.json")),
+        (ROOT, {**templates.settings("large, closed"), **NOWHERE}),
+    ],
+    ids=["sample", "own, with the example's settings", "own, with those of the templates"],
+)
+def test_an_app_is_indexed_and_invoked_as_by_the_worker_library(
+    python: Path, app: Path, settings: dict[str, str]
+) -> None:
+    listed = observe(python, "library", app, [], settings)["functions"]
+    kinds = {
+        name: next(each["type"] for each in function["bindings"] if each["name"] == function["parameter"])
+        for name, function in listed.items()
+    }
+    assert set(kinds.values()) == STIMULI.keys()
+    found = compare(python, app, [each for name, kind in kinds.items() for each in STIMULI[kind](name)], settings)
+    assert all(result["seen"] for result in found["results"])
+    assert {result["succeeded"] for result in found["results"]} == {True, False}
 
 
 def test_the_local_host_obeys_what_the_templates_put_in_the_place_of_host_json() -> None:
@@ -218,53 +158,3 @@ def test_the_local_host_obeys_what_the_templates_put_in_the_place_of_host_json()
         "small": (8, 4),
         "large": (32, 16),
     }
-
-
-def generic_stimuli(name: str, function: Document) -> list[Document]:
-    """What every function of a kind must be able to take, and each way in which it may end."""
-    trigger = next(binding for binding in function["bindings"] if binding["name"] == function["parameter"])
-    match trigger["type"]:
-        case "httpTrigger":
-            prefix = parse_host_json((ROOT / "host.json").read_text()).route_prefix
-            template = f"{prefix}/{trigger['route']}".strip("/")
-            methods = trigger["methods"] or ["GET"]
-            found = [each for method in methods for each in _generic_requests(name, template, method)]
-            return [*found, *({**found[0], "result": result} for result in ("none", "raise", "text"))]
-        case "queueTrigger":
-            return [message(name, result) for result in ("none", "raise", "text")]
-        case _:
-            status = ("2026-11-21T00:00:00+00:00", "2026-11-21T00:05:00+00:00", "2026-11-21T00:00:01+00:00")
-            return [
-                timer(name, past_due=past_due, status=known, result=result)
-                for past_due, known in ((False, None), (True, None), (True, status))
-                for result in ("none", "raise")
-            ]
-
-
-def _generic_requests(name: str, template: str, method: str) -> list[Document]:
-    """Requests that fill a template's parameters with values which the platform re-encodes."""
-    parameters = re.findall(r"\{(\**)(\w+)\??\}", template)
-    assert template.count("{") == len(parameters), f"{template}: a constraint needs a fitting value here"
-    plain, encoded = "a b%2Fc", "a%20b%2Fc"
-    path = "/" + re.sub(r"\{[^}]*\}", encoded, template)
-    body = b'{"payload": {}}'
-    common: dict[str, Any] = {"method": method, "body": body, "headers": [("content-type", "application/json")]}
-    raw = f"{path}?limit=2"
-    azure_headers = {"content-type": "application/json", "x-original-url": raw, "x-waws-unencoded-url": raw}
-    catch_all = len(parameters) == 1 and parameters[0][0] == "*"
-    requests = [http(name, raw, params={key: plain for _, key in parameters}, query={"limit": "2"}, **common)]
-    if catch_all or not parameters:
-        decoded = plain.replace("%2F", "/")
-        requests.append(
-            http(
-                name,
-                raw,
-                path_mode="azure",
-                url=f"http://{HOST}{path.replace('%2F', '/')}?limit=2",
-                params={key: decoded for _, key in parameters},
-                query={"limit": "2"},
-                seen_headers=azure_headers,
-                **common,
-            )
-        )
-    return requests

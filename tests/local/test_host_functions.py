@@ -67,72 +67,31 @@ def test_a_timer_function(monitor: bool | None) -> None:
     assert trigger == TimerTrigger(schedule="0 * * * * *", run_on_startup=True, use_monitor=monitor is not False)
 
 
-def other_binding(app: func.FunctionApp) -> None:
-    """A trigger that the host does not serve."""
-
-    @app.blob_trigger(arg_name="blob", path="a/b", connection="c")
-    def culprit(blob: func.InputStream) -> None: ...
-
-
-def output_binding(app: func.FunctionApp) -> None:
-    """An output beside the response."""
-
-    @app.route()
-    @app.queue_output(arg_name="out", queue_name="q", connection="c")
-    def culprit(req: func.HttpRequest, out: func.Out[str]) -> str:
-        return ""
-
-
-def retry_policy(app: func.FunctionApp) -> None:
-    """Retries by the host."""
-
-    @app.queue_trigger(arg_name="msg", queue_name="q", connection="c")
-    @app.retry(strategy="fixed_delay", max_retry_count="3", delay_interval="00:00:01")
-    def culprit(msg: func.QueueMessage) -> None: ...
-
-
-def missing_argument(app: func.FunctionApp) -> None:
-    """The binding's argument is not there."""
-
-    @app.queue_trigger(arg_name="msg", queue_name="q", connection="c")
-    def culprit(message: func.QueueMessage) -> None: ...
-
-
-def wrong_argument_type(app: func.FunctionApp) -> None:
-    """The argument is of another trigger's type."""
-
-    @app.queue_trigger(arg_name="msg", queue_name="q", connection="c")
-    def culprit(msg: func.TimerRequest) -> None: ...
-
-
-def wrong_context_type(app: func.FunctionApp) -> None:
-    """The context is something else."""
-
-    @app.queue_trigger(arg_name="msg", queue_name="q", connection="c")
-    def culprit(msg: func.QueueMessage, context: str) -> None: ...
-
-
-def wrong_return_type(app: func.FunctionApp) -> None:
-    """The worker library takes no union."""
-
-    @app.route()
-    def culprit(req: func.HttpRequest) -> func.HttpResponse | None: ...
+QUEUE = '@app.queue_trigger(arg_name="msg", queue_name="q", connection="c")'
 
 
 @pytest.mark.parametrize(
-    ("declare", "why"),
+    ("code", "why"),
     [
-        (other_binding, "blobTrigger binding 'blob'"),
-        (output_binding, "queue binding 'out'"),
-        (retry_policy, "retry policies"),
-        (missing_argument, "its arguments are message, but its bindings give msg"),
-        (wrong_argument_type, "msg is annotated"),
-        (wrong_context_type, "context"),
-        (wrong_return_type, "return"),
+        (
+            '@app.blob_trigger(arg_name="blob", path="a/b", connection="c")\ndef culprit(blob): ...',
+            "blobTrigger binding",
+        ),
+        (
+            '@app.route()\n@app.queue_output(arg_name="out", queue_name="q", connection="")\ndef culprit(req, out): 0',
+            "queue binding 'out'",
+        ),
+        (
+            f'{QUEUE}\n@app.retry(strategy="fixed_delay", max_retry_count="3", delay_interval="00:00:01")\n'
+            "def culprit(msg): ...",
+            "retry policies",
+        ),
+        (f"{QUEUE}\ndef culprit(message): ...", "its arguments are message, but its bindings give msg"),
+        (f"{QUEUE}\ndef culprit(msg: func.TimerRequest): ...", "msg is annotated"),
+        (f"{QUEUE}\ndef culprit(msg, context: str): ...", "context"),
+        ("@app.route()\ndef culprit(req) -> func.HttpResponse | None: ...", "return"),
     ],
 )
-def test_what_cannot_be_served_is_an_error_that_names_the_function(
-    declare: Callable[[func.FunctionApp], None], why: str
-) -> None:
+def test_what_cannot_be_served_is_an_error_that_names_the_function(code: str, why: str) -> None:
     with pytest.raises(HostError, match=rf"function culprit: .*{why}"):
-        indexed(declare)
+        indexed(lambda app: exec(code, {"app": app, "func": func}))

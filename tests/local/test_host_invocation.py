@@ -1,4 +1,4 @@
-"""Running functions: threads, time limits, cancellation, context, and what they may return."""
+"""Running functions: threads, cancellation, context, and what they may return."""
 
 import asyncio
 import threading
@@ -36,8 +36,8 @@ def function(call: Callable[..., Any], *, is_async: bool, wants_context: bool = 
 
 @pytest.fixture
 def invoker() -> Iterator[Invoker]:
-    """An invoker with a short time limit."""
-    made = Invoker(timeout=0.3, threads=2)
+    """An invoker."""
+    made = Invoker(threads=2)
     yield made
     made.close()
 
@@ -86,23 +86,6 @@ def test_an_invalid_trace_parent_begins_a_new_trace() -> None:
     assert one.trace_state == ""
 
 
-async def test_a_function_that_runs_too_long_fails_and_delays_no_other(invoker: Invoker) -> None:
-    release = threading.Event()
-
-    def stuck(timer: func.TimerRequest) -> None:
-        release.wait()
-
-    async def slow(timer: func.TimerRequest) -> None:
-        await asyncio.Event().wait()
-
-    try:
-        for called in (function(stuck, is_async=False), function(slow, is_async=True)):
-            with pytest.raises(InvocationFailed):
-                await invoker.invoke(called, PAYLOAD)
-    finally:
-        release.set()
-
-
 @pytest.mark.parametrize("error", [ValueError("x"), TimeoutError(), asyncio.CancelledError()])
 async def test_whatever_a_function_raises_is_a_failure(invoker: Invoker, error: BaseException) -> None:
     async def failing(timer: func.TimerRequest) -> None:
@@ -119,7 +102,7 @@ async def test_a_cancelled_invocation_is_not_a_failure(invoker: Invoker) -> None
         begun.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(Invoker(timeout=None).invoke(function(waiting, is_async=True), PAYLOAD))
+    task = asyncio.create_task(Invoker().invoke(function(waiting, is_async=True), PAYLOAD))
     await begun.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):

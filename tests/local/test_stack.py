@@ -65,7 +65,8 @@ def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Po
         wait(lambda: any("is back" in text for text in said))
         second = StackState.load(ports.api)
         assert second is not None
-        assert _get(ports.hosts[1])["pid"] == second.children[f"host-{ports.hosts[1]}"].pid
+        assert _get(ports.hosts[1])["pid"]
+        assert stack.host(ports.hosts[1]).pid == second.children[f"host-{ports.hosts[1]}"].pid
         assert second.children[f"host-{ports.hosts[0]}"] == first.children[f"host-{ports.hosts[0]}"]
         stop.set()
         watcher.join()
@@ -90,28 +91,30 @@ def test_hosts_that_are_killed_at_once_all_come_back(app: Path, ports: Ports) ->
         watcher.join()
         second = StackState.load(ports.api)
         assert second is not None
-        assert [_get(port)["pid"] for port in ports.hosts] == [second.children[name].pid for name in names]
+        assert all(_get(port)["pid"] for port in ports.hosts)
+        assert [stack.host(port).pid for port in ports.hosts] == [second.children[name].pid for name in names]
 
 
 _KILLED_AT_ITS_SECOND_START = """\
-import os, signal
+import os, signal, time
 from pathlib import Path
 starts = Path(__file__).with_name("starts")
 with starts.open("a") as file:
     file.write("x")
 if starts.stat().st_size == 2:
-    os.kill(os.getpid(), signal.{signal})
+    os.kill(os.getpgid(0), signal.{signal})
+    time.sleep(60)
 """
 
 
-@pytest.mark.parametrize("signal", ["SIGKILL", "SIGTERM"])
+@pytest.mark.parametrize("signal", ["SIGKILL", "SIGINT"])
 @pytest.mark.large
 def test_a_host_that_is_killed_while_it_starts_comes_back(app: Path, ports: Ports, signal: str) -> None:
     code = (app / "function_app.py").read_text()
     (app / "function_app.py").write_text(_KILLED_AT_ITS_SECOND_START.format(signal=signal) + code)
     options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
     with Stack.start(options) as stack:
-        first = _get(ports.api)["pid"]
+        first = stack.host(ports.api).pid
         stop = threading.Event()
         watcher = threading.Thread(target=stack.supervise, args=(stop, _ignore))
         watcher.start()
@@ -120,7 +123,7 @@ def test_a_host_that_is_killed_while_it_starts_comes_back(app: Path, ports: Port
         wait(lambda: not watcher.is_alive() or stack.restarts == 2, 60)
         stop.set()
         watcher.join()
-        assert _get(ports.api)["pid"] != first
+        assert stack.host(ports.api).pid != first
 
 
 @pytest.mark.large
@@ -128,7 +131,7 @@ def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports
     options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
     with Stack.start(options) as stack:
         (app / "function_app.py").write_text("raise ValueError('half an edit')")
-        os.kill(_get(ports.api)["pid"], 9)
+        os.kill(stack.host(ports.api).pid, 9)
         with pytest.raises(ChildError, match="half an edit"):
             stack.supervise(threading.Event(), _ignore)
 
@@ -191,7 +194,7 @@ def _fail(text: str) -> None:
 @pytest.mark.large
 def test_an_app_that_does_not_start_leaves_nothing_running(app: Path, ports: Ports) -> None:
     (app / "function_app.py").write_text("raise ValueError('ROOT_ACCESS_TOKEN: is missing')")
-    with pytest.raises(ChildError, match=r"exit code 2:\n.*ROOT_ACCESS_TOKEN: is missing"):
+    with pytest.raises(ChildError, match=r"(?s)serves no function.*ROOT_ACCESS_TOKEN: is missing"):
         Stack.start(StackOptions(ports, in_memory=True, app_dir=app))
     ports.check_free()
     assert not state.state_path(ports.api).exists()

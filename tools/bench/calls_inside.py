@@ -54,7 +54,7 @@ class Inside:
         environment = os.environ
         self._target = Target(environment["TASKCLUSTER_ROOT_URL"], ROOT_CLIENT_ID, environment["ROOT_ACCESS_TOKEN"])
         self._client = Client(self._target)
-        self._invoker = Invoker(timeout=600)
+        self._invoker = Invoker()
         letters = "".join(filter(str.isalpha, _slugid().lower()))
         self._kind = Kind(task_queue_id=f"bench/{letters}a", task_group_id=_slugid())
         queues = QueueServiceClient.from_connection_string(environment["STORAGE_CONNECTION_STRING"])

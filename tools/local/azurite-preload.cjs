@@ -1,7 +1,7 @@
 "use strict";
 /*
  * Loaded into each Azurite process before its main script (`node -r tools/local/azurite-preload.cjs .../main.js`).
- * It changes eleven things, without touching the package:
+ * It changes twelve things, without touching the package:
  *
  * 1. Speed. LokiJS, Azurite's store, handles an array given to remove() or update() by marking every index of
  *    the collection dirty, and sorts them all again at the next search. Azurite's queue calls remove([]) before
@@ -44,6 +44,9 @@
  *
  * 11. Text. The body of a message or a row is decoded piece by piece, as it comes from the connection, and a character
  *    that is in two pieces is lost. Here one decoder takes all pieces.
+ *
+ * 12. Faults. A line of JSON on standard input makes a service fail until the next line for its port: refuse requests
+ *    with a status and an error code, cut their connections, or carry them out and lose the answers.
  */
 const crypto = require("node:crypto");
 const http = require("node:http");
@@ -341,6 +344,32 @@ for (const { Server } of [http, https]) {
   };
 }
 
+const faults = new Map();
+
+/* Whether the request was dealt with. */
+function failed(request, response) {
+  const fault = faults.get(request.socket.localPort);
+  if (fault === undefined) return false;
+  if (fault.kind === "lose") {
+    response.writeHead = () => response;
+    response.write = () => true;
+    response.end = () => request.socket.destroy();
+    return false;
+  }
+  if (fault.kind === "cut") request.socket.destroy();
+  else {
+    request.resume();
+    response.writeHead(fault.status, { "content-type": "application/xml", "x-ms-error-code": fault.code });
+    response.end(`<?xml version="1.0" encoding="utf-8"?><Error><Code>${fault.code}</Code><Message>A fault.</Message></Error>`);
+  }
+  return true;
+}
+
+const { emit } = http.Server.prototype;
+http.Server.prototype.emit = function (name, ...args) {
+  return name === "request" && failed(...args) ? true : emit.call(this, name, ...args);
+};
+
 let stopping = false;
 process.on("SIGTERM", () => {
   if (stopping) return;
@@ -351,6 +380,11 @@ process.on("SIGTERM", () => {
 });
 if (process.env.AZURITE_FOLLOWS_STDIN === "1") {
   const stop = () => process.emit("SIGTERM");
+  require("node:readline").createInterface({ input: process.stdin }).on("line", (line) => {
+    const { port, ...fault } = JSON.parse(line);
+    if (fault.kind === "none") faults.delete(port);
+    else faults.set(port, fault);
+  });
   process.stdin.once("end", stop).once("error", stop).resume();
   process.stdin.unref(); // an open pipe must not keep a closed server's process alive
 }

@@ -6,11 +6,12 @@ with telemetry off, and with `azurite-preload.cjs`; its comments say what it wor
 """
 
 import contextlib
+import json
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from tools.local.child import Child
 
@@ -18,6 +19,7 @@ ACCOUNT = "devstoreaccount1"
 ACCOUNT_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 """The well-known key of the emulator's account: public, protects nothing."""
 
+Fault = Literal["refuse", "cut", "lose", "none"]
 SERVICES = ("blob", "queue", "table")
 READY_SECONDS = 60
 _LISTENING = r"listening on port (\d+)"
@@ -101,6 +103,16 @@ class Azurite:
     def children(self) -> dict[str, Child]:
         """The process of each of `SERVICES`, which may be the same."""
         return dict(self._children)
+
+    def fail(self, service: str, kind: Fault, status: int = 0, code: str = "") -> None:
+        """Let one of `SERVICES` fail until `heal`: refuse all requests with a status and an error code, cut their
+        connections, or carry them out and lose the answers."""
+        fault = {"port": self.ports[service], "kind": kind, "status": status, "code": code}
+        self._children[service].tell(json.dumps(fault))
+
+    def heal(self, service: str) -> None:
+        """End its failure."""
+        self.fail(service, "none")
 
     def stop(self) -> None:
         """End the processes, and wait until they have gone; data in a folder is written out."""

@@ -69,8 +69,9 @@ class Child:
     spawn: ClassVar[Callable[[Sequence[str], Path, Mapping[str, str], Path | None], Process]] = staticmethod(spawn)
     """How a process is started. Tests replace it: they fork a process that has imported what they need."""
 
-    def __init__(self, name: str, process: Process, log: Path, log_start: int) -> None:
+    def __init__(self, name: str, process: Process, log: Path, log_start: int, stop_signal: signal.Signals) -> None:
         self.name = name
+        self._stop_signal = stop_signal
         self.log = log
         self._process = process
         self._log_start = log_start
@@ -78,7 +79,14 @@ class Child:
 
     @classmethod
     def start(
-        cls, name: str, argv: Sequence[str], *, log: Path, env: Mapping[str, str] | None = None, cwd: Path | None = None
+        cls,
+        name: str,
+        argv: Sequence[str],
+        *,
+        log: Path,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        stop_signal: signal.Signals = signal.SIGTERM,
     ) -> Self:
         """Start `argv` in a session of its own (a Ctrl-C reaches only the parent, which ends it in order).
 
@@ -88,7 +96,7 @@ class Child:
         log.parent.mkdir(parents=True, exist_ok=True)
         log_start = log.stat().st_size if log.exists() else 0
         process = cls.spawn(argv, log, {**os.environ, **(env or {})}, cwd)
-        return cls(name, process, log, log_start)
+        return cls(name, process, log, log_start, stop_signal)
 
     @property
     def pid(self) -> int:
@@ -134,10 +142,16 @@ class Child:
             return None
 
     def terminate(self) -> None:
-        """Ask the process to end. A second call sends nothing: many programs exit at once on a second SIGTERM."""
+        """Ask the process to end. A second call sends nothing: many programs exit at once on a second signal."""
         if not self._asked_to_end and self.poll() is None:
             self._asked_to_end = True
-            self._process.send_signal(signal.SIGTERM)
+            self._process.send_signal(self._stop_signal)
+
+    def tell(self, line: str) -> None:
+        """Write a line to its standard input."""
+        assert self._process.stdin is not None, "it is a pipe"
+        self._process.stdin.write(line.encode() + b"\n")
+        self._process.stdin.flush()
 
     def kill(self) -> None:
         """End the process, and what it started in its group, at once, and wait until it has gone."""

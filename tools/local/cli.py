@@ -32,6 +32,10 @@ Subscriptions = Annotated[
 CoreToolsPaths = Annotated[
     bool, typer.Option("--core-tools-paths", help="Treat paths as Core Tools do, not as deployed Functions do.")
 ]
+ByGroup = Annotated[
+    bool,
+    typer.Option("--by-group", help="A process for HTTP, and one for each queue function and timer, as on Azure."),
+]
 NoHost = Annotated[
     bool, typer.Option("--no-host", help="Storage and Service Bus alone, for `func start` or a debugger.")
 ]
@@ -78,6 +82,7 @@ def up(
     fresh: Fresh = False,
     no_host: NoHost = False,
     uploads: Uploads = False,
+    by_group: ByGroup = False,
     app_dir: Annotated[Path, typer.Option(help="Serve another function app.", hidden=True)] = ROOT,
     apart: Annotated[bool, typer.Option("--apart", hidden=True, help="Outlive the process that started this.")] = False,
 ) -> None:
@@ -92,6 +97,7 @@ def up(
         fresh=fresh,
         with_host=not no_host,
         uploads=uploads,
+        by_group=by_group,
         app_dir=app_dir,
     )
     if detach:
@@ -173,12 +179,13 @@ def chaos(
     tasks: Annotated[int, typer.Option(help="Tasks in chains, diamonds and fans.")] = 400,
     workers: Annotated[int, typer.Option(help="Worker processes.")] = 12,
     seed: Annotated[int | None, typer.Option(help="Repeat the faults of another run.")] = None,
+    by_group: ByGroup = False,
     simulated: Annotated[
         bool, typer.Option("--simulated", help="A soak: virtual weeks in the simulator, without a stack.")
     ] = False,
     minutes: Annotated[float, typer.Option(help="How long a soak goes on.", min=0)] = 60.0,
 ) -> None:
-    """Kill workers and hosts, freeze storage and the broker. Exit code 0 only if no task and no event was lost.
+    """Kill workers and hosts, let storage and the broker fail. Exit code 0 only if no task and no event was lost.
 
     With `--simulated` week after week of a deployment, with faults, restarts and expiry, in the simulator: exit code 0
     only if all invariants held, and neither rows, messages, blobs nor memory have grown.
@@ -187,7 +194,7 @@ def chaos(
 
     if simulated:
         sys.exit(command.soak(minutes=minutes, seed=seed))
-    sys.exit(command.main(port, tasks=tasks, workers=workers, seed=seed))
+    sys.exit(command.main(port, tasks=tasks, workers=workers, seed=seed, by_group=by_group))
 
 
 @app.command(
@@ -204,6 +211,17 @@ def test(context: typer.Context) -> None:
     from tools.local import checks
 
     sys.exit(checks.main(context.args))
+
+
+@app.command(context_settings=PASS_ON)
+def host_check(context: typer.Context) -> None:
+    """Run the end-to-end tests on Microsoft's own host, by Azure Functions Core Tools, with the app's package.
+
+    Beside it run the local storage and broker. Arguments go to pytest and name other tests.
+    """
+    from tools.local import host_check as check
+
+    sys.exit(check.main(context.args))
 
 
 @app.command()

@@ -52,7 +52,7 @@ def restart_host(port: int) -> None:
     if not hosts:
         fail(f"the stack on port {port} was started without a host")
     for process in hosts.values():
-        process.signal(signal.SIGTERM)
+        process.signal(signal.SIGINT)
     give_up = time.monotonic() + RESTART_SECONDS
     while time.monotonic() < give_up:
         now = running(port).children

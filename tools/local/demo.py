@@ -238,7 +238,7 @@ def main(port: int, *, stay: bool = False) -> int:
     """Run the demo on this port; 0 only if everything ended as it should. `stay`: the stack runs on until Ctrl-C."""
     console = Console()
     wanted = options(
-        port, subscriptions=(SUBSCRIPTION,), in_memory=True, take_seconds=TAKE_SECONDS, app_settings=SHORT_TIMES
+        port, subscriptions=(SUBSCRIPTION,), in_memory=True, times={"take": TAKE_SECONDS}, app_settings=SHORT_TIMES
     )
     end_with_parent()
     try:

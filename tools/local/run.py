@@ -67,6 +67,7 @@ def up_detached(wanted: StackOptions) -> None:
     command += [word for name in wanted.subscriptions for word in ("--subscription", name)]
     command += ["--core-tools-paths"] * (not wanted.azure_paths) + ["--fresh"] * wanted.fresh
     command += ["--no-host"] * (not wanted.with_host) + ["--uploads"] * wanted.uploads
+    command += ["--by-group"] * wanted.by_group
     with log.open("wb") as output:
         process = subprocess.Popen(
             command,

@@ -7,6 +7,8 @@ ends takes the stack down. `.local/<port>/` holds its data, its logs and its sta
 import contextlib
 import os
 import shutil
+import signal
+import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -15,8 +17,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import BlobServiceClient, CorsRule
+from azure.storage.queue import QueueServiceClient
 
+from shared.app.entities import QUEUES
 from shared.auth.clients.rows import ROOT_CLIENT_ID
 from shared.queue.events.exchanges import TOPICS
 from tools.local import appsettings, handover, state
@@ -26,12 +31,21 @@ from tools.local.ports import Ports
 from tools.local.service_bus import ServiceBus
 from tools.local.state import ProcessIdentity, StackState
 
-HOST_READY = r"local host: \d+ functions on http://"
+HOST_MODULE = "HOST_MODULE"
+"""Variable: the module that serves the app, if it is not `tools.local.host`."""
+HOST_READY = r"local host: (\d+) functions on http://\S+ \((.*)\)"
 HOST_READY_SECONDS = 60
-HOST_STOP_SECONDS = 12
+HOST_STOP_SECONDS = 45
+"""Longer than a host waits for calls and messages."""
+HOST_END_SECONDS = 12
+"""When the whole stack ends, nobody waits for them."""
 WATCH_SECONDS = 0.2
 DATA = "data"
 """Folder of Azurite's data, inside the stack's."""
+
+
+Place = int | str
+"""Which host: its port, or, where hosts are started by group, the name of its function."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +74,11 @@ class StackOptions:
     """Start a process for each service of storage even if no data is kept."""
     fresh: bool = False
     """Remove the data of an earlier stack on this port first."""
-    take_seconds: int | None = None
-    """How long a queue message is hidden from other hosts when one takes it; None: the platform's 10 minutes."""
+    times: Mapping[str, float] = field(default_factory=dict)
+    """Seconds in the place of the platform's (`tools.local.host.times`)."""
+    by_group: bool = False
+    """Start hosts as Flex Consumption does: those on the stack's ports serve HTTP alone, and each queue function and
+    timer has one of its own, on any port."""
     app_dir: Path = state.ROOT
     """Folder of function_app.py and host.json."""
     host_python: Path = Path(sys.executable)
@@ -92,8 +109,8 @@ class Stack:
         self.service_bus = service_bus
         self._settings = settings
         self._cleanup = cleanup
-        self._hosts: dict[int, Child] = {}
-        self._apps: dict[int, App] = {}
+        self._hosts: dict[Place, Child] = {}
+        self._apps: dict[Place, App] = {}
         """By port: the app of a host that does not serve the stack's own app."""
         self._lock = threading.RLock()
         self.restarts = 0
@@ -136,7 +153,7 @@ class Stack:
             undo.callback(stack.stop_hosts)
             if options.with_host:
                 say(f"starting the Functions host on port {ports.api}")
-                stack._launch(stack._own_ports())
+                stack._launch_all()
             stack._save_state()
             stack._cleanup = undo.pop_all()
         return stack
@@ -166,24 +183,32 @@ class Stack:
         """What the names of the topics begin with."""
         return _topic_prefix(self._settings)
 
-    def host(self, port: int) -> Child:
-        """The process of the host on this port."""
-        return self._hosts[port]
-
-    def start_host(self, port: int | None = None) -> None:
-        """Start the host on this port (default: the API's) and wait until it answers. Raises ChildError."""
+    @property
+    def places(self) -> list[Place]:
+        """All hosts."""
         with self._lock:
-            self._launch([self.options.ports.api if port is None else port])
+            return list(self._hosts)
+
+    def host(self, place: Place) -> Child:
+        """The process of a host."""
+        with self._lock:
+            return self._hosts[place]
+
+    def app_pid(self, place: Place | None = None) -> int | None:
+        """The process in which a host (default: that on the API's port) runs the app; None while there is none."""
+        pid = self.host(self.options.ports.api if place is None else place).pid
+        return next((app for forking in _children(pid) for app in _children(forking)), None)
+
+    def start_host(self, place: Place | None = None) -> None:
+        """Start a host (default: that on the API's port) and wait until it answers. Raises ChildError."""
+        with self._lock:
+            self._launch([self.options.ports.api if place is None else place])
             self._save_state()
 
-    def stop_host(self, port: int | None = None, *, kill: bool = False) -> None:
-        """End the host on this port, in order or at once; unless supervised, it stays away until started again."""
+    def stop_host(self, place: Place | None = None, *, kill: bool = False, grace: float = HOST_STOP_SECONDS) -> None:
+        """End a host, in order or at once; unless supervised, it stays away until started again."""
         with self._lock:
-            child = self._hosts.pop(self.options.ports.api if port is None else port)
-            if kill:
-                child.kill()
-            else:
-                child.stop(HOST_STOP_SECONDS)
+            self._hosts.pop(self.options.ports.api if place is None else place).stop(0 if kill else grace)
 
     def replace_app(self, port: int, app: App, *, kill: bool = False) -> None:
         """End the host on this port, and serve this app there, from now on. Raises ChildError."""
@@ -196,8 +221,8 @@ class Stack:
         """End all hosts, in order."""
         for child in self._hosts.values():
             child.terminate()
-        for port in list(self._hosts):
-            self.stop_host(port)
+        for place in self.places:
+            self.stop_host(place, grace=HOST_END_SECONDS)
 
     def supervise(self, stop: threading.Event, say: Callable[[str], None]) -> None:
         """Watch over the stack until `stop` is set. Raises ChildError when a part ends that cannot be replaced."""
@@ -222,23 +247,26 @@ class Stack:
     def _bring_back(self, say: Callable[[str], None]) -> None:
         """Start every host again that has ended, all at once: they may have ended together."""
         with self._lock:
-            ended = {port: code for port, child in self._hosts.items() if (code := child.poll()) is not None}
+            ended = {place: code for place, child in self._hosts.items() if (code := child.poll()) is not None}
             if not ended:
                 return
-            for port, code in ended.items():
-                say(f"the host on port {port} ended (exit code {code}); starting it again")
-                self.stop_host(port)
+            for place, code in ended.items():
+                say(f"the host {_named(place)} ended (exit code {code}); starting it again")
+                self.stop_host(place)
             self._begin(list(ended))
-            back = [port for port in ended if self._is_back(self._hosts[port])]
+            back = [place for place in ended if self._is_back(self._hosts[place])]
             self._save_state()
         self.restarts += len(ended)
-        for port in back:
-            say(f"the host on port {port} is back")
+        for place in back:
+            say(f"the host {_named(place)} is back")
 
     def _is_back(self, host: Child) -> bool:
-        """Wait until the host responds; False if somebody ended it before. Raises ChildError if it cannot start."""
+        """Wait until the host responds; False if it ended before, as it does when storage refuses what it asks for.
+
+        Raises ChildError if it cannot start.
+        """
         try:
-            host.wait_for(HOST_READY, HOST_READY_SECONDS)
+            _wait_for(host)
         except ChildError:
             code = host.poll()
             if code is None or code > 0:
@@ -246,21 +274,32 @@ class Stack:
             return False
         return True
 
-    def _launch(self, ports: Sequence[int]) -> None:
-        """Start hosts side by side and wait for all; a host that fails leaves itself in its log only."""
-        self._begin(ports)
-        for port in ports:
-            self._hosts[port].wait_for(HOST_READY, HOST_READY_SECONDS)
+    def _launch(self, places: Sequence[Place]) -> list[str]:
+        """Start hosts side by side and wait for all; a host that fails leaves itself in its log only.
 
-    def _begin(self, ports: Sequence[int]) -> None:
-        for port in ports:
-            app = self._apps.get(port, App(self.options.app_dir))
-            self._hosts[port] = Child.start(
-                f"host-{port}",
-                _host_argv(self.options, port, app.folder),
-                log=state.logs_folder(self.options.ports.api) / f"host-{port}.log",
-                env={**self._settings, **app.settings},
+        Returns the names of the app's functions that no HTTP request triggers.
+        """
+        self._begin(places)
+        return [names for place in places for names in _wait_for(self._hosts[place])]
+
+    def _launch_all(self) -> None:
+        functions = self._launch(self._own_ports())
+        if self.options.by_group:
+            self._launch(sorted(set(functions)))
+
+    def _begin(self, places: Sequence[Place]) -> None:
+        for place in places:
+            app = self._apps.get(place, App(self.options.app_dir))
+            group = {}
+            if self.options.by_group:
+                group = {"FUNCTIONS_TARGET_GROUP": "http" if isinstance(place, int) else f"function:{place}"}
+            self._hosts[place] = Child.start(
+                f"host-{place}",
+                _host_argv(self.options, place if isinstance(place, int) else 0, app.folder),
+                log=state.logs_folder(self.options.ports.api) / f"host-{place}.log",
+                env={**self._settings, **app.settings, **group},
                 cwd=self.options.host_dir,
+                stop_signal=signal.SIGINT,  # hosts ignore SIGTERM
             )
 
     def _save_state(self) -> None:
@@ -274,6 +313,23 @@ class Stack:
             children=children,
             environment=self.environment,
         ).save()
+
+
+def _wait_for(host: Child) -> list[str]:
+    """Wait until a host takes requests; the names of its functions that no request triggers. Raises ChildError."""
+    count, names = host.wait_for(HOST_READY, HOST_READY_SECONDS).groups()
+    if int(count) == 0:
+        raise ChildError(f"{host.name} serves no function:\n{host.tail()}")
+    return str(names).split()
+
+
+def _children(pid: int) -> list[int]:
+    found = subprocess.run(["pgrep", "-P", str(pid)], capture_output=True, text=True, check=False)
+    return [int(child) for child in found.stdout.split()]
+
+
+def _named(place: Place) -> str:
+    return f"on port {place}" if isinstance(place, int) else f"of function {place}"
 
 
 def already_runs(options: StackOptions) -> str:
@@ -293,6 +349,10 @@ def _start_azurite(options: StackOptions) -> Azurite:
         ports=options.ports.storage,
     )
     let_pages_read_artifacts(azurite.connection_string)
+    with QueueServiceClient.from_connection_string(azurite.connection_string) as service:
+        for queue in QUEUES:  # the infrastructure declares them as well: no host creates the queues of its triggers
+            with contextlib.suppress(ResourceExistsError):
+                service.create_queue(queue).close()
     return azurite
 
 
@@ -326,9 +386,10 @@ def _topic_prefix(settings: Mapping[str, str]) -> str:
 
 
 def _host_argv(options: StackOptions, port: int, app_dir: Path) -> list[str]:
-    command = [str(options.host_python), "-m", "tools.local.tethered", "tools.local.host", "--port", str(port)]
+    module = os.environ.get(HOST_MODULE, "tools.local.host")
+    command = [str(options.host_python), "-m", "tools.local.tethered", module, "--port", str(port)]
     command += ["--app-dir", str(app_dir)]
     command += ["--sign-in-codes", str(state.folder(options.ports.api) / handover.FOLDER)]
-    if options.take_seconds is not None:
-        command += ["--take-visibility", str(options.take_seconds)]
+    if options.times:
+        command += ["--times", ",".join(f"{name}={seconds}" for name, seconds in options.times.items())]
     return command if options.azure_paths else [*command, "--core-tools-paths"]

@@ -1,8 +1,8 @@
 """Run a Python module that ends with its parent: `python -m tools.local.tethered MODULE [ARGUMENT]...`.
 
 The parent holds the other end of standard input. When that ends, the parent has gone, however it died; the module
-then gets a SIGTERM, as in an orderly stop, and has `GRACE_SECONDS` to end. What it started in its process group, of
-which it must be the leader, ends with it.
+then gets a SIGTERM (a SIGINT if it ignores that one), as in an orderly stop, and has `GRACE_SECONDS` to end. What it
+started in its process group, of which it must be the leader, ends with it.
 """
 
 import os
@@ -18,7 +18,7 @@ GRACE_SECONDS = 8.0
 def _end_with_parent() -> None:
     while os.read(0, 1024):
         pass
-    os.killpg(0, signal.SIGTERM)
+    os.killpg(0, signal.SIGINT if signal.getsignal(signal.SIGTERM) == signal.SIG_IGN else signal.SIGTERM)
     time.sleep(GRACE_SECONDS)
     os.killpg(0, signal.SIGKILL)
 

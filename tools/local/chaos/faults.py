@@ -1,5 +1,6 @@
 """The faults of a chaos run: processes killed and frozen, connections cut, at random times from a kept seed."""
 
+import contextlib
 import os
 import random
 import signal
@@ -7,10 +8,13 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tools.local import state
+from tools.local.azurite import Fault
 from tools.local.chaos.graphs import TASK_QUEUE_ID
 from tools.local.child import Child
 from tools.local.stack import Stack
@@ -20,6 +24,18 @@ PAUSE = (0.5, 2.0)
 """Seconds between two faults."""
 FREEZE = (0.5, 6.0)
 """Seconds for which storage, the broker or a host does not respond: shorter and longer than a storage request waits."""
+FAILURE = (1.0, 6.0)
+"""Seconds for which a service of storage fails: shorter and longer than a host bears it (`command.TIMES`)."""
+STORAGE_FAULTS: Mapping[str, tuple[Any, ...]] = {
+    "queues refuse": ("queue", "refuse", 403, "AuthorizationFailure"),
+    "queues are busy": ("queue", "refuse", 503, "ServerBusy"),
+    "tables are busy": ("table", "refuse", 503, "ServerBusy"),
+    "blobs refuse": ("blob", "refuse", 403, "AuthorizationFailure"),
+    "connections to queues are cut": ("queue", "cut"),
+    "connections to tables are cut": ("table", "cut"),
+    "answers of queues are lost": ("queue", "lose"),
+    "answers of tables are lost": ("table", "lose"),
+}
 
 
 class Fleet:
@@ -93,23 +109,27 @@ class Disturbance(Protocol):
 class Faults(threading.Thread):
     """Applies faults until it is stopped. `counts` says how often each kind of fault was applied."""
 
-    def __init__(self, stack: Stack, fleet: Fleet, chance: random.Random) -> None:
+    def __init__(self, stack: Stack, fleet: Fleet, chance: random.Random, say: Callable[[str], None]) -> None:
         super().__init__(name="faults")
         self._stack = stack
         self._fleet = fleet
         self._chance = chance
         self._enough = threading.Event()
-        self._failure: Exception | None = None
+        self._failures: list[Exception] = []
+        self._supervisor = threading.Thread(target=self._supervise, args=(say,), name="supervisor")
         self.counts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Apply one fault after the other, until `stop`."""
-        strikes = {
+        """Apply one fault after the other, until `stop`. Hosts that end are started again, as the platform does."""
+        self._supervisor.start()
+        strikes: dict[str, Callable[[], object]] = {
             "worker killed": lambda: self._fleet.lose_one(self._chance, kill=True),
             "worker ended": lambda: self._fleet.lose_one(self._chance, kill=False),
-            "host killed": self._kill_host,
-            "host frozen": self._freeze_host,
-            "storage frozen": self._freeze_storage,
+            "host killed": lambda: self._host().kill(),
+            "host's app killed": self._kill_app,
+            "host frozen": lambda: self._freeze(self._host()),
+            "storage frozen": lambda: self._freeze(self._chance.choice(list(self._stack.azurite.children.values()))),
+            **{f"storage: {name}": partial(self._fail_storage, *fault) for name, fault in STORAGE_FAULTS.items()},
             "broker frozen": self._freeze_broker,
             "connections to the broker cut": self._stack.service_bus.close_connections,
         }
@@ -121,33 +141,47 @@ class Faults(threading.Thread):
                 strikes[kind]()
                 self.counts[kind] += 1
         except Exception as error:  # raised again by `stop`, in the caller's thread
-            self._failure = error
+            self._failures.append(error)
 
     def stop(self) -> None:
         """End the faults; everything runs again afterwards. Raises what a fault has failed with."""
         self._enough.set()
-        if self.ident is not None:
-            self.join()
-        if self._failure is not None:
-            raise self._failure
+        for thread in (self, self._supervisor):
+            if thread.ident is not None:
+                thread.join()
+        if self._failures:
+            raise self._failures[0]
 
-    def _kill_host(self) -> None:
-        port = self._chance.choice(self._stack.options.ports.hosts)
-        self._stack.stop_host(port, kill=True)
-        self._stack.start_host(port)
+    def _supervise(self, say: Callable[[str], None]) -> None:
+        try:
+            self._stack.supervise(self._enough, say)
+        except Exception as error:
+            self._failures.append(error)
 
-    def _freeze_host(self) -> None:
-        self._freeze(self._stack.host(self._chance.choice(self._stack.options.ports.hosts)))
+    def _host(self) -> Child:
+        return self._stack.host(self._chance.choice(self._stack.places))
 
-    def _freeze_storage(self) -> None:
-        self._freeze(self._chance.choice(list(self._stack.azurite.children.values())))
+    def _kill_app(self) -> None:
+        """End the process in which a host's app runs, as its own code or a lack of memory may. The host goes on."""
+        pid = self._stack.app_pid(self._chance.choice(self._stack.places))
+        with contextlib.suppress(ProcessLookupError):
+            if pid is not None:
+                os.kill(pid, signal.SIGKILL)
 
     def _freeze(self, child: Child) -> None:
-        os.kill(child.pid, signal.SIGSTOP)
+        with contextlib.suppress(ProcessLookupError):  # a host may have ended
+            os.killpg(child.pid, signal.SIGSTOP)
+            try:
+                time.sleep(self._chance.uniform(*FREEZE))
+            finally:
+                os.killpg(child.pid, signal.SIGCONT)
+
+    def _fail_storage(self, service: str, kind: Fault, status: int = 0, code: str = "") -> None:
+        self._stack.azurite.fail(service, kind, status, code)
         try:
-            time.sleep(self._chance.uniform(*FREEZE))
+            time.sleep(self._chance.uniform(*FAILURE))
         finally:
-            os.kill(child.pid, signal.SIGCONT)
+            self._stack.azurite.heal(service)
 
     def _freeze_broker(self) -> None:
         self._stack.service_bus.pause()

@@ -68,7 +68,7 @@ class Chaos:
         self._stack = stack
         self._disturbance = disturbance or _faults
         self._options = options
-        self._say = say
+        self.say = say
         self._folder = state.folder(stack.options.ports.api) / "chaos"
         self._notes = self._folder / "notes"
         self._planned = plan(options.tasks, taskcluster.slugId)
@@ -99,7 +99,7 @@ class Chaos:
             fleet.grow(self._options.workers)
             completed = self._wait_for_completion()
             faults.stop()
-            self._say(f"faults: {', '.join(f'{count} × {kind}' for kind, count in sorted(faults.counts.items()))}")
+            self.say(f"faults: {', '.join(f'{count} × {kind}' for kind, count in sorted(faults.counts.items()))}")
             return self._problems_of_tasks() + (self._problems_afterwards(events) if completed else [])
         finally:
             faults.stop()
@@ -123,7 +123,7 @@ class Chaos:
             ]
             with ThreadPoolExecutor(AT_A_TIME) as threads:
                 list(threads.map(lambda task, body: queue.createTask(task.task_id, body), wave, bodies))
-        self._say(f"created {len(self._planned)} tasks in {len({task.task_group_id for task in self._planned})} groups")
+        self.say(f"created {len(self._planned)} tasks in {len({task.task_group_id for task in self._planned})} groups")
 
     def _wait_for_completion(self) -> bool:
         """Wait until all tasks are resolved; False if they are not when the last deadline has passed."""
@@ -133,7 +133,7 @@ class Chaos:
             self.progress = resolved / len(self._planned)
             if resolved >= shown + 50 or resolved == len(self._planned):
                 shown = resolved
-                self._say(f"{resolved} of {len(self._planned)} tasks are resolved")
+                self.say(f"{resolved} of {len(self._planned)} tasks are resolved")
             if resolved == len(self._planned):
                 return True
             time.sleep(LOOK_SECONDS)
@@ -158,7 +158,7 @@ class Chaos:
         wanted, possible = self._announcements(groups)
         connection = self._stack.environment["AZURE_STORAGE_CONNECTION_STRING"]
         until = max(datetime.now(UTC), self._deadline) + timedelta(seconds=self._options.settle_seconds)
-        self._say(f"waiting until every timer has fired, at the latest until {until:%H:%M:%S} UTC")
+        self.say(f"waiting until every timer has fired, at the latest until {until:%H:%M:%S} UTC")
         shown: list[str] = []
         while True:
             problems = differences(events.counts(), wanted, possible)
@@ -170,7 +170,7 @@ class Chaos:
                 return problems
             if datetime.now(UTC) > self._deadline and problems != shown:
                 shown = problems
-                self._say(f"{len(problems)} things are not as they should be, such as: {problems[0]}")
+                self.say(f"{len(problems)} things are not as they should be, such as: {problems[0]}")
             time.sleep(5 * LOOK_SECONDS)
 
     def _announcements(self, groups: list[str]) -> tuple[set[Occasion], set[Occasion]]:
@@ -241,7 +241,7 @@ class Chaos:
 
 
 def _faults(chaos: Chaos, fleet: Fleet) -> Disturbance:
-    return Faults(chaos.stack, fleet, random.Random(chaos.seed))
+    return Faults(chaos.stack, fleet, random.Random(chaos.seed), chaos.say)
 
 
 def _waves(planned: list[Planned]) -> list[list[Planned]]:

@@ -4,7 +4,7 @@ It knows nothing of the product: it imports `function_app.py`, reads `host.json`
 bindings of the indexed functions say. HTTP, queue and timer triggers are supported; anything else is an error at the
 start. Run it with `python -m tools.local.host --app-dir . --port 7071`.
 
-What differs from a deployed app: trigger queues are created when they are absent (locally there is no
-infrastructure deployment), access keys are not asked for (as with Core Tools), every host process runs its own
-timers, and a timer's schedule status is kept in memory.
+It behaves as Microsoft's host was recorded to behave, also when storage or the app fails: docs/functions-host.md says
+how, and where it differs. Two processes serve an app: the host's takes requests and messages (`host.py`), and the app's
+runs the functions (`worker.py`).
 """

@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -9,18 +10,21 @@ from pathlib import Path
 
 from tools.local.host.config import HostConfig, parse_host_json
 from tools.local.host.errors import HostError
-from tools.local.host.functions import IndexedFunction, index
-from tools.local.host.host import Host, HostOptions
-from tools.local.host.loading import load_app
+from tools.local.host.forks import Forks
+from tools.local.host.functions import HttpTrigger
+from tools.local.host.host import Host, HostOptions, Started
 from tools.local.host.logs import configure_logs
-from tools.local.host.queues import TAKE_SECONDS
-from tools.local.host.settings import read_settings
+from tools.local.host.settings import positive, read_settings
+from tools.local.host.times import Times, parse_times
+from tools.local.host.worker import work
+from tools.local.host.workers import Launch, forking, here
 
 SETTINGS = "local.settings.json"
 
 
 def main() -> int:
-    """Run the host until a signal ends it. Exit code 2: it could not be started; one line says why."""
+    """Run the host until SIGINT or a fault ends it: exit code 0. Exit code 2: it could not be started; one line says
+    why."""
     arguments = _parser().parse_args()
     try:
         run(arguments)
@@ -31,36 +35,42 @@ def main() -> int:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    """Load the app and serve it. Raises HostError if that is not possible."""
+    """Serve the app. Raises HostError if that is not possible."""
     directory = arguments.app_dir.resolve()
     # The environment wins over the file, as with Core Tools; the app reads os.environ, as deployed.
     for name, value in _read_settings(directory, arguments.settings).items():
         os.environ.setdefault(name, value)
     config = _read_config(directory)
     configure_logs(config.log_level)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the real host, too, heeds SIGINT alone
     os.chdir(directory)
-    functions = index(load_app(directory))
+    threads = positive(os.environ, "PYTHON_THREADPOOL_THREAD_COUNT")
     options = HostOptions(
         address=arguments.host,
         port=arguments.port,
         path_mode="local" if arguments.core_tools_paths else "azure",
-        take_visibility=arguments.take_visibility,
-        grace=arguments.grace,
+        times=arguments.times,
         sign_in_codes=arguments.sign_in_codes,
     )
-    asyncio.run(_serve(functions, config, options))
+    if arguments.in_process:
+        asyncio.run(_serve(here(directory, threads), config, options))
+        return
+    with contextlib.closing(Forks(lambda connection: work(connection, directory, threads))) as forks:
+        asyncio.run(_serve(forking(forks), config, options))
 
 
-async def _serve(functions: list[IndexedFunction], config: HostConfig, options: HostOptions) -> None:
-    host = Host(functions, config, os.environ, options)
-    stop = asyncio.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+async def _serve(launch: Launch, config: HostConfig, options: HostOptions) -> None:
+    host = Host(launch, config, os.environ, options)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, host.stop)
 
-    def ready(port: int) -> None:
-        print(f"local host: {len(functions)} functions on http://{options.address}:{port}", flush=True)
+    def ready(started: Started) -> None:
+        if started.problem:
+            print(f"local host: {started.problem}\nThe host serves no function.", file=sys.stderr, flush=True)
+        names = " ".join(each.name for each in started.functions if not isinstance(each.trigger, HttpTrigger))
+        address = f"http://{options.address}:{started.port}"
+        print(f"local host: {len(started.functions)} functions on {address} ({names})", flush=True)
 
-    await host.serve(stop, ready)
+    await host.serve(ready)
 
 
 def _read_config(directory: Path) -> HostConfig:
@@ -91,21 +101,14 @@ def _parser() -> argparse.ArgumentParser:
         help="treat paths as Core Tools do: decode all but %%2F, and do not pass on the path as it came",
     )
     parser.add_argument(
-        "--take-visibility",
-        type=_seconds,
-        default=TAKE_SECONDS,
-        help="seconds that a queue message is hidden when it is taken (the platform's: 600)",
+        "--times",
+        type=parse_times,
+        default=Times(),
+        help="seconds in the place of the platform's, such as take=5,calls=1; see tools/local/host/times.py",
     )
+    parser.add_argument("--in-process", action="store_true", help="run the app in this process, for a debugger")
     parser.add_argument("--sign-in-codes", type=Path, help="folder of the codes that sign in to the app's console")
-    parser.add_argument("--grace", type=float, default=5.0, help="seconds for running functions when stopped")
     return parser
-
-
-def _seconds(text: str) -> int:
-    value = int(text)
-    if not 1 <= value <= 7 * 86_400:
-        raise argparse.ArgumentTypeError("must be between 1 and 604800")
-    return value
 
 
 if __name__ == "__main__":

@@ -1,10 +1,9 @@
 """HTTP triggers: an ASGI application that routes requests to functions and writes their answers."""
 
-import asyncio
 import logging
-import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
-from http.cookies import SimpleCookie
+import re
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
+from http.cookies import Morsel
 from typing import Any, Literal
 from urllib.parse import parse_qsl
 
@@ -12,7 +11,7 @@ from azure.functions.meta import Datum
 
 from tools.local.host.context import TraceContext
 from tools.local.host.functions import IndexedFunction
-from tools.local.host.invocation import InvocationFailed, Invoker
+from tools.local.host.invocation import InvocationFailed, Invokes
 from tools.local.host.paths import RAW_URL_HEADERS, BadPath, decode_path, encode_path
 from tools.local.host.routes import Router
 
@@ -26,15 +25,19 @@ Send = Callable[[Message], Awaitable[None]]
 BODY_LIMIT = 104_857_600
 """Bytes of a request body; FUNCTIONS_REQUEST_BODY_SIZE_LIMIT changes it."""
 
-_DRAIN_SECONDS = 5.0
 _BODILESS = frozenset({204, 205, 304})
-_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding"})
+_ITS_OWN = frozenset({"date", "keep-alive", "transfer-encoding"})
+"""Headers of an answer that the server writes by itself."""
+_FOR_KEYS = re.compile(
+    r"/(admin/(functions|instance/(assign|info|http-health)|pod/assign|host/(status|processes|drain|resume|scale/status|"
+    r"log|debug|synctriggers|restart|state|config|extensions|extensionBundle|(function|system)?keys))|runtime/webhooks/.)"
+    r"(?![^/])",
+    re.IGNORECASE,
+)
+"""Paths of the host's own that need a key, which nobody has here."""
+_HOME = b"<!DOCTYPE html><title>Local Functions host</title><p>Your Azure Function App is up and running."
 
 _log = logging.getLogger(__name__)
-
-
-class BodyTooLarge(Exception):
-    """The request's body exceeds the limit."""
 
 
 class ClientGone(Exception):
@@ -44,17 +47,18 @@ class ClientGone(Exception):
 class HttpApp:
     """Serves the HTTP functions of an app.
 
-    As the Functions host does: 404 for a path or method without a function (there is no 405), 413 for a body that is
-    too large, 500 without a body when a function fails. A request that was cut before it was there as a whole reaches
-    no function. A client that goes away later does not end its function, which is told nothing, and the answer is lost:
-    the host tells only workers that say they handle it, and the Python worker does not.
+    As the Functions host does: 404 for a path or method without a function (there is no 405), 500 without a body when
+    a function fails and for a body that is too large. A body in chunks reaches no function: it sees an empty one. A
+    request that was cut before it was there as a whole reaches no function. A client that goes away later does not end
+    its function, which is told nothing, and the answer is lost: the host tells only workers that say they handle it,
+    and the Python worker does not.
     """
 
     def __init__(
         self,
         functions: Mapping[str, IndexedFunction],
         router: Router,
-        invoker: Invoker,
+        invoker: Invokes,
         *,
         path_mode: PathMode = "local",
         body_limit: int = BODY_LIMIT,
@@ -69,17 +73,19 @@ class HttpApp:
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
         """ASGI; only `http` scopes are expected."""
         assert scope["type"] == "http", "websockets and lifespan are switched off"
+        method = scope["method"].upper()
         try:
             path = decode_path(scope["raw_path"].decode("ascii"), slashes=self._path_mode == "azure")
         except BadPath:
-            await respond(send, 400)
+            await respond(send, method, 400, {"connection": "close"})
             return
-        method = scope["method"].upper()
-        match = self._router.match(method, path)
-        if path.lower() == "/admin/host/ping":
-            await respond(send, 200)
-        elif match is None:
-            await respond(send, 200 if path == "/" and method == "GET" else 404)
+        if path.lower() == "/admin/host/ping" and method in ("GET", "POST"):
+            await respond(send, method, 200)
+        elif _FOR_KEYS.match(path):
+            await respond(send, method, 401, {"www-authenticate": "Bearer"})
+        elif path.startswith("//") or (match := self._router.match(method, path)) is None:
+            home = _HOME if path == "/" else b""
+            await respond(send, method, 200 if home else 404, {"content-type": "text/html"} if home else {}, home)
         else:
             route, values = match
             await self._serve(self._functions[route.function], path, values, scope, receive, send)
@@ -93,13 +99,14 @@ class HttpApp:
         receive: Receive,
         send: Send,
     ) -> None:
-        headers = _joined_headers(scope)
-        try:
-            body = await self._body(headers, receive)
-        except BodyTooLarge:
+        headers, method = _joined_headers(scope), scope["method"].upper()
+        declared = int(headers.get("content-length", "0"))
+        if declared > self._body_limit:
             _log.warning("Function %s: a request body exceeds the limit of %d bytes", function.name, self._body_limit)
-            await respond(send, 413, [(b"connection", b"close")])
+            await respond(send, method, 500, {"connection": "close"})
             return
+        try:
+            body = await _body(receive) if declared else b""
         except ClientGone:
             return
         if self._path_mode == "azure":
@@ -111,56 +118,29 @@ class HttpApp:
         try:
             answer = await self._invoker.invoke(function, request, trace=trace)
         except InvocationFailed:
-            await respond(send, 500)
+            await respond(send, method, 500)
             return
-        await _send_datum(send, answer, scope["method"])
-
-    async def _body(self, headers: Mapping[str, str], receive: Receive) -> bytes:
-        declared = headers.get("content-length", "0")
-        if int(declared) > self._body_limit:
-            # Reading on lets the client finish sending and see the answer; one that asks first has sent nothing yet.
-            if headers.get("expect", "").lower() != "100-continue":
-                await _drain(receive)
-            raise BodyTooLarge
-        chunks: list[bytes] = []
-        size = 0
-        more = True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ClientGone
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            more = message.get("more_body", False)
-            if size > self._body_limit:
-                await _drain(receive, more=more)
-                raise BodyTooLarge
-        return b"".join(chunks)
+        await _send_datum(send, method, answer)
 
 
-async def _drain(receive: Receive, *, more: bool = True) -> None:
-    give_up = time.monotonic() + _DRAIN_SECONDS
-    while more and time.monotonic() < give_up:
-        try:
-            message = await asyncio.wait_for(receive(), give_up - time.monotonic())
-        except TimeoutError:
-            return
+async def _body(receive: Receive) -> bytes:
+    chunks: list[bytes] = []
+    more = True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        chunks.append(message.get("body", b""))
         more = message.get("more_body", False)
+    return b"".join(chunks)
 
 
 def _joined_headers(scope: Mapping[str, Any]) -> dict[str, str]:
     headers: dict[str, str] = {}
     for raw_name, raw_value in scope["headers"]:
-        name, value = raw_name.decode("latin-1").lower(), _header_text(raw_value)
+        name, value = raw_name.decode("latin-1").lower(), raw_value.decode()
         headers[name] = f"{headers[name]},{value}" if name in headers else value
     return headers
-
-
-def _header_text(value: bytes) -> str:
-    try:
-        return value.decode()
-    except UnicodeDecodeError:
-        return value.decode("latin-1")
 
 
 def _query(scope: Mapping[str, Any]) -> str:
@@ -179,7 +159,7 @@ def _request_datum(
         query[key] = f"{query[key]},{value}" if key in query else value
     return Datum(
         {
-            "method": Datum(scope["method"], "string"),
+            "method": Datum(scope["method"].upper(), "string"),
             "url": Datum(url, "string"),
             "headers": {name: Datum(value, "string") for name, value in headers.items()},
             "params": {name: Datum(value, "string") for name, value in values.items()},
@@ -190,31 +170,46 @@ def _request_datum(
     )
 
 
-async def _send_datum(send: Send, answer: Datum | None, method: str) -> None:
+async def _send_datum(send: Send, method: str, answer: Datum | None) -> None:
     if answer is None:
-        await respond(send, 200)
+        await respond(send, method, 200)
         return
     if answer.type == "string":
-        await respond(send, 200, [(b"content-type", b"text/plain; charset=utf-8")], answer.value.encode())
+        await respond(send, method, 200, {"content-type": "text/plain; charset=utf-8"}, answer.value.encode())
         return
     status = int(answer.value["status_code"].value)
-    body = b"" if status in _BODILESS else answer.value["body"].value
-    headers = []
-    for name, value in answer.value["headers"].items():
-        if name.lower() in _HOP_BY_HOP or (name.lower() == "content-length" and method != "HEAD"):
-            continue
-        headers.append((name.lower().encode("latin-1"), value.value.encode()))
-    headers += [(b"set-cookie", cookie) for cookie in _cookies(answer.value["cookies"] or [])]
-    await respond(send, status, headers, body)
+    headers = {name.lower(): value.value for name, value in answer.value["headers"].items()}
+    headers = {name: value for name, value in headers.items() if name not in _ITS_OWN}
+    if not all(value.isascii() and value.isprintable() for value in headers.values()):
+        await respond(send, method, 500)
+        return
+    cookies = [cookie_line(morsel) for jar in answer.value["cookies"] or [] for morsel in jar.values()]
+    await respond(send, method, status, headers, b"" if status in _BODILESS else answer.value["body"].value, cookies)
 
 
-def _cookies(jars: list[SimpleCookie]) -> list[bytes]:
-    return [morsel.OutputString().encode() for jar in jars for morsel in jar.values()]
+def cookie_line(morsel: Morsel[str]) -> str:
+    """A cookie as ASP.NET writes what it has read: in its order, in small letters, always with a domain and a path."""
+    parts = [f"{morsel.key}={morsel.coded_value}"]
+    parts += [f"{name}={morsel[name]}" for name in ("expires", "max-age") if morsel[name]]
+    parts += [f"{name}={morsel[name]}" for name in ("domain", "path")]
+    parts += ["secure"] * bool(morsel["secure"])
+    parts += [f"samesite={morsel['samesite'].lower()}"] * bool(morsel["samesite"])
+    return "; ".join([*parts, *["httponly"] * bool(morsel["httponly"])])
 
 
-async def respond(send: Send, status: int, headers: list[tuple[bytes, bytes]] | None = None, body: bytes = b"") -> None:
-    lines = list(headers or [])
-    if status not in _BODILESS and not any(name == b"content-length" for name, _ in lines):
-        lines.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": status, "headers": lines})
+async def respond(
+    send: Send,
+    method: str,
+    status: int,
+    headers: Mapping[str, str] | None = None,
+    body: bytes = b"",
+    cookies: Sequence[str] = (),
+) -> None:
+    """Send an answer as Kestrel does: a body goes in chunks, unless its length is among the headers."""
+    lines = {"server": "Kestrel", **(headers or {})}
+    if not body and status not in _BODILESS and method != "HEAD":
+        lines.setdefault("content-length", "0")
+    encoded = [(name.encode("latin-1"), value.encode()) for name, value in lines.items()]
+    encoded += [(b"set-cookie", cookie.encode()) for cookie in cookies]
+    await send({"type": "http.response.start", "status": status, "headers": encoded})
     await send({"type": "http.response.body", "body": body})

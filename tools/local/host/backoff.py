@@ -7,10 +7,11 @@ _SPREAD = 0.2
 
 
 class Backoff:
-    """The platform's randomised exponential back-off: 100 ms after a message was found, then doubling (±20 %)."""
+    """The platform's randomised exponential back-off: the minimum after something was found, then doubling (±20 %)."""
 
-    def __init__(self, maximum: float, jitter: Callable[[], float]) -> None:
-        """`maximum` in seconds, at least 100 ms; `jitter` gives numbers in [0, 1)."""
+    def __init__(self, maximum: float, jitter: Callable[[], float], *, minimum: float = MINIMUM_SECONDS) -> None:
+        """In seconds, `maximum` being no less than `minimum`; `jitter` gives numbers in [0, 1)."""
+        self._minimum = minimum
         self._maximum = maximum
         self._jitter = jitter
         self._exponent = 0
@@ -19,9 +20,9 @@ class Backoff:
         """Seconds to wait now, knowing whether a message was found since the last wait."""
         if found or self._exponent == 0:
             self._exponent = 1
-            return MINIMUM_SECONDS
+            return self._minimum
         factor = 1 - _SPREAD + 2 * _SPREAD * self._jitter()
-        delay = MINIMUM_SECONDS + MINIMUM_SECONDS * factor * 2.0 ** (self._exponent - 1)
+        delay = self._minimum + self._minimum * factor * 2.0 ** (self._exponent - 1)
         if delay >= self._maximum:
             return self._maximum
         self._exponent += 1

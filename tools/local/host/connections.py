@@ -2,65 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from azure.core.exceptions import AzureError, HttpResponseError, ServiceResponseTimeoutError
+from azure.core.pipeline.policies import AsyncRetryPolicy
 from azure.core.pipeline.transport import AioHttpTransport
+from azure.storage.blob.aio import BlobServiceClient
 from azure.storage.queue.aio import QueueServiceClient
 
 from tools.local.host.errors import HostError
+from tools.local.host.times import Times
 
 if TYPE_CHECKING:
     from azure.identity.aio import DefaultAzureCredential
 
-# Short, since the listeners come back by themselves; the SDK's own defaults wait for minutes.
-_RETRIES: dict[str, Any] = {"retry_total": 3, "initial_backoff": 0.2, "increment_base": 0.3, "random_jitter_range": 0.1}
+HOST_STORAGE = "AzureWebJobsStorage"
+"""The connection of what the host stores for itself."""
+
+_RETRIES = 5
+_Service = TypeVar("_Service", QueueServiceClient, BlobServiceClient)
+
+
+class Retries(AsyncRetryPolicy[Any, Any]):
+    """Five more tries after pauses that double, as Azure.Core makes them: within 25 seconds."""
+
+    def __init__(self, first_pause: float) -> None:
+        kinds = ("retry_total", "retry_connect", "retry_read", "retry_status")
+        super().__init__(**dict.fromkeys(kinds, _RETRIES))
+        self._first_pause = first_pause
+        self._method_whitelist |= {"POST"}
+
+    def configure_retries(self, options: dict[str, Any]) -> dict[str, Any]:
+        """What the pipeline of a request says; what it says of a secondary location is for other policies."""
+        for name in ("hosts", "location_mode", "retry_to_secondary"):
+            options.pop(name, None)
+        return super().configure_retries(options)
+
+    async def send(self, request: Any) -> Any:
+        """Send it, if need be several times. The SDKs want to know which location has answered."""
+        response = await super().send(request)
+        response.http_response.location_mode = "primary"  # storage's policies set it as well
+        return response
+
+    def get_backoff_time(self, settings: dict[str, Any]) -> float:
+        """Seconds to wait, knowing what has failed so far."""
+        pause: float = self._first_pause * 2 ** (len(settings["history"]) - 1)
+        return pause
 
 
 class Connections:
-    """The queue services of an app's connections, one client for each name. Use within a running event loop."""
+    """The storage services of an app's connections, one client for each name. Use within a running event loop."""
 
-    def __init__(self, settings: Mapping[str, str]) -> None:
+    def __init__(self, settings: Mapping[str, str], times: Times, transport: Callable[[], Any] | None = None) -> None:
+        """`settings` are the app settings; tests pass a `transport` of their own."""
         self._settings = settings
-        self._services: dict[str, QueueServiceClient] = {}
+        self._times = times
+        self._transport = transport or self._aiohttp
+        self._services: dict[tuple[type, str], Any] = {}
         self._credentials: list[DefaultAzureCredential] = []
 
     def queue_service(self, name: str, function: str) -> QueueServiceClient:
-        """The service that the setting `name` leads to; a setting `AzureWebJobs<name>` has precedence.
+        """The queues that the setting `name` leads to; a setting `AzureWebJobs<name>` has precedence.
 
         Raises HostError naming the function if there is no such setting, or it is malformed.
         """
-        if name not in self._services:
-            self._services[name] = self._open(name, function)
-        return self._services[name]
+        return self._service(QueueServiceClient, "queueServiceUri", name, function)
 
-    def _open(self, name: str, function: str) -> QueueServiceClient:
+    def blob_service(self, name: str, function: str) -> BlobServiceClient:
+        """The blobs that the setting `name` leads to, likewise."""
+        return self._service(BlobServiceClient, "blobServiceUri", name, function)
+
+    def _service(self, kind: type[_Service], address: str, name: str, function: str) -> _Service:
+        key = (kind, name)
+        if key not in self._services:
+            self._services[key] = self._open(kind, address, name, function)
+        found: _Service = self._services[key]
+        return found
+
+    def _open(self, kind: type[_Service], address: str, name: str, function: str) -> _Service:
+        options: dict[str, Any] = {"transport": self._transport(), "retry_policy": Retries(self._times.retry)}
         for key in (f"AzureWebJobs{name}", name):
-            if self._settings.get(key):
-                return self._from_string(self._settings[key], key, function)
-            if self._settings.get(f"{key}__queueServiceUri"):
-                return self._from_identity(key)
+            if text := self._settings.get(key):
+                try:
+                    return kind.from_connection_string(text, **options)
+                except ValueError as error:
+                    # The message must not show the setting's value: it holds a key.
+                    why = f"function {function}: {key} is not a storage connection string ({error})"
+                    raise HostError(why) from None
+            if uri := self._settings.get(f"{key}__{address}"):
+                return kind(uri, credential=self._credential(key), **options)
         raise HostError(
             f"function {function}: its connection is not set; set {name} to a connection string, "
-            f"or {name}__queueServiceUri to the address of a queue service"
+            f"or {name}__{address} to the address of the service"
         )
 
-    def _from_string(self, connection_string: str, key: str, function: str) -> QueueServiceClient:
-        try:
-            return QueueServiceClient.from_connection_string(connection_string, transport=_transport(), **_RETRIES)
-        except ValueError as error:
-            # The message must not show the setting's value: it holds a key.
-            raise HostError(f"function {function}: {key} is not a storage connection string ({error})") from None
-
-    def _from_identity(self, key: str) -> QueueServiceClient:
+    def _credential(self, key: str) -> DefaultAzureCredential:
         from azure.identity.aio import DefaultAzureCredential  # only if used: it adds a quarter to all imports
 
-        client_id = self._settings.get(f"{key}__clientId")
-        credential = DefaultAzureCredential(managed_identity_client_id=client_id)
+        credential = DefaultAzureCredential(managed_identity_client_id=self._settings.get(f"{key}__clientId"))
         self._credentials.append(credential)
-        return QueueServiceClient(
-            self._settings[f"{key}__queueServiceUri"], credential=credential, transport=_transport(), **_RETRIES
-        )
+        return credential
+
+    def _aiohttp(self) -> AioHttpTransport:
+        # With use_env_settings, aiohttp looks for netrc and proxies in a thread, twice per request.
+        return AioHttpTransport(use_env_settings=False, read_timeout=self._times.answer)
 
     async def close(self) -> None:
         """Close all clients."""
@@ -70,6 +116,18 @@ class Connections:
             await credential.close()
 
 
-def _transport() -> AioHttpTransport:
-    # With use_env_settings, aiohttp looks for netrc and proxies in a thread, twice per request.
-    return AioHttpTransport(use_env_settings=False)
+def is_server_side(error: AzureError) -> bool:
+    """Whether storage has failed by itself (5xx): the host then waits and asks again."""
+    return isinstance(error, HttpResponseError) and (error.status_code or 0) >= 500
+
+
+def is_out_of_time(error: AzureError) -> bool:
+    """Whether there was no answer in time."""
+    return isinstance(error, ServiceResponseTimeoutError)
+
+
+def name_of(error: AzureError) -> str:
+    """What a log says of it, without addresses or keys: `403 AuthorizationFailure`, or the error's type."""
+    if isinstance(error, HttpResponseError):
+        return f"{error.status_code} {getattr(error, 'error_code', None) or ''}".rstrip()
+    return type(error).__name__

@@ -1,203 +1,196 @@
-"""The host: what the functions of an app need to be served, started and stopped together."""
+"""The host: what the functions of an app need to be served, started and stopped together.
+
+At its start it first starts the listeners, then tries to take the locks of timers, and opens its port when each has
+been tried once. It stops on a signal, and when a listener asks for it: it refuses connections at once, lets calls and
+then messages end for a while, and leaves the rest to be delivered again.
+"""
 
 import asyncio
-import contextlib
-import errno
 import logging
 import random
-import socket
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-
-import uvicorn
+from typing import Any
 
 from tools.local.host.asgi import BODY_LIMIT, HttpApp, PathMode
+from tools.local.host.blobs import TimerBlobs
 from tools.local.host.config import HostConfig
-from tools.local.host.connections import Connections
+from tools.local.host.connections import HOST_STORAGE, Connections
 from tools.local.host.errors import HostError
 from tools.local.host.functions import HttpTrigger, IndexedFunction, QueueTrigger, TimerTrigger
-from tools.local.host.invocation import Invoker
 from tools.local.host.ncrontab import parse_schedule
-from tools.local.host.queues import TAKE_SECONDS, QueueListener
+from tools.local.host.queues import QueueListener
 from tools.local.host.routes import Router, parse_route
-from tools.local.host.settings import resolve
+from tools.local.host.serving import HttpServer, bind
+from tools.local.host.settings import positive, resolve
 from tools.local.host.sign_in import SignInPage
 from tools.local.host.timers import TimerListener
+from tools.local.host.times import Times
+from tools.local.host.workers import Launch, Workers
 
-_KEEP_ALIVE_SECONDS = 130
-"""As Kestrel's."""
+_HOST_ID = ("AzureFunctionsWebHost__hostid", "local")
+"""The app setting that names the app whose hosts share the locks of its timers, and what it is by default."""
+_GROUP = "FUNCTIONS_TARGET_GROUP"
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """How this host runs, beside what the app says. Times in seconds."""
+    """How this host runs, beside what the app says."""
 
     address: str = "127.0.0.1"
     port: int = 7071
     """0 for any free one."""
     path_mode: PathMode = "azure"
-    take_visibility: int = TAKE_SECONDS
-    """How long a message is hidden when it is taken; tests of lost hosts shorten it."""
-    grace: float = 5.0
-    """How long running functions may go on when the host is stopped."""
+    times: Times = field(default_factory=Times)
     sign_in_codes: Path | None = None
     """Folder of the codes that the host's own sign-in page redeems; None: there is no such page."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """What a host says when it takes requests."""
+
+    port: int
+    functions: Sequence[IndexedFunction]
+    problem: str
+    """Why there are no functions: the app could not be imported."""
 
 
 class Host:
     """Serves the functions of an app."""
 
-    def __init__(
-        self,
-        functions: Sequence[IndexedFunction],
-        config: HostConfig,
-        settings: Mapping[str, str],
-        options: HostOptions,
-    ) -> None:
-        """To be made in the event loop that it will run in. `settings` are the app settings.
+    def __init__(self, launch: Launch, config: HostConfig, settings: Mapping[str, str], options: HostOptions) -> None:
+        """To be made in the event loop that it will run in. `launch` starts the app's process, `settings` are the
+        app settings.
 
-        Raises HostError naming the function if a function cannot be served as it is declared and configured.
+        Raises HostError if one of these is wrong.
         """
+        self._config = config
+        self._settings = settings
         self._options = options
-        self._invoker = Invoker(
-            timeout=config.function_timeout, threads=_positive(settings, "PYTHON_THREADPOOL_THREAD_COUNT")
-        )
-        self._connections = Connections(settings)
-        self._queues: list[QueueListener] = []
-        self._timers: list[TimerListener] = []
-        routes = []
-        for function in functions:
-            match function.trigger:
-                case HttpTrigger(route=route, methods=methods):
-                    route = resolve(route, settings, function.name)
-                    routes.append(parse_route(function.name, config.route_prefix, route, methods))
-                case QueueTrigger():
-                    self._queues.append(self._queue_listener(function, function.trigger, config, settings))
-                case TimerTrigger():
-                    self._timers.append(self._timer_listener(function, function.trigger, settings))
-        app = HttpApp(
-            {function.name: function for function in functions},
-            Router(routes),
-            self._invoker,
-            path_mode=options.path_mode,
-            body_limit=_positive(settings, "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or BODY_LIMIT,
-        )
-        self._app = app if options.sign_in_codes is None else SignInPage(app, options.sign_in_codes)
+        self._stopping = asyncio.Event()
+        times = options.times
+        self._workers = Workers(launch, timeout=config.function_timeout, times=times, stop=self._shut_down)
+        self._connections = Connections(settings, times)
+        self._body_limit = positive(settings, "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT") or BODY_LIMIT
+        self._listeners: list[QueueListener | TimerListener] = []
 
-    def _queue_listener(
-        self, function: IndexedFunction, trigger: QueueTrigger, config: HostConfig, settings: Mapping[str, str]
-    ) -> QueueListener:
-        return QueueListener(
-            function,
-            self._connections.queue_service(resolve(trigger.connection, settings, function.name), function.name),
-            resolve(trigger.queue, settings, function.name),
-            config.queues,
-            self._invoker,
-            take_visibility=self._options.take_visibility,
-            jitter=random.random,
-        )
+    def stop(self) -> None:
+        """End in order."""
+        self._stopping.set()
 
-    def _timer_listener(
-        self, function: IndexedFunction, trigger: TimerTrigger, settings: Mapping[str, str]
-    ) -> TimerListener:
-        try:
-            schedule = parse_schedule(resolve(trigger.schedule, settings, function.name))
-        except ValueError as error:
-            raise HostError(f"function {function.name}: its schedule is not valid: {error}") from None
-        return TimerListener(function, schedule, self._invoker)
+    async def serve(self, ready: Callable[[Started], None]) -> None:
+        """Serve until `stop` is called or something ends the host. `ready` is called once requests are taken.
 
-    async def serve(self, stop: asyncio.Event, ready: Callable[[int], None]) -> None:
-        """Serve until `stop` is set, then let running functions end. `ready` gets the port once requests are taken.
-
-        Raises HostError if the port is taken.
+        Raises HostError if the port is taken, or a function cannot be served as it is declared and configured.
         """
-        listener = listen(self._options.address, self._options.port)
-        server = _Server(
-            uvicorn.Config(
-                self._app,
-                lifespan="off",
-                ws="none",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=max(1, round(self._options.grace)),
-            )
-        )
-        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        listener = bind(self._options.address, self._options.port)
+        listening: list[asyncio.Task[None]] = []
         try:
-            listening = asyncio.create_task(server.listening.wait())
-            await asyncio.wait({serving, listening}, return_when=asyncio.FIRST_COMPLETED)
-            listening.cancel()
-            polling = [asyncio.create_task(queue.run()) for queue in self._queues]
-            ticking = [asyncio.create_task(timer.run()) for timer in self._timers]
-            ready(listener.getsockname()[1])
-            stopped = asyncio.create_task(stop.wait())
-            await asyncio.wait({serving, stopped, *polling, *ticking}, return_when=asyncio.FIRST_COMPLETED)
-            stopped.cancel()
-            server.should_exit = True
-            await self._stop(serving, polling, ticking)
+            starting = asyncio.create_task(self._workers.start())
+            if not await self._unless_stopped(starting):
+                return
+            indexed = starting.result()
+            server = HttpServer(self._app(indexed.functions), listener)
+            self._make_listeners(indexed.functions)
+            listening = [asyncio.create_task(each.run()) for each in self._listeners]
+            if await self._unless_stopped(asyncio.gather(*(timer.tried.wait() for timer in self._timers()))):
+                await server.open()
+                ready(Started(listener.getsockname()[1], indexed.functions, indexed.problem))
+                await self._stopping.wait()
+            _log.info("Stopping")
+            await server.close(self._options.times.calls)
+            await self._end_messages(self._options.times.messages)
         finally:
-            self._invoker.close()
+            for task in listening:
+                task.cancel()
+            results = await asyncio.gather(*listening, return_exceptions=True)
+            await self._workers.close()
+            await asyncio.gather(*(timer.release() for timer in self._timers()))
             await self._connections.close()
-
-    async def _stop(
-        self,
-        serving: asyncio.Task[None],
-        polling: Sequence[asyncio.Task[None]],
-        ticking: Sequence[asyncio.Task[None]],
-    ) -> None:
-        _log.info("Stopping")
-        for task in ticking:
-            task.cancel()
-        grace = self._options.grace
-        await asyncio.gather(
-            serving, *(queue.stop(grace) for queue in self._queues), *(timer.stop(grace) for timer in self._timers)
-        )
-        results = await asyncio.gather(*polling, *ticking, return_exceptions=True)
+            listener.close()
         for result in results:
             if isinstance(result, Exception):
                 raise result
 
-
-class _Server(uvicorn.Server):
-    """uvicorn, except that the host handles signals, and that one can wait until it has started."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.listening = asyncio.Event()
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        self.listening.set()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        yield
-
-
-def listen(address: str, port: int) -> socket.socket:
-    """A socket that listens there. Raises HostError."""
-    try:
-        listener = socket.create_server(
-            (address, port), family=socket.AF_INET6 if ":" in address else socket.AF_INET, backlog=2048
+    def _app(self, functions: Sequence[IndexedFunction]) -> HttpApp | SignInPage:
+        routes = []
+        for function in functions:
+            if isinstance(function.trigger, HttpTrigger):
+                route = resolve(function.trigger.route, self._settings, function.name)
+                routes.append(parse_route(function.name, self._config.route_prefix, route, function.trigger.methods))
+        app = HttpApp(
+            {function.name: function for function in functions},
+            Router(routes),
+            self._workers,
+            path_mode=self._options.path_mode,
+            body_limit=self._body_limit,
         )
-        # Inherited by its connections; asyncio sets it only on those of listeners that it has made itself.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            raise HostError(f"port {port} on {address} is taken; choose another one with --port") from None
-        raise HostError(f"cannot listen on {address}, port {port}: {error.strerror}") from None
+        return app if self._options.sign_in_codes is None else SignInPage(app, self._options.sign_in_codes)
 
+    def _timers(self) -> list[TimerListener]:
+        return [each for each in self._listeners if isinstance(each, TimerListener)]
 
-def _positive(settings: Mapping[str, str], name: str) -> int | None:
-    text = settings.get(name)
-    if not text:
-        return None
-    if not text.isdigit() or int(text) == 0:
-        raise HostError(f"the app setting {name} must be a positive whole number")
-    return int(text)
+    def _make_listeners(self, functions: Sequence[IndexedFunction]) -> None:
+        """Of all functions, or of those that FUNCTIONS_TARGET_GROUP names (`http`: none, `function:NAME`)."""
+        group = self._settings.get(_GROUP, "")
+        for function in functions:
+            made = self._listener(function)
+            if made is not None and (not group or group == f"function:{function.name}"):
+                self._listeners.append(made)
+
+    def _listener(self, function: IndexedFunction) -> QueueListener | TimerListener | None:
+        match function.trigger:
+            case QueueTrigger(queue=queue, connection=connection):
+                return QueueListener(
+                    function,
+                    self._connections.queue_service(resolve(connection, self._settings, function.name), function.name),
+                    resolve(queue, self._settings, function.name),
+                    self._config.queues,
+                    self._workers,
+                    take=self._options.times.take,
+                    jitter=random.random,
+                    stop=self._shut_down,
+                )
+            case TimerTrigger(schedule=schedule):
+                try:
+                    parsed = parse_schedule(resolve(schedule, self._settings, function.name))
+                except ValueError as error:
+                    raise HostError(f"function {function.name}: its schedule is not valid: {error}") from None
+                blobs = self._connections.blob_service(HOST_STORAGE, function.name)
+                return TimerListener(
+                    function,
+                    parsed,
+                    self._workers,
+                    TimerBlobs(blobs, self._settings.get(*_HOST_ID)),
+                    lease=self._options.times.lease,
+                    jitter=random.random,
+                    stop=self._shut_down,
+                )
+            case HttpTrigger():
+                return None
+
+    def _shut_down(self, why: str) -> None:
+        """What listeners and the app's process end the host with."""
+        _log.critical("An unhandled exception has occurred. Host is shutting down. %s", why)
+        self.stop()
+
+    async def _unless_stopped(self, work: asyncio.Future[Any]) -> bool:
+        """Wait for it; False if the host is stopped before, and it is cancelled then."""
+        stopped: asyncio.Future[Any] = asyncio.create_task(self._stopping.wait())
+        await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        (work if self._stopping.is_set() else stopped).cancel()
+        return not self._stopping.is_set()
+
+    async def _end_messages(self, seconds: float) -> None:
+        """Wait until no queue function and no timer runs, at most this long. Messages are still taken meanwhile."""
+        loop = asyncio.get_running_loop()
+        until = loop.time() + seconds
+        while running := {task for each in self._listeners for task in each.running}:
+            if loop.time() >= until:
+                _log.warning("%d messages are left to be delivered again", len(running))
+                return
+            await asyncio.wait(running, timeout=until - loop.time())

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from azure.functions.meta import Datum
 
@@ -22,16 +22,11 @@ _log = logging.getLogger(__name__)
 
 
 class InvocationFailed(Exception):
-    """The function raised, ran too long, or returned what its bindings do not allow. It has been logged."""
+    """The function raised, returned what its bindings do not allow, or did not end. It has been logged."""
 
 
-class Invoker:
-    """Runs functions: asynchronous ones on the loop, synchronous ones in threads."""
-
-    def __init__(self, *, timeout: float | None, threads: int | None = None) -> None:
-        """`timeout`: seconds that a function may run (None: no bound); `threads`: None for Python's default."""
-        self._timeout = timeout
-        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="function")
+class Invokes(Protocol):
+    """Runs functions: here (`Invoker`), or in the app's process (`tools.local.host.workers`)."""
 
     async def invoke(
         self,
@@ -42,8 +37,25 @@ class Invoker:
     ) -> Datum | None:
         """Run the function once; its encoded return value, None without a `$return` binding.
 
-        Raises InvocationFailed. A synchronous function that ran too long goes on in its thread, unheeded.
+        Raises InvocationFailed.
         """
+
+
+class Invoker:
+    """Runs functions: asynchronous ones on the loop, synchronous ones in threads."""
+
+    def __init__(self, *, threads: int | None = None) -> None:
+        """`threads`: None for Python's default."""
+        self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="function")
+
+    async def invoke(
+        self,
+        function: IndexedFunction,
+        payload: Datum,
+        metadata: Mapping[str, Datum] | None = None,
+        trace: TraceContext | None = None,
+    ) -> Datum | None:
+        """See `Invokes`."""
         context = Context(
             function_name=function.name,
             function_directory=function.directory,
@@ -52,17 +64,13 @@ class Invoker:
         token = invocation_id.set(context.invocation_id)
         started = time.monotonic()
         try:
-            async with asyncio.timeout(self._timeout) as timer:
-                arguments = _arguments(function, payload, metadata or {}, context)
-                result = await self._run(function, arguments, context)
+            arguments = _arguments(function, payload, metadata or {}, context)
+            result = await self._run(function, arguments, context)
             answer = _encode(function, result)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _being_cancelled():
                 raise
-            if timer.expired():
-                _log.error("Function %s was stopped: it ran longer than functionTimeout", function.name)
-            else:
-                _log.exception("Function %s failed", function.name)
+            _log.exception("Function %s failed", function.name)
             raise InvocationFailed(function.name) from error
         else:
             _log.info("Function %s succeeded in %.0f ms", function.name, (time.monotonic() - started) * 1000)

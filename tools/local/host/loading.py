@@ -12,11 +12,16 @@ from tools.local.host.errors import HostError
 SCRIPT = "function_app.py"
 
 
+class AppEnds(HostError):
+    """The app has asked for the end of its process when it was imported."""
+
+
 def load_app(directory: Path) -> azure.functions.FunctionRegister:
     """Import `function_app.py` of the folder, and return the one app that it defines.
 
-    A ValueError or SystemExit of the app's own (a bad setting, say) is a HostError with its message. Any other
-    exception passes with its traceback. Raises HostError too if there is no such file, or not exactly one app in it.
+    A ValueError of the app's own (a bad setting, say) is a HostError with its message, a SystemExit an AppEnds. Any
+    other exception passes with its traceback. Raises HostError too if there is no such file, or not exactly one app in
+    it.
     """
     script = directory / SCRIPT
     if not script.is_file():
@@ -37,4 +42,4 @@ def _import(script: Path) -> ModuleType:
         raise HostError(f"{script} failed: {error}") from error
     except SystemExit as error:
         why = error.code if isinstance(error.code, str) else f"it ended the process with code {error.code}"
-        raise HostError(f"{script} failed: {why}") from error
+        raise AppEnds(f"{script} failed: {why}") from error

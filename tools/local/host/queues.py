@@ -1,7 +1,11 @@
 """Queue triggers: a listener per function, with the polling, leases and poison queue of the platform's own.
 
-Order of events for a message: taken (hidden for `take_visibility`), its function runs while the lease is renewed at
-half time, then it is deleted; or, if the function failed, shown again, or moved to the poison queue at its last try.
+Order of events for a message: taken (hidden for `Times.take`), its function runs while the lease is renewed at half
+time, then it is deleted; or, if the function failed, shown again, or moved to the poison queue at its last try.
+
+An error of storage that the platform's listener does not expect stops the host, not only the listener: what is refused
+(400, 401, 403, 409, and 429 after six tries), and a connection that failed six times. 5xx and time-outs are waited for
+when messages are fetched, but not when they are settled.
 """
 
 import asyncio
@@ -10,36 +14,41 @@ import binascii
 import contextlib
 import json
 import logging
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable
 from datetime import datetime
 
-from azure.core.exceptions import AzureError, HttpResponseError, ResourceExistsError, ResourceNotFoundError
+from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
 from azure.functions.meta import Datum
 from azure.storage.queue import QueueMessage
-from azure.storage.queue.aio import QueueClient, QueueServiceClient
+from azure.storage.queue.aio import QueueServiceClient
 
-from tools.local.host.backoff import MINIMUM_SECONDS, Backoff
+from tools.local.host.backoff import Backoff
 from tools.local.host.config import QueueOptions
+from tools.local.host.connections import is_out_of_time, is_server_side, name_of
 from tools.local.host.functions import IndexedFunction, QueueTrigger
-from tools.local.host.invocation import InvocationFailed, Invoker
-
-TAKE_SECONDS = 600
-"""How long the platform hides a message that it takes; renewed while the function runs."""
+from tools.local.host.invocation import InvocationFailed, Invokes
 
 _POISON = "-poison"
 _MAX_NAME = 63
+_LEAST_RENEWAL_SECONDS = 60.0
+"""Between a renewal of a lease that failed and the next one."""
 _GONE = ("PopReceiptMismatch", "MessageNotFound", "QueueNotFound", "QueueBeingDeleted", "QueueDisabled")
 """Errors on an update or delete that mean: somebody else has the message, or there is nothing left to do."""
+_NO_QUEUE = ("QueueNotFound", "QueueBeingDeleted")
 
 _log = logging.getLogger(__name__)
 
 
-class Undecodable(ValueError):
+class NoBase64(ValueError):
     """The message's text is not in the encoding that host.json names."""
 
 
+class NoText(ValueError):
+    """The message's bytes are no UTF-8."""
+
+
 class QueueListener:
-    """Takes messages of one queue and runs one function on each."""
+    """Takes messages of one queue and runs one function on each. It never creates the queue."""
 
     def __init__(
         self,
@@ -47,83 +56,72 @@ class QueueListener:
         service: QueueServiceClient,
         queue: str,
         options: QueueOptions,
-        invoker: Invoker,
+        invoker: Invokes,
         *,
-        take_visibility: int,
+        take: int,
         jitter: Callable[[], float],
+        stop: Callable[[str], None],
     ) -> None:
-        """`function` has a queue trigger; `queue` is its queue's name; `take_visibility` in seconds."""
+        """`function` has a queue trigger; `queue` is its queue's name; `take` is the length of a lease in seconds.
+
+        `stop` is called when the host must end, with the reason.
+        """
         assert isinstance(function.trigger, QueueTrigger), "only queue functions have a queue listener"
         self._function = function
         self._binary = function.trigger.binary
         self._options = options
         self._invoker = invoker
-        self._take_visibility = take_visibility
+        self._take_seconds = take
         self._backoff = Backoff(options.max_polling_interval, jitter)
+        self._stop = stop
         self._queue = service.get_queue_client(queue)
         # A queue of poison, or one whose name leaves no room for the suffix, has no poison queue of its own.
         has_poison = not queue.endswith(_POISON) and len(queue) + len(_POISON) <= _MAX_NAME
         self._poison = service.get_queue_client(queue + _POISON) if has_poison else None
-        self._running: set[asyncio.Task[None]] = set()
-        self._stopping = asyncio.Event()
+        self.running: set[asyncio.Task[None]] = set()
+        """What is being done with messages."""
 
     async def run(self) -> None:
-        """Listen until `stop` is called. A storage that fails is asked again after the back-off."""
+        """Listen until cancelled, or until storage fails in a way that stops the host."""
         exists = False
         found_since_delay = False
-        while not self._stopping.is_set():
+        while True:
             try:
-                exists = exists or await _create(self._queue)
-                found = await self._take()
+                exists = exists or await self._exists()
+                found = exists and await self._take()
             except AzureError as error:
-                exists = exists and not isinstance(error, ResourceNotFoundError)
-                found = False
-                _log.warning("Queue %s cannot be read: %s", self._queue.queue_name, type(error).__name__)
+                if not (is_server_side(error) or is_out_of_time(error) or _code(error) in _NO_QUEUE):
+                    self._stop(f"queue {self._queue.queue_name} cannot be read: {name_of(error)}")
+                    return
+                exists = found = False
+                _log.warning("Queue %s cannot be read: %s", self._queue.queue_name, name_of(error))
             if found:
                 found_since_delay = True
-                await self._until_room()
+                while len(self.running) > self._options.new_batch_threshold:
+                    await asyncio.wait(self.running, return_when=asyncio.FIRST_COMPLETED)
             else:
-                delay = self._backoff.next_delay(found=found_since_delay)
+                await asyncio.sleep(self._backoff.next_delay(found=found_since_delay))
                 found_since_delay = False
-                await _is_set_within(self._stopping, delay)
 
-    async def stop(self, grace: float) -> None:
-        """Take no more messages; give the running functions `grace` seconds, then cancel them.
-
-        The message of a cancelled function stays hidden until its lease ends, as when an instance dies.
-        """
-        self._stopping.set()
-        if self._running:
-            _, late = await asyncio.wait(self._running, timeout=grace)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
+    async def _exists(self) -> bool:
+        try:
+            await self._queue.get_queue_properties()
+        except ResourceNotFoundError:
+            _log.warning("Queue %s does not exist", self._queue.queue_name)
+            return False
+        return True
 
     async def _take(self) -> bool:
         pages = self._queue.receive_messages(
-            messages_per_page=self._options.batch_size, visibility_timeout=self._take_visibility
+            messages_per_page=self._options.batch_size, visibility_timeout=self._take_seconds
         ).by_page()
         page = await anext(pages, None)
         batch = [message async for message in page] if page else []
         for message in batch:
             task = asyncio.create_task(self._process(message))
-            self._running.add(task)
-            task.add_done_callback(self._forget)
+            self.running.add(task)
+            task.add_done_callback(self.running.discard)
         return bool(batch)
-
-    def _forget(self, task: asyncio.Task[None]) -> None:
-        self._running.discard(task)
-        if not task.cancelled() and task.exception():
-            _log.error("Queue %s: a message could not be processed", self._queue.queue_name, exc_info=task.exception())
-
-    async def _until_room(self) -> None:
-        stopping = asyncio.ensure_future(self._stopping.wait())
-        try:
-            while len(self._running) > self._options.new_batch_threshold and not stopping.done():
-                await asyncio.wait({*self._running, stopping}, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            stopping.cancel()
 
     async def _process(self, message: QueueMessage) -> None:
         try:
@@ -132,21 +130,18 @@ class QueueListener:
                 return
             try:
                 payload = message_payload(message.content, self._options.message_encoding, binary=self._binary)
-            except Undecodable as error:
-                _log.warning("Queue %s: message %s: %s", self._queue.queue_name, message.id, error)
+            except NoBase64:
                 await self._move_to_poison(message)
+                return
+            except NoText:
+                _log.error("Queue %s: message %s has bytes that are no UTF-8", self._queue.queue_name, message.id)
+                await self._complete(message, succeeded=False)
                 return
             async with self._leased(message):
                 succeeded = await self._invoke(message, payload)
-            await self._complete(message, succeeded)
+            await self._complete(message, succeeded=succeeded)
         except AzureError as error:
-            # The lease ends by itself, and the message comes again.
-            _log.warning(
-                "Queue %s: message %s could not be settled: %s",
-                self._queue.queue_name,
-                message.id,
-                type(error).__name__,
-            )
+            self._stop(f"queue {self._queue.queue_name}: message {message.id} cannot be settled: {name_of(error)}")
 
     async def _invoke(self, message: QueueMessage, payload: Datum) -> bool:
         try:
@@ -155,10 +150,9 @@ class QueueListener:
             return False
         return True
 
-    async def _complete(self, message: QueueMessage, succeeded: bool) -> None:
+    async def _complete(self, message: QueueMessage, *, succeeded: bool) -> None:
         if succeeded:
-            with _unless_gone():
-                await self._queue.delete_message(message.id, message.pop_receipt)
+            await self._delete(message)
         elif self._poison is None:
             # The message stays hidden until its lease ends. If it were shown at once, it would be handled in a tight
             # loop, for ever.
@@ -166,10 +160,7 @@ class QueueListener:
         elif (message.dequeue_count or 0) >= self._options.max_dequeue_count:
             await self._move_to_poison(message)
         else:
-            with _unless_gone():
-                await self._queue.update_message(
-                    message.id, message.pop_receipt, visibility_timeout=self._options.visibility_timeout
-                )
+            await self._hide(message, self._options.visibility_timeout)
 
     async def _move_to_poison(self, message: QueueMessage) -> None:
         if self._poison is None:
@@ -178,10 +169,27 @@ class QueueListener:
         try:
             await self._poison.send_message(message.content)
         except ResourceNotFoundError:
-            await _create(self._poison)
+            await self._poison.create_queue()
             await self._poison.send_message(message.content)
-        with _unless_gone():
+        await self._delete(message)
+
+    async def _delete(self, message: QueueMessage) -> None:
+        try:
             await self._queue.delete_message(message.id, message.pop_receipt)
+        except HttpResponseError as error:
+            if _code(error) not in _GONE:
+                raise
+
+    async def _hide(self, message: QueueMessage, seconds: int) -> bool:
+        """Whether the message is still ours. The message has its new receipt then."""
+        try:
+            updated = await self._queue.update_message(message.id, message.pop_receipt, visibility_timeout=seconds)
+        except HttpResponseError as error:
+            if _code(error) not in _GONE:
+                raise
+            return False
+        message.pop_receipt = updated.pop_receipt
+        return True
 
     @contextlib.asynccontextmanager
     async def _leased(self, message: QueueMessage) -> AsyncIterator[None]:
@@ -195,31 +203,19 @@ class QueueListener:
             await renewal
 
     async def _renew(self, message: QueueMessage, done: asyncio.Event) -> None:
-        delay = self._take_visibility / 2
+        delay = self._take_seconds / 2
         while not await _is_set_within(done, delay):
-            renewed = await self._renew_once(message)
-            if renewed is None:
-                return
-            delay = self._take_visibility / 2 if renewed else max(delay / 2, MINIMUM_SECONDS)
-
-    async def _renew_once(self, message: QueueMessage) -> bool | None:
-        """Whether it worked; None if there is nothing to renew any more."""
-        try:
-            updated = await self._queue.update_message(
-                message.id, message.pop_receipt, visibility_timeout=self._take_visibility
-            )
-        except AzureError as error:
-            if _is_gone(error):
-                return None
-            _log.warning(
-                "Queue %s: message %s could not be renewed: %s",
-                self._queue.queue_name,
-                message.id,
-                type(error).__name__,
-            )
-            return False
-        message.pop_receipt = updated.pop_receipt
-        return True
+            try:
+                if not await self._hide(message, self._take_seconds):
+                    return
+                delay = self._take_seconds / 2
+            except AzureError as error:
+                where = f"queue {self._queue.queue_name}: message {message.id} cannot be renewed"
+                if not is_server_side(error):
+                    self._stop(f"{where}: {name_of(error)}")
+                    return
+                _log.warning("%s: %s", where, name_of(error))
+                delay = max(delay / 2, _LEAST_RENEWAL_SECONDS)
 
 
 def message_metadata(message: QueueMessage) -> dict[str, Datum]:
@@ -239,37 +235,27 @@ def _time(value: datetime | None) -> Datum:
 
 
 def message_payload(text: str | None, encoding: str, *, binary: bool) -> Datum:
-    text = text or ""
+    """What the function gets of a message's text. Raises NoBase64 or NoText."""
+    data = (text or "").encode()
     if encoding == "base64":
         try:
-            data = base64.b64decode(text, validate=True)
-        except (binascii.Error, ValueError) as error:
-            raise Undecodable("it is not base64") from error
-    else:
-        data = text.encode()
-    return Datum(data, "bytes") if binary else Datum(data.decode(errors="replace"), "string")
+            data = base64.b64decode(data, validate=True)
+        except binascii.Error as error:
+            raise NoBase64 from error
+    if binary:
+        return Datum(data, "bytes")
+    try:
+        return Datum(data.decode(), "string")
+    except UnicodeDecodeError as error:
+        raise NoText from error
 
 
-async def _create(queue: QueueClient) -> bool:
-    with contextlib.suppress(ResourceExistsError):
-        await queue.create_queue()
-    return True
+def _code(error: AzureError) -> str:
+    code = getattr(error, "error_code", None)
+    return str(getattr(code, "value", code))
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     with contextlib.suppress(TimeoutError):
         return await asyncio.wait_for(event.wait(), seconds)
     return False
-
-
-def _is_gone(error: AzureError) -> bool:
-    return isinstance(error, HttpResponseError) and getattr(error, "error_code", None) in _GONE
-
-
-@contextlib.contextmanager
-def _unless_gone() -> Iterator[None]:
-    try:
-        yield
-    except AzureError as error:
-        if not _is_gone(error):
-            raise

@@ -47,3 +47,13 @@ def resolve(text: str, settings: Mapping[str, str], function: str) -> str:
         return settings[match[1]]
 
     return _REFERENCE.sub(value, text)
+
+
+def positive(settings: Mapping[str, str], name: str) -> int | None:
+    """The whole number that an app setting holds, None if it is not set. Raises HostError for anything else."""
+    text = settings.get(name)
+    if not text:
+        return None
+    if not text.isdigit() or int(text) == 0:
+        raise HostError(f"the app setting {name} must be a positive whole number")
+    return int(text)

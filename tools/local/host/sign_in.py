@@ -85,5 +85,4 @@ async def _body(receive: Receive) -> bytes:
 
 
 async def _send(send: Send, status: int, content_type: str, body: bytes) -> None:
-    headers = {**_HEADERS, "content-type": content_type}
-    await respond(send, status, [(name.encode(), value.encode()) for name, value in headers.items()], body)
+    await respond(send, "", status, {**_HEADERS, "content-type": content_type}, body)

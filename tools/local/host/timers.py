@@ -1,36 +1,34 @@
 """Timer triggers.
 
-Schedules are read in UTC, as deployed Functions do unless configured otherwise. The schedule status lives in memory: it
-starts anew with the process.
+Schedules are read in UTC, as deployed Functions do unless configured otherwise. Of all hosts with one host id, the one
+that holds the timer's lock runs it. When it was last run is stored beside: the next host that has the lock makes up for
+an occurrence that was missed, once, as past due.
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import UTC, datetime
 
+from azure.core.exceptions import AzureError
 from azure.functions.meta import Datum
 
+from tools.local.host.backoff import Backoff
+from tools.local.host.blobs import Lock, ScheduleStatus, TimerBlobs
+from tools.local.host.connections import is_server_side, name_of
 from tools.local.host.functions import IndexedFunction, TimerTrigger
-from tools.local.host.invocation import InvocationFailed, Invoker
+from tools.local.host.invocation import InvocationFailed, Invokes
 from tools.local.host.ncrontab import Schedule
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _LONGEST_SLEEP = 30.0
 """Seconds; bounds how late a timer is after the machine slept or its clock was set."""
+_START_RETRIES = (2.0, 120.0)
+"""Seconds between tries to start a listener: the first pause, and the longest."""
+_LEAST_RENEWAL_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ScheduleStatus:
-    """When a timer last ran and is next due."""
-
-    last: datetime
-    next: datetime
-    updated: datetime
 
 
 class TimerListener:
@@ -40,77 +38,139 @@ class TimerListener:
         self,
         function: IndexedFunction,
         schedule: Schedule,
-        invoker: Invoker,
+        invoker: Invokes,
+        blobs: TimerBlobs,
         *,
+        lease: int,
+        jitter: Callable[[], float],
+        stop: Callable[[str], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """`function` has a timer trigger; `now` gives aware times."""
+        """`function` has a timer trigger; `lease` is the length of its lock in seconds; `stop` is called when the host
+        must end, with the reason; `now` gives aware times."""
         assert isinstance(function.trigger, TimerTrigger), "only timer functions have a timer listener"
         self._function = function
         self._schedule = schedule
         self._invoker = invoker
+        self._blobs = blobs
+        self._lease = lease
+        self._stop = stop
         self._now = now
-        self._sleep = sleep
         self._run_on_startup = function.trigger.run_on_startup
         self._monitored = function.trigger.use_monitor
-        self._status = ScheduleStatus(_NEVER, schedule.next(now()), _NEVER)
-        self._invocation: asyncio.Task[None] | None = None
+        self._backoff = Backoff(_START_RETRIES[1], jitter, minimum=_START_RETRIES[0])
+        self._lock: Lock | None = None
+        self.tried = asyncio.Event()
+        """Set when the first try to take the lock is over: the host opens its port then."""
+        self.running: set[asyncio.Task[None]] = set()
+        """The run of its function, if there is one."""
 
     async def run(self) -> None:
-        """Invoke the function whenever it is due, until cancelled."""
-        if self._run_on_startup:
-            await self._invoke(past_due=False)
-        while True:
-            await self._sleep_until(self._status.next)
-            # A whole occurrence passed by: the process was suspended, or the run before took that long.
-            past_due = self._schedule.next(self._status.next) <= self._now()
-            if past_due:
-                _log.warning("Function %s: its timer is past due", self._function.name)
-            await self._invoke(past_due=past_due)
-
-    async def stop(self, grace: float) -> None:
-        """After `run` was cancelled: give a running function `grace` seconds, then cancel it."""
-        if self._invocation and not self._invocation.done():
-            _, late = await asyncio.wait({self._invocation}, timeout=grace)
-            for task in late:
-                task.cancel()
-            if late:
-                await asyncio.wait(late)
-
-    async def _sleep_until(self, due: datetime) -> None:
-        while (left := (due - self._now()).total_seconds()) > 0:
-            await self._sleep(min(left, _LONGEST_SLEEP))
-
-    async def _invoke(self, *, past_due: bool) -> None:
-        started = self._now()
-        status = self._status if self._monitored else None
-        payload = timer_payload(status, past_due=past_due)
-        self._invocation = asyncio.create_task(self._call(payload))
-        await asyncio.shield(self._invocation)
-        self._status = ScheduleStatus(started, self._schedule.next(started), started)
-
-    async def _call(self, payload: Datum) -> None:
+        """Invoke the function whenever it is due and the lock is held, until cancelled."""
         try:
+            await self._take_lock()
+            assert self._lock is not None, "it was taken"
+            await asyncio.gather(self._keep(self._lock), self._tick())
+        finally:
+            self.tried.set()
+
+    async def release(self) -> None:
+        """After `run` was cancelled: let another host have the lock."""
+        if self._lock is not None:
+            try:
+                await self._lock.release()
+            except AzureError as error:
+                _log.warning("The lock of function %s ends by itself: %s", self._function.name, name_of(error))
+
+    async def _take_lock(self) -> None:
+        while True:
+            try:
+                self._lock = await self._blobs.try_lock(self._function.name, self._lease)
+                if self._lock is not None:
+                    self._status = await self._last_status()
+                    return
+                pause: float = self._lease
+            except AzureError as error:
+                name = self._function.name
+                _log.error("The listener for function '%s' was unable to start: %s", name, name_of(error))
+                await self.release()
+                self._lock = None
+                pause = self._backoff.next_delay(found=False)
+            self.tried.set()
+            await asyncio.sleep(pause)
+
+    async def _last_status(self) -> ScheduleStatus:
+        """What was stored, or else is from now on."""
+        now = self._now()
+        status = await self._blobs.read_status(self._function.name) if self._monitored else None
+        if status is not None:
+            before = status.updated if status.last == _NEVER else status.last
+            if status.next == self._schedule.next(before):  # the schedule has not been changed
+                return status
+        status = ScheduleStatus(_NEVER, self._schedule.next(now), now)
+        if self._monitored:
+            await self._blobs.write_status(self._function.name, status)
+        return status
+
+    async def _keep(self, lock: Lock) -> None:
+        """Renew the lock. One that is refused has another owner, who runs the timer; the host ends."""
+        pause = self._lease / 2
+        while True:
+            await asyncio.sleep(pause)
+            try:
+                await lock.renew()
+                pause = self._lease / 2
+            except AzureError as error:
+                if not is_server_side(error):
+                    self._stop(f"the lock of function {self._function.name} cannot be renewed: {name_of(error)}")
+                    return
+                pause = max(pause / 2, _LEAST_RENEWAL_SECONDS)
+
+    async def _tick(self) -> None:
+        if self._now() > self._status.next:
+            _log.warning("Function %s: its timer is past due", self._function.name)
+            first = self._invoke(past_due=True)
+        elif self._run_on_startup:
+            first = self._invoke(past_due=False)
+        else:
+            first = None
+        self.tried.set()
+        if first is not None:
+            await first
+        while True:
+            left = (self._status.next - self._now()).total_seconds()
+            if left > 0:
+                await asyncio.sleep(min(left, _LONGEST_SLEEP))
+            else:
+                await self._invoke(past_due=False)
+
+    def _invoke(self, *, past_due: bool) -> asyncio.Future[None]:
+        task = asyncio.create_task(self._run_once(past_due=past_due))
+        self.running.add(task)
+        task.add_done_callback(self.running.discard)
+        return asyncio.shield(task)
+
+    async def _run_once(self, *, past_due: bool) -> None:
+        started = self._now()
+        try:
+            payload = timer_payload(self._status if self._monitored else None, past_due=past_due)
             await self._invoker.invoke(self._function, payload)
         except InvocationFailed:
-            return  # logged; the schedule goes on
+            pass  # logged; the schedule goes on
+        self._status = ScheduleStatus(started, self._schedule.next(started), started)
+        if self._monitored:
+            try:
+                await self._blobs.write_status(self._function.name, self._status)
+            except AzureError as error:
+                _log.error("The status of timer %s was not stored: %s", self._function.name, name_of(error))
 
 
 def timer_payload(status: ScheduleStatus | None, *, past_due: bool) -> Datum:
     """A timer's information as the host hands it to a worker; `status` is None for a timer that is not monitored."""
-    return Datum(
-        json.dumps(
-            {
-                "Schedule": {"AdjustForDST": True},
-                "ScheduleStatus": status
-                and {
-                    "Last": status.last.isoformat(),
-                    "LastUpdated": status.updated.isoformat(),
-                    "Next": status.next.isoformat(),
-                },
-                "IsPastDue": past_due,
-            }
-        ),
-        "json",
-    )
+    known = status and {
+        "Last": status.last.isoformat(),
+        "LastUpdated": status.updated.isoformat(),
+        "Next": status.next.isoformat(),
+    }
+    information = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": known, "IsPastDue": past_due}
+    return Datum(json.dumps(information), "json")
