@@ -19,6 +19,7 @@ from taskgraph.util import taskcluster as tools
 from shared.app.apis import INDEX
 from shared.auth import hawk
 from shared.base.ids import new_slugid
+from shared.base.shares import share_of
 from tests.clients.deployment import Credentials, Deployment, Outcome, format_time, javascript
 from tests.host.service import eventually
 
@@ -346,7 +347,8 @@ def bewit(deployment: Deployment, target: str, *scopes: str) -> str:
     site = hawk.Site.of(deployment.root_url)
     expiry = datetime.now(UTC) + timedelta(minutes=5)
     signer = client["clientId"], client["accessToken"]
-    made = hawk.make_bewit(*signer, target, expiry, site, authorized_scopes=scopes or ["*"])
+    counted = share_of(client["clientId"])
+    made = hawk.make_bewit(*signer, target, expiry, site, authorized_scopes=scopes or ["*"], share=counted)
     return f"{deployment.root_url}{target}?bewit={made}"
 
 
