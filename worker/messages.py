@@ -65,7 +65,7 @@ class Unreached(Exception):
 
 
 class Asking:
-    """The end of a task's process: it asks the worker for what takes credentials (calls.py), and tells it how it is."""
+    """The end of a task's process: it asks the worker for what takes credentials (claim.py), and tells it how it is."""
 
     def __init__(self, channel: Channel) -> None:
         self.tell = channel.send

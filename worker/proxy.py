@@ -1,6 +1,6 @@
 """Passes on a task's calls, signed with the task's own credentials, as taskcluster-proxy does.
 
-It is on loopback, in the task's process, which has no credentials either: the worker signs (calls.py). It takes
+It is on loopback, in the task's process, which has no credentials either: the worker signs (claim.py). It takes
 
 * `/api/<service>/<version>/<path>`, and the older `/<service>/<version>/<path>`: the call, to the deployment;
 * `POST /bewit` with a URL of the deployment as the body: 303 to the same URL, signed for an hour.

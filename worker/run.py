@@ -1,7 +1,7 @@
 """One run, from its claim to its report: the worker's side of it, which no task can hold up.
 
 The task itself is worked on by another process (runner.py). This one keeps the claim, reports, and does what takes the
-claim's credentials (calls.py).
+claim's credentials (claim.py).
 """
 
 from __future__ import annotations
@@ -17,9 +17,8 @@ from typing import Any, Literal
 
 import aiohttp
 
-from worker.calls import Calls
 from worker.child import PATIENCE, Guard, GuardLost
-from worker.claim import Claim
+from worker.claim import Calls, Claim
 from worker.folders import is_inside, may_mount
 from worker.messages import Channel, Message
 from worker.options import Options

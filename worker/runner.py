@@ -1,7 +1,7 @@
 """The process that works on one task: mounts, commands, log, proxy, artifacts.
 
 The guard forks it (guard.py). It gives up all rights but those of the task's user before it looks at the task, and has
-no token: what takes credentials it asks the worker for (calls.py). Whatever the task does to it, it does to itself.
+no token: what takes credentials it asks the worker for (claim.py). Whatever the task does to it, it does to itself.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from typing import NoReturn
 import aiohttp
 
 from worker.artifacts import Artifacts, UploadFailed
-from worker.commands import Commands, SpawnError
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
 from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused
 from worker.mounts import MountFailed, Mounts, NotReached
 from worker.payload import LOGS, MalformedPayload, Payload, parse
+from worker.processes import Commands, SpawnError
 from worker.proxy import Proxy
 from worker.text import lines, shown
 from worker.users import User, become, bounded_memory, is_shortage

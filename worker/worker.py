@@ -16,9 +16,20 @@ from pathlib import Path
 from worker.child import Guard
 from worker.claim import Claim
 from worker.options import Options
-from worker.queue import CONNECTIONS, TROUBLE, Advice, BackOff, Json, Queue, connect, open_session
+from worker.queue import (
+    CONNECTIONS,
+    TROUBLE,
+    Advice,
+    BackOff,
+    ClaimWork,
+    Json,
+    Queue,
+    SignedUrls,
+    Source,
+    connect,
+    open_session,
+)
 from worker.run import Run
-from worker.sources import ClaimWork, SignedUrls, Source
 from worker.text import shown
 from worker.users import check_rights
 

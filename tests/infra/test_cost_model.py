@@ -30,7 +30,7 @@ from tools.bench.cost_model.tables import DOCUMENT, MARKS, document, report
 from tools.local.state import ROOT
 from tools.local.templates import flex
 from worker.options import Options
-from worker.sources import FRESH, SHORT
+from worker.queue import FRESH, SHORT
 
 INPUTS: dict[str, Any] = json.loads(INPUTS_FILE.read_text())
 MODELS = {name: Model.of(name, INPUTS) for name in PROFILES}

@@ -21,8 +21,7 @@ import taskcluster.aio
 from aiohttp import web
 from yarl import URL
 
-from worker.calls import Calls
-from worker.claim import Claim
+from worker.claim import Calls, Claim
 from worker.messages import Asking, Message, Refused
 from worker.proxy import LONGEST_LINE, Proxy
 from worker.users import User

@@ -12,8 +12,7 @@ import pytest
 from aiohttp import web
 
 from worker.options import Options
-from worker.queue import Advice, Json, Queue
-from worker.sources import SHORT, ClaimWork, SignedUrls
+from worker.queue import SHORT, Advice, ClaimWork, Json, Queue, SignedUrls
 from worker.worker import Worker
 
 OPTIONS = Options(
@@ -31,7 +30,7 @@ class Slow:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         self._now, self._seconds = 1000.0, seconds
-        monkeypatch.setattr("worker.sources.time.monotonic", lambda: self._now)
+        monkeypatch.setattr("worker.queue.time.monotonic", lambda: self._now)
 
     async def claimWork(self, task_queue_id: str, request: Json) -> Json:  # noqa: N802 - the client's name
         assert request == {"workerGroup": "g", "workerId": "w", "tasks": 1}
