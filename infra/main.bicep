@@ -179,6 +179,7 @@ param tags object = {}
 param names object = {}
 
 var abbreviations = loadJsonContent('abbreviations.json')
+var suffixes = loadJsonContent('suffixes.json')
 var profiles = {
   small: loadJsonContent('profiles/small.json')
   large: loadJsonContent('profiles/large.json')
@@ -213,10 +214,21 @@ var generated = {
   workerEnvironment: '${abbreviations.workerEnvironment}${token}'
 }
 var resourceNames = union(generated, names)
-var storageId = takesStorage ? storageAccountId : storage.outputs.id
-var storageName = takesStorage ? last(split(storageAccountId, '/')) : storage.outputs.name
+var groupId = '${subscription().id}/resourceGroups/${resourceNames.resourceGroup}'
+// Computed, and not read from outputs: what-if leaves out a module whose parameters are known only when another is there.
+var ids = {
+  workspace: '${groupId}/providers/Microsoft.OperationalInsights/workspaces/${resourceNames.logAnalytics}'
+  network: '${groupId}/providers/Microsoft.Network/virtualNetworks/${resourceNames.virtualNetwork}'
+  serviceBus: '${groupId}/providers/Microsoft.ServiceBus/namespaces/${resourceNames.serviceBus}'
+  keyVault: '${groupId}/providers/Microsoft.KeyVault/vaults/${resourceNames.keyVault}'
+  functionApp: '${groupId}/providers/Microsoft.Web/sites/${resourceNames.functionApp}'
+  uploadsApp: '${groupId}/providers/Microsoft.Web/sites/${resourceNames.uploadsApp}'
+  workerEnvironment: '${groupId}/providers/Microsoft.App/managedEnvironments/${resourceNames.workerEnvironment}'
+}
+var storageName = takesStorage ? last(split(storageAccountId, '/')) : resourceNames.storage
+var storageId = takesStorage ? storageAccountId : '${groupId}/providers/Microsoft.Storage/storageAccounts/${storageName}'
 var peopleSignIn = empty(openidClientId) ? {} : {
-  OPENID_ISSUER: empty(openidIssuer) ? '${environment().authentication.loginEndpoint}${tenant().tenantId}/v2.0' : openidIssuer
+  OPENID_ISSUER: empty(openidIssuer) ? 'https://${suffixes.login}/${tenant().tenantId}/v2.0' : openidIssuer
   OPENID_CLIENT_ID: openidClientId
   OPENID_NAME: openidName
   OPENID_SCOPES: openidScopes
@@ -232,7 +244,7 @@ var allTags = union(tags, {
   'azd-env-name': environmentName
 })
 
-resource group 'Microsoft.Resources/resourceGroups@2024-03-01' = {
+resource group 'Microsoft.Resources/resourceGroups@2025-04-01' = {
   name: resourceNames.resourceGroup
   location: location
   tags: allTags
@@ -314,7 +326,11 @@ module serviceBus 'modules/servicebus.bicep' = {
     topicPrefix: topicPrefix
     duplicateWindow: scale.duplicateWindow
     timeToLive: scale.eventTimeToLive
+    workspaceId: ids.workspace
   }
+  dependsOn: [
+    monitoring
+  ]
 }
 
 module keyVault 'modules/keyvault.bicep' = {
@@ -325,12 +341,16 @@ module keyVault 'modules/keyvault.bicep' = {
     location: location
     tags: allTags
     publicAccess: keyVaultPublicAccess
-    workspaceId: monitoring.outputs.workspaceId
+    workspaceId: ids.workspace
     rootAccessToken: rootAccessToken
     messageSigningKeys: messageSigningKeys
     accessTokenKeys: accessTokenKeys
     storageAccountName: signWithAccountKey && !takesStorage ? storageName : ''
   }
+  dependsOn: [
+    monitoring
+    storage
+  ]
 }
 
 module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
@@ -340,37 +360,47 @@ module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
     prefix: resourceNames.privateEndpoint
     location: location
     tags: allTags
-    networkId: inNetwork ? network.outputs.id : ''
-    subnetId: inNetwork ? network.outputs.endpointSubnetId : ''
+    networkId: ids.network
     endpoints: concat([
       {
         name: 'blob'
         target: storageId
-        zone: 'privatelink.blob.${environment().suffixes.storage}'
+        zone: 'privatelink.blob.${suffixes.storage}'
+        subnet: 'endpoints'
       }
       {
         name: 'queue'
         target: storageId
-        zone: 'privatelink.queue.${environment().suffixes.storage}'
+        zone: 'privatelink.queue.${suffixes.storage}'
+        subnet: 'endpoints'
       }
       {
         name: 'table'
         target: storageId
-        zone: 'privatelink.table.${environment().suffixes.storage}'
+        zone: 'privatelink.table.${suffixes.storage}'
+        subnet: 'endpoints'
       }
       {
         name: 'vault'
-        target: keyVault.outputs.id
-        zone: 'privatelink.vaultcore.azure.net'
+        target: ids.keyVault
+        zone: 'privatelink.${suffixes.vaultZone}'
+        subnet: 'endpoints'
       }
     ], scale.serviceBusSku == 'Premium' ? [
       {
         name: 'namespace'
-        target: serviceBus.outputs.id
-        zone: 'privatelink.servicebus.windows.net'
+        target: ids.serviceBus
+        zone: 'privatelink.${suffixes.serviceBus}'
+        subnet: 'events'
       }
     ] : [])
   }
+  dependsOn: [
+    network
+    storage
+    keyVault
+    serviceBus
+  ]
 }
 
 // Nothing is written into the group of an account that is taken: its roles are granted by python3 -m tools.local.deployments.
@@ -379,11 +409,16 @@ module storageRoles 'modules/storageroles.bicep' = if (!takesStorage) {
   name: 'storage-roles'
   params: {
     storageName: storageName
-    appPrincipalId: identity.outputs.principalId
-    deploymentPrincipalId: deploymentIdentity.outputs.principalId
+    identityName: resourceNames.identity
+    deploymentIdentityName: resourceNames.deploymentIdentity
     operatorPrincipalId: operator
     operatorPrincipalType: empty(operatorPrincipalId) ? 'User' : operatorPrincipalType
   }
+  dependsOn: [
+    storage
+    identity
+    deploymentIdentity
+  ]
 }
 
 module operatorRole 'modules/operatorrole.bicep' = if (definesRoles) {
@@ -400,15 +435,20 @@ module roles 'modules/roles.bicep' = {
   scope: group
   name: 'roles'
   params: {
-    serviceBusName: serviceBus.outputs.name
-    keyVaultName: keyVault.outputs.name
-    applicationInsightsName: monitoring.outputs.applicationInsightsName
-    appPrincipalId: identity.outputs.principalId
-    workspaceName: monitoring.outputs.workspaceName
-    workbookName: monitoring.outputs.workbookName
+    serviceBusName: resourceNames.serviceBus
+    keyVaultName: resourceNames.keyVault
+    applicationInsightsName: resourceNames.applicationInsights
+    identityName: resourceNames.identity
+    workspaceName: resourceNames.logAnalytics
     operatorPrincipalId: operator
     operatorPrincipalType: empty(operatorPrincipalId) ? 'User' : operatorPrincipalType
   }
+  dependsOn: [
+    identity
+    serviceBus
+    keyVault
+    monitoring
+  ]
 }
 
 // The same package with other settings, on instances of its own, so that no upload takes anything from a call.
@@ -425,14 +465,13 @@ module uploads 'modules/app.bicep' = if (uploadsApp) {
     tags: allTags
     scale: union(scale, scale.uploads)
     settingOverrides: {}
-    identityId: identity.outputs.id
-    deploymentIdentityId: deploymentIdentity.outputs.id
-    identityClientId: identity.outputs.clientId
+    identityName: resourceNames.identity
+    deploymentIdentityName: resourceNames.deploymentIdentity
     storageName: storageName
-    serviceBusName: serviceBus.outputs.name
-    keyVaultUri: keyVault.outputs.uri
-    applicationInsightsName: monitoring.outputs.applicationInsightsName
-    subnetId: inNetwork ? network.outputs.appSubnetId : ''
+    serviceBusName: resourceNames.serviceBus
+    keyVaultName: resourceNames.keyVault
+    applicationInsightsName: resourceNames.applicationInsights
+    subnetId: inNetwork ? '${ids.network}/subnets/app' : ''
     publicAccess: appPublicAccess
     rootUrl: ''
     appVersion: appVersion
@@ -442,6 +481,8 @@ module uploads 'modules/app.bicep' = if (uploadsApp) {
     signWithAccountKey: signWithAccountKey
   }
   dependsOn: [
+    identity
+    deploymentIdentity
     roles
     storageRoles
     endpoints
@@ -456,28 +497,29 @@ module app 'modules/app.bicep' = {
     name: resourceNames.functionApp
     serviceName: 'queue'
     serves: 'calls'
-    uploadsRootUrl: uploadsApp ? 'https://${resourceNames.uploadsApp}.azurewebsites.net' : ''
+    uploadsRootUrl: uploadsApp ? 'https://${resourceNames.uploadsApp}.${suffixes.app}' : ''
     location: location
     tags: allTags
     scale: scale
     settingOverrides: union(peopleSignIn, workloadsSignIn, settingOverrides)
-    identityId: identity.outputs.id
-    deploymentIdentityId: deploymentIdentity.outputs.id
-    identityClientId: identity.outputs.clientId
+    identityName: resourceNames.identity
+    deploymentIdentityName: resourceNames.deploymentIdentity
     storageName: storageName
-    serviceBusName: serviceBus.outputs.name
-    keyVaultUri: keyVault.outputs.uri
-    applicationInsightsName: monitoring.outputs.applicationInsightsName
-    subnetId: inNetwork ? network.outputs.appSubnetId : ''
+    serviceBusName: resourceNames.serviceBus
+    keyVaultName: resourceNames.keyVault
+    applicationInsightsName: resourceNames.applicationInsights
+    subnetId: inNetwork ? '${ids.network}/subnets/app' : ''
     publicAccess: appPublicAccess
     rootUrl: rootUrl
     appVersion: appVersion
     topicPrefix: topicPrefix
-    publicArtifactBaseUrl: !empty(publicArtifactBaseUrl) ? publicArtifactBaseUrl : publicArtifacts ? 'https://${storageName}.blob.${environment().suffixes.storage}/public-artifacts' : ''
+    publicArtifactBaseUrl: !empty(publicArtifactBaseUrl) ? publicArtifactBaseUrl : publicArtifacts ? 'https://${storageName}.blob.${suffixes.storage}/public-artifacts' : ''
     acceptPreviousRootToken: acceptPreviousRootToken
     signWithAccountKey: signWithAccountKey
   }
   dependsOn: [
+    identity
+    deploymentIdentity
     roles
     storageRoles
     operatorRole
@@ -494,22 +536,26 @@ module appEndpoint 'modules/endpoints.bicep' = if (appPublicAccess == 'Disabled'
     prefix: resourceNames.privateEndpoint
     location: location
     tags: allTags
-    networkId: inNetwork ? network.outputs.id : ''
-    subnetId: inNetwork ? network.outputs.endpointSubnetId : ''
+    networkId: ids.network
     endpoints: concat([
       {
         name: 'sites'
-        target: app.outputs.id
-        zone: 'privatelink.azurewebsites.net'
+        target: ids.functionApp
+        zone: 'privatelink.${suffixes.app}'
+        subnet: 'endpoints'
       }
     ], uploadsApp ? [
       {
         name: 'sites-uploads'
-        target: uploads.outputs.id
-        zone: 'privatelink.azurewebsites.net'
+        target: ids.uploadsApp
+        zone: 'privatelink.${suffixes.app}'
+        subnet: 'endpoints'
       }
     ] : [])
   }
+  dependsOn: [
+    app
+  ]
 }
 
 module workerEnvironment 'workers/environment.bicep' = if (!empty(pools)) {
@@ -519,9 +565,14 @@ module workerEnvironment 'workers/environment.bicep' = if (!empty(pools)) {
     name: resourceNames.workerEnvironment
     location: location
     tags: allTags
-    workspaceId: monitoring.outputs.workspaceId
-    subnetId: inNetwork ? network.outputs.workerSubnetId : ''
+    workspaceId: ids.workspace
+    subnetId: inNetwork ? '${ids.network}/subnets/workers' : ''
+    zoneRedundant: scale.zoneRedundant
   }
+  dependsOn: [
+    monitoring
+    network
+  ]
 }
 
 module workerPools 'workers/pool.bicep' = [for taskQueueId in pools: {
@@ -529,17 +580,23 @@ module workerPools 'workers/pool.bicep' = [for taskQueueId in pools: {
   name: '${abbreviations.worker}${uniqueString(token, taskQueueId)}'
   params: {
     taskQueueId: taskQueueId
-    rootUrl: app.outputs.rootUrl
+    rootUrl: rootUrl
+    appName: resourceNames.functionApp
     name: '${abbreviations.worker}${uniqueString(token, taskQueueId)}'
     identityName: '${abbreviations.identity}${abbreviations.worker}${uniqueString(token, taskQueueId)}'
     location: location
     tags: allTags
-    environmentId: workerEnvironment.outputs.id
-    keyVaultName: keyVault.outputs.name
+    environmentId: ids.workerEnvironment
+    keyVaultName: resourceNames.keyVault
     image: workerImage
     registryName: workerRegistry
-    settings: contains(workerOverrides, taskQueueId) ? workerOverrides[taskQueueId] : {}
+    settings: workerOverrides[?taskQueueId] ?? {}
   }
+  dependsOn: [
+    app
+    workerEnvironment
+    keyVault
+  ]
 }]
 
 module alerts 'modules/alerts.bicep' = {
@@ -551,21 +608,26 @@ module alerts 'modules/alerts.bicep' = {
     location: location
     tags: allTags
     emails: filter(map(split(alertEmails, ','), email => trim(email)), email => !empty(email))
-    workspaceId: monitoring.outputs.workspaceId
-    serviceBusId: serviceBus.outputs.id
+    workspaceId: ids.workspace
+    serviceBusId: ids.serviceBus
     storageId: storageId
     thresholds: scale.alerts
     monthlyBudget: monthlyBudget
     budgetStart: budgetStart
   }
+  dependsOn: [
+    monitoring
+    serviceBus
+    storage
+  ]
 }
 
 output AZURE_RESOURCE_GROUP string = group.name
 output AZURE_LOCATION string = location
-output AZURE_FUNCTION_APP_NAME string = app.outputs.name
+output AZURE_FUNCTION_APP_NAME string = resourceNames.functionApp
 output AZURE_UPLOADS_APP_NAME string = uploadsApp ? resourceNames.uploadsApp : ''
-output AZURE_KEY_VAULT_NAME string = keyVault.outputs.name
+output AZURE_KEY_VAULT_NAME string = resourceNames.keyVault
 output TASKCLUSTER_ROOT_URL string = app.outputs.rootUrl
 output STORAGE_ACCOUNT_NAME string = storageName
 output STORAGE_ACCOUNT_ID string = storageId
-output SERVICEBUS_NAMESPACE string = serviceBus.outputs.endpoint
+output SERVICEBUS_NAMESPACE string = '${resourceNames.serviceBus}.${suffixes.serviceBus}'

@@ -26,16 +26,20 @@ find_vault() {
     echo "$found"
 }
 
-# key BYTES: so many random bytes in URL-safe base64.
+# key BYTES: so many random bytes in URL-safe base64. Commands would take one that begins with `-` for an option.
 key() {
-    openssl rand -base64 "$1" | tr -d '\n' | tr '+/' '-_'
+    made=$(openssl rand -base64 "$1" | tr -d '\n' | tr '+/' '-_')
+    case $made in
+    -*) key "$1" ;;
+    *) echo "$made" ;;
+    esac
 }
 
 # offer SECRET VARIABLE BYTES: a new value for the templates, if the vault has none.
 offer() {
     if [ -n "$vault" ]; then
-        if answer=$(az resource show --ids "$vault/secrets/$1" --api-version 2023-07-01 --query name 2>&1); then
-            azd env set "$2" ""
+        if answer=$(az resource show --ids "$vault/secrets/$1" --api-version 2026-02-01 --query name 2>&1); then
+            azd env set "$2="
             return
         fi
         case $answer in
@@ -50,7 +54,7 @@ offer() {
         return
     fi
     echo "make-secrets: making $1"
-    azd env set "$2" "$(key "$3")"
+    azd env set "$2=$(key "$3")"
 }
 
 vault=$(find_vault)

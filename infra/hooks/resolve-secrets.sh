@@ -6,13 +6,14 @@ set -eu
 
 tries=${RESOLVE_TRIES:-40}
 pause=${RESOLVE_SECONDS:-15}
+began=$(date +%s)
 sites="https://management.azure.com/subscriptions/$AZURE_SUBSCRIPTION_ID/resourceGroups/$AZURE_RESOURCE_GROUP/providers/Microsoft.Web/sites"
 
 # resolve APP: waits; 1 if its secrets do not come, and says in $waiting which.
 resolve() {
     references="$sites/$1/config/configreferences/appsettings"
     while :; do
-        if waiting=$(az rest --method get --url "$references?api-version=2024-04-01" \
+        if waiting=$(az rest --method get --url "$references?api-version=2025-03-01" \
             --query "value[?properties.status!='Resolved'].[name, properties.status]" --output tsv); then
             [ -n "$waiting" ] || return 0
         else
@@ -21,12 +22,13 @@ resolve() {
         tries=$((tries - 1))
         [ "$tries" -gt 0 ] || return 1
         echo "resolve-secrets: waiting for $(echo "$waiting" | cut -f1 | tr '\n' ' ')"
-        az rest --method post --url "$references/refresh?api-version=2024-04-01" --output none || true
+        az rest --method post --url "$references/refresh?api-version=2025-03-01" --output none || true
         sleep "$pause"
     done
 }
 
 if resolve "$AZURE_FUNCTION_APP_NAME" && { [ -z "${AZURE_UPLOADS_APP_NAME:-}" ] || resolve "$AZURE_UPLOADS_APP_NAME"; }; then
+    echo "resolve-secrets: the settings have their secrets after $(($(date +%s) - began)) s"
     exit 0
 fi
 echo "resolve-secrets: these settings do not have their secrets:

@@ -1,6 +1,7 @@
 // What somebody has to know of. docs/operations.md says for each what it means and what to do.
 // Metric names are those of shared/telemetry/instruments.py; a test compares them. The exporter sends gauges without
-// minimum and maximum, so that `Sum` is their value where `Max` is empty. A rule counts no rows as 0.
+// minimum and maximum, so that `Sum` is their value where `Max` is empty. A rule counts no rows as 0. Where requests are
+// sampled, a row stands for `ItemCount` of them.
 param actionGroupName string
 param prefix string
 param location string
@@ -155,7 +156,7 @@ resource group 'Microsoft.Insights/actionGroups@2023-01-01' = {
   }
 }
 
-resource rules 'Microsoft.Insights/scheduledQueryRules@2023-12-01' = [for rule in queries: {
+resource rules 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [for rule in queries: {
   name: '${prefix}-${rule.name}'
   location: location
   tags: tags
@@ -220,6 +221,7 @@ resource events 'Microsoft.Insights/metricAlerts@2018-03-01' = [for rule in ofEv
     scopes: [
       serviceBusId
     ]
+    autoMitigate: true
     evaluationFrequency: 'PT15M'
     windowSize: 'PT1H'
     criteria: {
@@ -263,6 +265,7 @@ resource storageAvailability 'Microsoft.Insights/metricAlerts@2018-03-01' = {
     scopes: [
       storageId
     ]
+    autoMitigate: true
     evaluationFrequency: 'PT5M'
     windowSize: 'PT15M'
     criteria: {
@@ -287,7 +290,7 @@ resource storageAvailability 'Microsoft.Insights/metricAlerts@2018-03-01' = {
 }
 
 // Told of what was spent, and of what the month will cost as it goes on.
-resource budget 'Microsoft.Consumption/budgets@2023-11-01' = if (monthlyBudget > 0) {
+resource budget 'Microsoft.Consumption/budgets@2024-08-01' = if (monthlyBudget > 0) {
   name: '${prefix}-budget'
   properties: {
     category: 'Cost'

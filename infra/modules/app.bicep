@@ -12,13 +12,12 @@ param tags object
 @description('The profile.')
 param scale object
 param settingOverrides object
-param identityId string
-param identityClientId string
+param identityName string
 @description('The identity that packages are put and fetched by. The app\'s own cannot write them.')
-param deploymentIdentityId string
+param deploymentIdentityName string
 param storageName string
 param serviceBusName string
-param keyVaultUri string
+param keyVaultName string
 param applicationInsightsName string
 @description('Empty: no virtual network.')
 param subnetId string
@@ -30,18 +29,28 @@ param publicArtifactBaseUrl string
 param acceptPreviousRootToken bool
 param signWithAccountKey bool
 
+var suffixes = loadJsonContent('../suffixes.json')
+
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: identityName
+}
+
+resource deploymentIdentity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: deploymentIdentityName
+}
+
 resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
   name: applicationInsightsName
 }
 
 // By name, since the account may be one of another group.
 var storageUri = {
-  blob: 'https://${storageName}.blob.${environment().suffixes.storage}/'
-  queue: 'https://${storageName}.queue.${environment().suffixes.storage}/'
-  table: 'https://${storageName}.table.${environment().suffixes.storage}/'
+  blob: 'https://${storageName}.blob.${suffixes.storage}/'
+  queue: 'https://${storageName}.queue.${suffixes.storage}/'
+  table: 'https://${storageName}.table.${suffixes.storage}/'
 }
 
-resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
+resource plan 'Microsoft.Web/serverfarms@2025-03-01' = {
   name: planName
   location: location
   tags: tags
@@ -56,7 +65,7 @@ resource plan 'Microsoft.Web/serverfarms@2024-04-01' = {
   }
 }
 
-resource app 'Microsoft.Web/sites@2024-11-01' = {
+resource app 'Microsoft.Web/sites@2025-03-01' = {
   name: name
   location: location
   tags: union(tags, {
@@ -66,14 +75,15 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
   identity: {
     type: 'UserAssigned'
     userAssignedIdentities: {
-      '${identityId}': {}
-      '${deploymentIdentityId}': {}
+      '${identity.id}': {}
+      '${deploymentIdentity.id}': {}
     }
   }
   properties: {
     serverFarmId: plan.id
     httpsOnly: true
-    keyVaultReferenceIdentity: identityId
+    clientAffinityEnabled: false
+    keyVaultReferenceIdentity: identity.id
     publicNetworkAccess: publicAccess
     virtualNetworkSubnetId: empty(subnetId) ? null : subnetId
     siteConfig: {
@@ -81,25 +91,26 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
       scmMinTlsVersion: '1.2'
       http20Enabled: true
     }
-    functionAppConfig: {
+    // The strategy is named only where it is not the platform's own: documented since 2024-11-01, and in no type.
+    #disable-next-line BCP037
+    functionAppConfig: union(scale.updateStrategy == 'Recreate' ? {} : {
+      siteUpdateStrategy: {
+        type: scale.updateStrategy
+      }
+    }, {
       deployment: {
         storage: {
           type: 'blobContainer'
           value: '${storageUri.blob}deployments'
           authentication: {
             type: 'UserAssignedIdentity'
-            userAssignedIdentityResourceId: deploymentIdentityId
+            userAssignedIdentityResourceId: deploymentIdentity.id
           }
         }
       }
       runtime: {
         name: 'python'
         version: '3.13'
-      }
-      // Taken since 2024-11-01, and not in the types: docs of "Site update strategies in Flex Consumption".
-      #disable-next-line BCP037
-      siteUpdateStrategy: {
-        type: scale.updateStrategy
       }
       scaleAndConcurrency: {
         instanceMemoryMB: scale.instanceMemoryMB
@@ -111,28 +122,34 @@ resource app 'Microsoft.Web/sites@2024-11-01' = {
           }
         }
       }
-    }
+    })
   }
 }
 
-resource noPublishingByFtp 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-04-01' = {
+resource noPublishingByFtp 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2025-03-01' = {
   parent: app
   name: 'ftp'
+  // Not in the types; Azure has refused policies without it.
+  #disable-next-line BCP187
+  location: location
   properties: {
     allow: false
   }
 }
 
-resource noPublishingByPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2024-04-01' = {
+resource noPublishingByPassword 'Microsoft.Web/sites/basicPublishingCredentialsPolicies@2025-03-01' = {
   parent: app
   name: 'scm'
+  // Not in the types; Azure has refused policies without it.
+  #disable-next-line BCP187
+  location: location
   properties: {
     allow: false
   }
 }
 
 // A resource of its own, since the root URL is known only when the app exists.
-resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
+resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   parent: app
   name: 'appsettings'
   properties: union(loadJsonContent('../settings.json'), scale.settings, settingOverrides, ownSettings, hostSettings)
@@ -140,30 +157,31 @@ resource settings 'Microsoft.Web/sites/config@2024-04-01' = {
 
 var hostSettings = {
   AzureWebJobsStorage__credential: 'managedidentity'
-  AzureWebJobsStorage__clientId: identityClientId
+  AzureWebJobsStorage__clientId: identity.properties.clientId
   AzureWebJobsStorage__blobServiceUri: storageUri.blob
   AzureWebJobsStorage__queueServiceUri: storageUri.queue
   AzureWebJobsStorage__tableServiceUri: storageUri.table
   AzureWebJobsDisableHomepage: 'true'
   APPLICATIONINSIGHTS_CONNECTION_STRING: insights.properties.ConnectionString
-  APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identityClientId};Authorization=AAD'
+  APPLICATIONINSIGHTS_AUTHENTICATION_STRING: 'ClientId=${identity.properties.clientId};Authorization=AAD'
   OTEL_TRACES_SAMPLER: 'parentbased_traceidratio'
   OTEL_TRACES_SAMPLER_ARG: scale.traceRatio
   AzureFunctionsJobHost__extensions__queues__batchSize: string(scale.queueBatchSize)
   AzureFunctionsJobHost__extensions__queues__newBatchThreshold: string(scale.queueBatchSize / 2)
 }
 
+var secrets = 'https://${keyVaultName}.${suffixes.vault}/secrets/'
 // Without a version, but with the slash at the end: without it some references kept an old version after a rotation.
 var ownSettings = {
   TASKCLUSTER_ROOT_URL: empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl
-  ROOT_ACCESS_TOKEN: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token/)'
-  ROOT_ACCESS_TOKEN_PREVIOUS: acceptPreviousRootToken ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/root-access-token-previous/)' : ''
-  MESSAGE_SIGNING_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/message-signing-keys/)'
-  ACCESS_TOKEN_KEYS: '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/access-token-keys/)'
+  ROOT_ACCESS_TOKEN: '@Microsoft.KeyVault(SecretUri=${secrets}root-access-token/)'
+  ROOT_ACCESS_TOKEN_PREVIOUS: acceptPreviousRootToken ? '@Microsoft.KeyVault(SecretUri=${secrets}root-access-token-previous/)' : ''
+  MESSAGE_SIGNING_KEYS: '@Microsoft.KeyVault(SecretUri=${secrets}message-signing-keys/)'
+  ACCESS_TOKEN_KEYS: '@Microsoft.KeyVault(SecretUri=${secrets}access-token-keys/)'
   STORAGE_ACCOUNT_NAME: storageName
-  STORAGE_ACCOUNT_KEY: signWithAccountKey ? '@Microsoft.KeyVault(SecretUri=${keyVaultUri}secrets/storage-account-key/)' : ''
-  SERVICEBUS_NAMESPACE: '${serviceBusName}.servicebus.windows.net'
-  MANAGED_IDENTITY_CLIENT_ID: identityClientId
+  STORAGE_ACCOUNT_KEY: signWithAccountKey ? '@Microsoft.KeyVault(SecretUri=${secrets}storage-account-key/)' : ''
+  SERVICEBUS_NAMESPACE: '${serviceBusName}.${suffixes.serviceBus}'
+  MANAGED_IDENTITY_CLIENT_ID: identity.properties.clientId
   TOPIC_PREFIX: topicPrefix
   PUBLIC_ARTIFACT_BASE_URL: publicArtifactBaseUrl
   APP_VERSION: appVersion
@@ -171,6 +189,4 @@ var ownSettings = {
   UPLOADS_ROOT_URL: uploadsRootUrl
 }
 
-output id string = app.id
-output name string = app.name
 output rootUrl string = empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl

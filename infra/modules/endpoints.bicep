@@ -3,20 +3,19 @@ param prefix string
 param location string
 param tags object
 param networkId string
-param subnetId string
-@description('What gets an endpoint: name (the service\'s name for this door, and after a dash of which one), target, zone.')
+@description('What gets an endpoint: name (the service\'s name for this door, and after a dash of which one), target, zone, subnet.')
 param endpoints array
 
 var ofEach = [for endpoint in endpoints: endpoint.zone]
 var zoneNames = union(ofEach, [])
 
-resource zones 'Microsoft.Network/privateDnsZones@2020-06-01' = [for zone in zoneNames: {
+resource zones 'Microsoft.Network/privateDnsZones@2024-06-01' = [for zone in zoneNames: {
   name: zone
   location: 'global'
   tags: tags
 }]
 
-resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2020-06-01' = [for (zone, i) in zoneNames: {
+resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2024-06-01' = [for (zone, i) in zoneNames: {
   parent: zones[i]
   name: 'app'
   location: 'global'
@@ -29,13 +28,13 @@ resource links 'Microsoft.Network/privateDnsZones/virtualNetworkLinks@2020-06-01
   }
 }]
 
-resource privateEndpoints 'Microsoft.Network/privateEndpoints@2024-05-01' = [for endpoint in endpoints: {
+resource privateEndpoints 'Microsoft.Network/privateEndpoints@2025-05-01' = [for endpoint in endpoints: {
   name: '${prefix}-${endpoint.name}'
   location: location
   tags: tags
   properties: {
     subnet: {
-      id: subnetId
+      id: '${networkId}/subnets/${endpoint.subnet}'
     }
     privateLinkServiceConnections: [
       {
@@ -49,7 +48,7 @@ resource privateEndpoints 'Microsoft.Network/privateEndpoints@2024-05-01' = [for
   }
 }]
 
-resource groups 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2024-05-01' = [for (endpoint, i) in endpoints: {
+resource groups 'Microsoft.Network/privateEndpoints/privateDnsZoneGroups@2025-05-01' = [for (endpoint, i) in endpoints: {
   parent: privateEndpoints[i]
   name: 'default'
   properties: {

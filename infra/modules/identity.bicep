@@ -4,12 +4,8 @@ param name string
 param location string
 param tags object
 
-resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: name
   location: location
   tags: tags
 }
-
-output id string = identity.id
-output principalId string = identity.properties.principalId
-output clientId string = identity.properties.clientId

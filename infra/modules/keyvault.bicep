@@ -14,7 +14,7 @@ param workspaceId string
 @description('Storage account whose key is to be kept here; empty: none.')
 param storageAccountName string
 
-resource vault 'Microsoft.KeyVault/vaults@2023-07-01' = {
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' = {
   name: name
   location: location
   tags: tags
@@ -36,7 +36,7 @@ resource vault 'Microsoft.KeyVault/vaults@2023-07-01' = {
   }
 }
 
-resource rootToken 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = if (!empty(rootAccessToken)) {
+resource rootToken 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(rootAccessToken)) {
   parent: vault
   name: 'root-access-token'
   properties: {
@@ -44,7 +44,7 @@ resource rootToken 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = if (!empty(r
   }
 }
 
-resource signingKeys 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = if (!empty(messageSigningKeys)) {
+resource signingKeys 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(messageSigningKeys)) {
   parent: vault
   name: 'message-signing-keys'
   properties: {
@@ -52,7 +52,7 @@ resource signingKeys 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = if (!empty
   }
 }
 
-resource encryptionKeys 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = if (!empty(accessTokenKeys)) {
+resource encryptionKeys 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!empty(accessTokenKeys)) {
   parent: vault
   name: 'access-token-keys'
   properties: {
@@ -81,7 +81,3 @@ module storageKey 'storagekey.bicep' = if (!empty(storageAccountName)) {
     storageAccountName: storageAccountName
   }
 }
-
-output id string = vault.id
-output name string = vault.name
-output uri string = vault.properties.vaultUri

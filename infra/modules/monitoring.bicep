@@ -7,7 +7,7 @@ param retentionDays int
 @description('GB a day after which nothing more is taken in; -1 for no bound.')
 param dailyCapGb int
 
-resource workspace 'Microsoft.OperationalInsights/workspaces@2023-09-01' = {
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' = {
   name: logAnalyticsName
   location: location
   tags: tags
@@ -49,8 +49,3 @@ resource workbook 'Microsoft.Insights/workbooks@2023-06-01' = {
     serializedData: loadTextContent('../workbook.json')
   }
 }
-
-output workspaceId string = workspace.id
-output workspaceName string = workspace.name
-output workbookName string = workbook.name
-output applicationInsightsName string = insights.name

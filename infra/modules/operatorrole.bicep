@@ -9,7 +9,8 @@ var scope = resourceGroup().id
 resource definition 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
   name: guid(scope, 'operator')
   properties: {
-    roleName: 'Queue operator (${environmentName})'
+    // Unique in the whole tenant: other subscriptions may have an environment of this name.
+    roleName: 'Queue operator (${subscription().subscriptionId}/${environmentName})'
     description: 'Restarts and stops the function app, ends signed URLs, fails storage over, reads what there is.'
     type: 'CustomRole'
     assignableScopes: [
@@ -29,6 +30,7 @@ resource definition 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Web/serverfarms/read'
           'Microsoft.Storage/storageAccounts/read'
           'Microsoft.Storage/storageAccounts/blobServices/read'
+          'Microsoft.Storage/storageAccounts/managementPolicies/read'
           'Microsoft.Storage/storageAccounts/revokeUserDelegationKeys/action'
           'Microsoft.Storage/storageAccounts/failover/action'
           'Microsoft.ServiceBus/namespaces/read'
@@ -40,6 +42,7 @@ resource definition 'Microsoft.Authorization/roleDefinitions@2022-04-01' = {
           'Microsoft.Insights/metricAlerts/read'
           'Microsoft.Insights/scheduledQueryRules/read'
           'Microsoft.Insights/actionGroups/read'
+          'Microsoft.Consumption/budgets/read'
         ]
         notActions: []
         dataActions: []

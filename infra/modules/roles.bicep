@@ -3,18 +3,22 @@ param serviceBusName string
 param keyVaultName string
 param applicationInsightsName string
 param workspaceName string
-param workbookName string
-param appPrincipalId string
+param identityName string
 @description('Empty: no operator.')
 param operatorPrincipalId string
 param operatorPrincipalType string
 
 var ids = loadJsonContent('../roles.json')
+
+resource app 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: identityName
+}
+
 resource serviceBus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
   name: serviceBusName
 }
 
-resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
   name: keyVaultName
 }
 
@@ -22,39 +26,39 @@ resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
   name: applicationInsightsName
 }
 
-resource workspace 'Microsoft.OperationalInsights/workspaces@2023-09-01' existing = {
+resource workspace 'Microsoft.OperationalInsights/workspaces@2025-07-01' existing = {
   name: workspaceName
 }
 
 resource workbook 'Microsoft.Insights/workbooks@2023-06-01' existing = {
-  name: workbookName
+  name: guid(workspace.id, 'queue')
 }
 
 resource appOnServiceBus 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(serviceBus.id, appPrincipalId, ids.serviceBusDataSender)
+  name: guid(serviceBus.id, app.id, ids.serviceBusDataSender)
   scope: serviceBus
   properties: {
-    principalId: appPrincipalId
+    principalId: app.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.serviceBusDataSender)
   }
 }
 
 resource appOnVault 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(vault.id, appPrincipalId, ids.keyVaultSecretsUser)
+  name: guid(vault.id, app.id, ids.keyVaultSecretsUser)
   scope: vault
   properties: {
-    principalId: appPrincipalId
+    principalId: app.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.keyVaultSecretsUser)
   }
 }
 
 resource appOnInsights 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(insights.id, appPrincipalId, ids.monitoringMetricsPublisher)
+  name: guid(insights.id, app.id, ids.monitoringMetricsPublisher)
   scope: insights
   properties: {
-    principalId: appPrincipalId
+    principalId: app.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.monitoringMetricsPublisher)
   }

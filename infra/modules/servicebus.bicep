@@ -15,6 +15,8 @@ param topicPrefix string
 param duplicateWindow string
 @description('How long a subscription keeps an event that nobody takes (ISO 8601).')
 param timeToLive string
+@description('Log Analytics workspace that gets the record of who connected. Premium alone makes one.')
+param workspaceId string
 
 var entities = loadJsonContent('../entities.json')
 
@@ -37,6 +39,20 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
+resource audit 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (sku == 'Premium') {
+  scope: namespace
+  name: 'audit'
+  properties: {
+    workspaceId: workspaceId
+    logs: [
+      {
+        category: 'RuntimeAuditLogs'
+        enabled: true
+      }
+    ]
+  }
+}
+
 // Resource names cannot have slashes: in a template `~` stands for them, and Service Bus shows them as slashes.
 resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [for topic in entities.topics: {
   parent: namespace
@@ -49,7 +65,3 @@ resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [for topic
     maxSizeInMegabytes: 5120
   }
 }]
-
-output id string = namespace.id
-output name string = namespace.name
-output endpoint string = '${namespace.name}.servicebus.windows.net'

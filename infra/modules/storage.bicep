@@ -27,6 +27,8 @@ param coolAfterDays int
 @description('Days after which artifacts are deleted whatever their expiry says; 0: never.')
 param deleteAfterDays int
 
+// Storage refuses the ranges /31 and /32: they are given as their two addresses, or their one.
+var addresses = flatten(map(allowedAddresses, range => endsWith(range, '/32') ? array(parseCidr(range).network) : endsWith(range, '/31') ? concat(array(parseCidr(range).network), array(parseCidr(range).broadcast)) : array(range)))
 var entities = loadJsonContent('../entities.json')
 var coolRule = {
   name: 'cool-artifacts'
@@ -76,7 +78,7 @@ var deleteRule = {
 }
 var rules = concat(coolAfterDays > 0 ? [coolRule] : [], deleteAfterDays > 0 ? [deleteRule] : [])
 
-resource account 'Microsoft.Storage/storageAccounts@2023-05-01' = {
+resource account 'Microsoft.Storage/storageAccounts@2025-08-01' = {
   name: name
   location: location
   tags: tags
@@ -93,7 +95,8 @@ resource account 'Microsoft.Storage/storageAccounts@2023-05-01' = {
     defaultToOAuthAuthentication: true
     minimumTlsVersion: 'TLS1_2'
     supportsHttpsTrafficOnly: true
-    // No setting lets a signed URL live for longer than a day; one that does was not made by this app, and is logged.
+    // No setting lets a signed URL live for longer than a day. Whoever makes a longer one by hand is warned; it is neither
+    // refused nor logged: that takes logs of each request to the account.
     sasPolicy: {
       expirationAction: 'Log'
       sasExpirationPeriod: '1.00:15:00'
@@ -102,7 +105,7 @@ resource account 'Microsoft.Storage/storageAccounts@2023-05-01' = {
     networkAcls: {
       bypass: 'AzureServices'
       defaultAction: publicAccess == 'Enabled' && empty(allowedAddresses) ? 'Allow' : 'Deny'
-      ipRules: [for address in allowedAddresses: {
+      ipRules: [for address in addresses: {
         value: address
         action: 'Allow'
       }]
@@ -110,7 +113,7 @@ resource account 'Microsoft.Storage/storageAccounts@2023-05-01' = {
   }
 }
 
-resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' = {
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-08-01' = {
   parent: account
   name: 'default'
   properties: {
@@ -149,7 +152,7 @@ resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' = {
   }
 }
 
-resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' = [for container in concat(entities.containers, entities.hostContainers, entities.platformContainers): {
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-08-01' = [for container in concat(entities.containers, entities.hostContainers, entities.platformContainers): {
   parent: blobs
   name: container
   properties: {
@@ -157,27 +160,27 @@ resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2
   }
 }]
 
-resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2023-05-01' = {
+resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-08-01' = {
   parent: account
   name: 'default'
 }
 
-resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2023-05-01' = [for queue in entities.queues: {
+resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-08-01' = [for queue in entities.queues: {
   parent: queueService
   name: queue
 }]
 
-resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2023-05-01' = {
+resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-08-01' = {
   parent: account
   name: 'default'
 }
 
-resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2023-05-01' = [for table in entities.tables: {
+resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-08-01' = [for table in entities.tables: {
   parent: tableService
   name: table
 }]
 
-resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2023-05-01' = if (!empty(rules)) {
+resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2025-08-01' = if (!empty(rules)) {
   parent: account
   name: 'default'
   properties: {
@@ -186,6 +189,3 @@ resource lifecycle 'Microsoft.Storage/storageAccounts/managementPolicies@2023-05
     }
   }
 }
-
-output id string = account.id
-output name string = account.name

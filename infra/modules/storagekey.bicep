@@ -2,15 +2,15 @@
 param vaultName string
 param storageAccountName string
 
-resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
   name: vaultName
 }
 
-resource account 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
+resource account 'Microsoft.Storage/storageAccounts@2025-08-01' existing = {
   name: storageAccountName
 }
 
-resource key 'Microsoft.KeyVault/vaults/secrets@2023-07-01' = {
+resource key 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = {
   parent: vault
   name: 'storage-account-key'
   properties: {

@@ -1,7 +1,7 @@
 // Who may do what with the storage account. Ids come from infra/roles.json; docs/security.md says what each is for.
 param storageName string
-param appPrincipalId string
-param deploymentPrincipalId string
+param identityName string
+param deploymentIdentityName string
 @description('Empty: no operator.')
 param operatorPrincipalId string
 param operatorPrincipalType string
@@ -22,50 +22,58 @@ var operatorStorageRoles = empty(operatorPrincipalId) ? [] : [
   ids.storageTableDataContributor
 ]
 
-resource storage 'Microsoft.Storage/storageAccounts@2023-05-01' existing = {
+resource app 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: identityName
+}
+
+resource deployment 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' existing = {
+  name: deploymentIdentityName
+}
+
+resource storage 'Microsoft.Storage/storageAccounts@2025-08-01' existing = {
   name: storageName
 }
 
-resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2023-05-01' existing = {
+resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-08-01' existing = {
   parent: storage
   name: 'default'
 }
 
-resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = [for container in appContainers: {
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-08-01' existing = [for container in appContainers: {
   parent: blobs
   name: container
 }]
 
-resource packages 'Microsoft.Storage/storageAccounts/blobServices/containers@2023-05-01' existing = {
+resource packages 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-08-01' existing = {
   parent: blobs
   name: 'deployments'
 }
 
 resource appOnStorage 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for role in appStorageRoles: {
-  name: guid(storage.id, appPrincipalId, role)
+  name: guid(storage.id, app.id, role)
   scope: storage
   properties: {
-    principalId: appPrincipalId
+    principalId: app.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', role)
   }
 }]
 
 resource appOnContainers 'Microsoft.Authorization/roleAssignments@2022-04-01' = [for (container, index) in appContainers: {
-  name: guid(storage.id, container, appPrincipalId, ids.storageBlobDataOwner)
+  name: guid(storage.id, container, app.id, ids.storageBlobDataOwner)
   scope: containers[index]
   properties: {
-    principalId: appPrincipalId
+    principalId: app.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.storageBlobDataOwner)
   }
 }]
 
 resource deploymentOnPackages 'Microsoft.Authorization/roleAssignments@2022-04-01' = {
-  name: guid(storage.id, packages.name, deploymentPrincipalId, ids.storageBlobDataContributor)
+  name: guid(storage.id, packages.name, deployment.id, ids.storageBlobDataContributor)
   scope: packages
   properties: {
-    principalId: deploymentPrincipalId
+    principalId: deployment.properties.principalId
     principalType: 'ServicePrincipal'
     roleDefinitionId: subscriptionResourceId('Microsoft.Authorization/roleDefinitions', ids.storageBlobDataContributor)
   }

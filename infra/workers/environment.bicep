@@ -6,8 +6,10 @@ param tags object
 param workspaceId string
 @description('Subnet, delegated to Microsoft.App/environments, /27 or larger. Empty: no network.')
 param subnetId string = ''
+@description('Whether it survives the loss of a zone, for which it has to be in a network. Azure refuses to change it later.')
+param zoneRedundant bool = false
 
-resource environment 'Microsoft.App/managedEnvironments@2025-01-01' = {
+resource environment 'Microsoft.App/managedEnvironments@2026-01-01' = {
   name: name
   location: location
   tags: tags
@@ -20,6 +22,7 @@ resource environment 'Microsoft.App/managedEnvironments@2025-01-01' = {
       infrastructureSubnetId: subnetId
       internal: true
     }
+    zoneRedundant: zoneRedundant && !empty(subnetId)
     workloadProfiles: [
       {
         name: 'Consumption'

@@ -3,8 +3,11 @@
 @description('provisionerId/workerType. One job for each: two would both start workers for the same tasks.')
 param taskQueueId string
 
-@description('Root URL of the deployment, exactly as the bewit was signed for: https, no path.')
+@description('Root URL of the deployment, exactly as the bewit was signed for: https, no path. Empty: the function app\'s own.')
 param rootUrl string
+
+@description('Function app, in this resource group, whose URL it is; with a root URL it is not looked at.')
+param appName string = ''
 
 @description('Names of the identity and of the job.')
 param identityName string
@@ -32,28 +35,33 @@ var sizes = union(loadJsonContent('defaults.json'), settings)
 var roles = loadJsonContent('../roles.json')
 // As tools/admin/worker_clients.py names them: no two task queues alike, although such names have neither case nor `_` and `/`.
 var spelled = replace(replace(replace(taskQueueId, '-', '--'), '_', '-1'), '/', '-2')
+var url = empty(rootUrl) ? 'https://${app!.properties.defaultHostName}' : rootUrl
 var letters = map(range(0, length(spelled)), at => substring(spelled, at, 1))
 var secretPrefix = 'worker-${join(map(letters, letter => letter == toLower(letter) ? letter : '-${toLower(letter)}'), '')}'
 
-resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
+resource app 'Microsoft.Web/sites@2025-03-01' existing = if (empty(rootUrl)) {
+  name: appName
+}
+
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
   name: keyVaultName
 }
 
-resource accessToken 'Microsoft.KeyVault/vaults/secrets@2023-07-01' existing = {
+resource accessToken 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = {
   parent: vault
   name: '${secretPrefix}-access-token'
 }
 
-resource bewit 'Microsoft.KeyVault/vaults/secrets@2023-07-01' existing = {
+resource bewit 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = {
   parent: vault
   name: '${secretPrefix}-bewit'
 }
 
-resource registry 'Microsoft.ContainerRegistry/registries@2023-07-01' existing = if (!empty(registryName)) {
+resource registry 'Microsoft.ContainerRegistry/registries@2025-11-01' existing = if (!empty(registryName)) {
   name: registryName
 }
 
-resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: identityName
   location: location
   tags: tags
@@ -90,7 +98,7 @@ resource pulls 'Microsoft.Authorization/roleAssignments@2022-04-01' = if (!empty
   }
 }
 
-resource job 'Microsoft.App/jobs@2025-01-01' = {
+resource job 'Microsoft.App/jobs@2026-01-01' = {
   name: name
   location: location
   tags: union(tags, {
@@ -119,7 +127,7 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
       ]
       registries: empty(registryName) ? [] : [
         {
-          server: '${registryName}.azurecr.io'
+          server: '${registryName}.${loadJsonContent('../suffixes.json').registry}'
           identity: identity.id
         }
       ]
@@ -148,7 +156,7 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
               type: 'metrics-api'
               // No query in the URL: it would no longer be what the bewit signs once the key is added to it.
               metadata: {
-                url: '${rootUrl}/api/queue/v1/task-queues/${replace(taskQueueId, '/', '%2F')}/load'
+                url: '${url}/api/queue/v1/task-queues/${replace(taskQueueId, '/', '%2F')}/load'
                 valueLocation: sizes.valueLocation
                 targetValue: string(sizes.parallelism)
                 authMode: 'apiKey'
@@ -178,7 +186,7 @@ resource job 'Microsoft.App/jobs@2025-01-01' = {
           env: [
             {
               name: 'TASKCLUSTER_ROOT_URL'
-              value: rootUrl
+              value: url
             }
             {
               name: 'TASKCLUSTER_CLIENT_ID'

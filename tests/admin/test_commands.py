@@ -19,7 +19,7 @@ from tests.admin.operators import OLD_KEY, Operator
 from tests.host.service import eventually
 from tests.programs import Program
 from tools.admin.cli import main
-from tools.admin.key_commands import KINDS
+from tools.admin.key_commands import SIZES
 from tools.admin.public_scopes import PUBLIC_SCOPES
 
 
@@ -209,7 +209,7 @@ def test_exit_codes(operator: Operator) -> None:
         assert "Usage: " in messages
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", SIZES)
 def test_keys(operator: Operator, kind: str) -> None:
     code, output, _ = operator.run("key", "new", kind)
     assert code == 0

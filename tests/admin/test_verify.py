@@ -47,9 +47,16 @@ def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator)
         "memory",
         "description",
     }
-    others = outcomes.keys() - EXPECTED - {"settings", "roles", "description"}
+    others = outcomes.keys() - EXPECTED - {"settings", "roles", "memory", "description"}
     assert {name for name, each in outcomes.items() if each["result"] == "holds"} == others
     assert all(outcomes[name]["found"] for name in EXPECTED)
+
+
+def test_what_was_asked_for_and_could_not_be_checked_is_no_success(operator: Operator) -> None:
+    nowhere = {"STORAGE_CONNECTION_STRING": "", "AZURE_STORAGE_CONNECTION_STRING": "", "SERVICEBUS_NAMESPACE": ""}
+    code, _, messages = operator.run("verify", "--only", "answers", "--only", "settings", environment=nowhere)
+    assert code == 1
+    assert "nothing was checked of settings (AZURE_SUBSCRIPTION_ID, " in messages
 
 
 def test_a_check_that_does_not_exist(operator: Operator) -> None:
@@ -162,6 +169,7 @@ FRONT_PLANTS = (
     ("unpacks bodies", "one-task"),
     ("drops encodings", "one-task"),
     ("is down", "poll-rights"),
+    ("is down", "large-bodies"),
     ("encodes paths again", "raw-paths"),
     ("rewrites queries", "raw-queries"),
     ("cuts long polls", "long-polls"),

@@ -41,8 +41,8 @@ def _managed(settings: Mapping[str, str], states: Mapping[str, str], roles: Iter
     return deployment
 
 
-RIGHT = templates.raw_settings("small, bare")
-RESOLVED = dict.fromkeys(templates.references("small, bare"), "Resolved")
+RIGHT: dict[str, str] = templates.resource("Microsoft.Web/sites/config", "small, bare")["properties"]
+RESOLVED = {name: "Resolved" for name, value in RIGHT.items() if value.startswith("@Microsoft.KeyVault(")}
 ROLE_IDS = [templates.document("roles.json")[name] for name in azure_checks.APP_ROLES]
 
 

@@ -8,16 +8,17 @@ from typing import Any
 
 import pytest
 
+from tests.infra.azure.cloud import Cloud
 from tools.admin.verification import description_check
 from tools.admin.verification.core import Deployment, Outcome, run
 from tools.local.deployments import description
 from tools.local.templates.__main__ import INFRA
-from tools.local.templates.deployment import deploy
-from tools.local.templates.values import SUBSCRIPTION, Later, Reference, Unknown
+from tools.local.templates.values import SUBSCRIPTION, TENANT, unique_string
 
-TOKEN = "abcdefghijklm"
+GIVEN = {**description.read(description.path("example")), "environmentName": "example"}
+TOKEN = unique_string(f"/subscriptions/{SUBSCRIPTION}", "example", "westeurope")
 APP = {
-    "AZURE_SUBSCRIPTION_ID": "s",
+    "AZURE_SUBSCRIPTION_ID": SUBSCRIPTION,
     "AZURE_RESOURCE_GROUP": "rg-example",
     "AZURE_FUNCTION_APP_NAME": f"func-{TOKEN}",
     "AZURE_ENV_NAME": "example",
@@ -27,27 +28,10 @@ Bodies = dict[str, dict[str, Any]]
 
 
 def _azure() -> Bodies:
-    """What Azure has after a deployment of the example, by id in lower case; as it writes some words."""
-    given = {**description.read(description.path("example")), "environmentName": "example"}
-    deployed = deploy(INFRA / "main.bicep", given)
-    made_up = next(each.name for each in deployed.all_resources() if each.type == "Microsoft.Web/sites").split("-")[1]
-
-    def real(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: real(each) for key, each in value.items() if each is not None} | {"systemData": {}}
-        if isinstance(value, list):
-            return [real(each) for each in value]
-        if isinstance(value, Unknown | Reference):
-            return "made by Azure"
-        if isinstance(value, str):
-            return str(value).replace(made_up, TOKEN).replace(SUBSCRIPTION, "s")
-        return value
-
-    found = {real(each.id).lower(): real(each.body) for each in deployed.all_resources()}
-    assert any(isinstance(each.id, str | Later) for each in deployed.all_resources())
-    (settings,) = (body for name, body in found.items() if name.endswith("/config/appsettings"))
-    settings["properties"].pop("systemData")
-    return found
+    """What Azure has after a deployment of the example, by id in lower case."""
+    cloud = Cloud(INFRA)
+    cloud.deploy("example", {"properties": {"parameters": {name: {"value": each} for name, each in GIVEN.items()}}})
+    return {**cloud.resources, f"/subscriptions/{SUBSCRIPTION}": {"tenantId": TENANT}}
 
 
 AZURE = _azure()
@@ -109,10 +93,14 @@ def test_what_was_changed_by_hand_is_named(says: str, plant: Callable[[Bodies], 
     [
         ({"AZURE_ENV_NAME": ""}, "not set"),
         ({"AZURE_ENV_NAME": "no-such"}, "there is no "),
-        ({"AZURE_FUNCTION_APP_NAME": "my-app"}, "no name that the templates make"),
     ],
 )
 def test_what_it_cannot_compare_it_says(change: dict[str, str], says: str) -> None:
     outcome = _outcome(AZURE, {**APP, **change})
     assert outcome.result == "not checked"
     assert says in outcome.found
+
+
+def test_an_app_of_another_deployment_is_not_compared() -> None:
+    outcome = _outcome(AZURE, {**APP, "AZURE_FUNCTION_APP_NAME": "my-app"})
+    assert (outcome.result, "is not an app of example" in outcome.found) == ("differs", True)

@@ -257,11 +257,12 @@ def package(
     sources: Annotated[
         bool, typer.Option("--sources", help="Without dependencies: the app's own files alone.")
     ] = False,
+    unpacked: Annotated[bool, typer.Option("--unpacked", help="Also as a folder, for azd.")] = False,
 ) -> None:
     """Make the package that is deployed to Azure."""
     from tools.local import package as packaging
 
-    sys.exit(packaging.main(output, dependencies=not sources))
+    sys.exit(packaging.main(output, dependencies=not sources, unpacked=unpacked))
 
 
 releases = typer.Typer(help="Make a release: what keeps this commit from being one, its notes.", no_args_is_help=True)

@@ -26,6 +26,7 @@ SITE_PACKAGES = Path(".python_packages") / "lib" / "site-packages"
 
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64")
 PACKAGE = "queue.zip"
+UNPACKED = "queue"
 BILL_OF_MATERIALS = "queue.cdx.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
@@ -77,8 +78,8 @@ def product_files(root: Path) -> list[Path]:
     return sorted(path.relative_to(root) for path in found)
 
 
-def main(output: Path, *, dependencies: bool) -> int:
-    """Make the package and say what it is."""
+def main(output: Path, *, dependencies: bool, unpacked: bool = False) -> int:
+    """Make the package, unpacked as well if that is asked for, and say what it is."""
     try:
         made = make(output, dependencies=dependencies)
     except (PackageError, bootstrap.SetupError) as error:
@@ -87,7 +88,17 @@ def main(output: Path, *, dependencies: bool) -> int:
     print(f"{made.zip}  {made.zip.stat().st_size:,} bytes  sha256:{made.sha256}")
     if made.bill is not None:
         print(made.bill)
+    if unpacked:
+        print(_for_azd(made.zip, output / UNPACKED))
     return 0
+
+
+def _for_azd(package: Path, folder: Path) -> Path:
+    """The package as a folder, which azd zips again. Without a .funcignore azd leaves out compiled modules."""
+    shutil.rmtree(folder, ignore_errors=True)
+    unpack(package, folder)
+    (folder / ".funcignore").touch()
+    return folder
 
 
 def _python() -> Path:

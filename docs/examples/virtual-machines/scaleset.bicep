@@ -49,16 +49,16 @@ var values = {
   script: base64(loadTextContent('start-worker.sh'))
 }
 
-resource vault 'Microsoft.KeyVault/vaults@2023-07-01' existing = {
+resource vault 'Microsoft.KeyVault/vaults@2026-02-01' existing = {
   name: keyVaultName
 }
 
-resource accessToken 'Microsoft.KeyVault/vaults/secrets@2023-07-01' existing = {
+resource accessToken 'Microsoft.KeyVault/vaults/secrets@2026-02-01' existing = {
   parent: vault
   name: secretName
 }
 
-resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2023-01-31' = {
+resource identity 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' = {
   name: 'id-${name}'
   location: location
 }

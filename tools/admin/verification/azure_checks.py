@@ -23,7 +23,7 @@ APP_ROLES = (
     "monitoringMetricsPublisher",
 )
 """Of infra/roles.json, those that the app's identity has."""
-_WEB, _ROLES = "2024-04-01", "2022-04-01"
+_WEB, _ROLES = "2025-03-01", "2022-04-01"
 
 
 def site_of(deployment: Deployment) -> str:

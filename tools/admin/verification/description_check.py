@@ -11,7 +11,7 @@ from tools.local.deployments import description
 from tools.local.deployments.differences import GUARDS, at
 from tools.local.templates.__main__ import INFRA
 from tools.local.templates.deployment import deploy
-from tools.local.templates.values import SUBSCRIPTION, Deployed, Reference, Resource, Unknown
+from tools.local.templates.values import Deployed, Reference, Unknown
 
 OF_THE_PLATFORM = {
     "APP_VERSION",
@@ -34,84 +34,56 @@ def described(deployment: Deployment) -> str:
         given = description.read(description.path(name))
     except description.Refused as reason:
         raise NotChecked(str(reason)) from reason
-    wanted = deploy(INFRA / "main.bicep", {"location": location, **given, "environmentName": name})
-    rename = _names(wanted, site)
-    found = list(_differences(deployment, wanted, rename))
-    settings = _settings(wanted, rename)
-    there = web_settings(deployment, site)
-    found += [
-        f"{key} is {there.get(key)!r}, not {value!r}" for key, value in settings.items() if there.get(key) != value
-    ]
-    more = there.keys() - settings.keys() - OF_THE_PLATFORM
-    found += [f"{key} is set by nobody's description" for key in sorted(more)]
+    subscription = deployment.environment["AZURE_SUBSCRIPTION_ID"]
+    tenant = deployment.arm("GET", f"/subscriptions/{subscription}", "2022-12-01")["tenantId"]
+    parameters = {"location": location, **given, "environmentName": name}
+    wanted = deploy(INFRA / "main.bicep", parameters, (subscription, tenant))
+    settings = {
+        each.id.rpartition("/config/")[0]: each.body["properties"]
+        for each in wanted.all_resources()
+        if each.type == "Microsoft.Web/sites/config"
+    }
+    expect(site in settings, f"{site} is not an app of {name}: {', '.join(settings)}")
+    found = list(_differences(deployment, wanted))
+    for app, given in settings.items():
+        found += _settings(web_settings(deployment, app), given)
     expect(not found, f"{len(found)} differences: {'; '.join(found[:_SHOWN])}{'; …' if len(found) > _SHOWN else ''}")
-    return f"{len(settings)} settings, and what guards doors, sizes, alerts and times"
+    return f"{len(settings[site])} settings, and what guards doors, sizes, alerts and times"
 
 
-class _Rename:
-    """From names that the evaluation makes up to those that Azure has made."""
-
-    def __init__(self, pairs: Mapping[str, str]) -> None:
-        self._pairs = pairs
-
-    def __call__(self, text: str) -> str:
-        for made_up, real in self._pairs.items():
-            text = text.replace(made_up, real)
-        return text
+def _settings(there: Mapping[str, str], given: Mapping[str, Any]) -> Iterator[str]:
+    said = {key: str(value) for key, value in given.items() if key not in OF_THE_PLATFORM}
+    yield from (f"{key} is {there.get(key)!r}, not {value!r}" for key, value in said.items() if there.get(key) != value)
+    yield from (f"{key} is set by nobody's description" for key in sorted(there.keys() - said.keys() - OF_THE_PLATFORM))
 
 
-def _names(wanted: Deployed, site: str) -> _Rename:
-    """Generated names end with a token, which the evaluation does not know; the app's name shows it."""
-    app = next(each for each in wanted.all_resources() if each.body.get("tags", {}).get("azd-service-name") == "queue")
-    prefix, _, token = app.name.rpartition("-")
-    real = site.rpartition("/")[2]
-    if real == app.name:
-        raise NotChecked("the app has a name of its own: what the others are called cannot be told from it")
-    if not real.startswith(f"{prefix}-"):
-        raise NotChecked(f"{real} is no name that the templates make")
-    return _Rename(
-        {f"/subscriptions/{SUBSCRIPTION}": site.partition("/resourceGroups/")[0], token: real[len(prefix) + 1 :]}
-    )
-
-
-def _differences(deployment: Deployment, wanted: Deployed, rename: _Rename) -> Iterator[str]:
+def _differences(deployment: Deployment, wanted: Deployed) -> Iterator[str]:
     for each in wanted.all_resources():
         guards = [guard for guard in GUARDS if guard.type == each.type.lower()]
         if guards:
-            there = deployment.arm("GET", rename(each.id), each.version)
+            there = deployment.arm("GET", each.id, each.version)
             for guard in guards:
                 value = at(each.body, guard.path)
-                if value is not None and not _is(value, at(there, guard.path), rename):
-                    yield f"{_called(each, rename)}: {guard.path} is {at(there, guard.path)!r}, not {value!r}"
+                if value is not None and not _is(value, at(there, guard.path)):
+                    called = f"{each.type.partition('/')[2]} {each.name}"
+                    yield f"{called}: {guard.path} is {at(there, guard.path)!r}, not {value!r}"
 
 
-def _called(resource: Resource, rename: _Rename) -> str:
-    return f"{resource.type.partition('/')[2]} {rename(resource.name)}"
-
-
-def _is(wanted: Any, there: Any, rename: _Rename) -> bool:
+def _is(wanted: Any, there: Any) -> bool:
     """Whether Azure has what is wanted; it may have more, and write words in another case."""
     if isinstance(wanted, Unknown | Reference):
         return True
     if isinstance(wanted, Mapping):
         return isinstance(there, Mapping) and all(
-            _is(value, there.get(key), rename) for key, value in wanted.items() if value is not None
+            _is(value, there.get(key)) for key, value in wanted.items() if value is not None
         )
     if isinstance(wanted, list):
         if not isinstance(there, list) or len(there) != len(wanted):
             return not wanted and not there
-        return all(_is(one, other, rename) for one, other in zip(wanted, there, strict=True))
+        return all(_is(one, other) for one, other in zip(wanted, there, strict=True))
     if isinstance(wanted, str):
-        return rename(wanted).lower() == str(there).lower()
+        return wanted.lower() == str(there).lower()
     return bool(wanted == there)
-
-
-def _settings(wanted: Deployed, rename: _Rename) -> dict[str, str]:
-    found = (each for each in wanted.all_resources() if each.type == "Microsoft.Web/sites/config")
-    settings = next(each for each in found if each.body["properties"]["SERVES"] == "calls")
-    return {
-        name: rename(str(value)) for name, value in settings.body["properties"].items() if name not in OF_THE_PLATFORM
-    }
 
 
 CHECKS = (Check("description", described),)

@@ -45,9 +45,12 @@ class Environment:
         try:
             self.name = variables["AZURE_ENV_NAME"]
             self.subscription = variables["AZURE_SUBSCRIPTION_ID"]
+            self.location = variables["AZURE_LOCATION"]
         except KeyError as missing:
-            raise Refused(f"{missing} is not set; azd sets it, also for azd hooks run preprovision") from missing
-        self.location = variables.get("AZURE_LOCATION", "")
+            raise Refused(
+                f"{missing.args[0]} is not set: azd runs hooks before it asks for what is missing. Say it first:\n"
+                "  azd env set AZURE_SUBSCRIPTION_ID=ID AZURE_LOCATION=REGION"
+            ) from missing
         self.principal = _principal(variables, self.subscription)
         self.group = variables.get("AZURE_RESOURCE_GROUP") or f"rg-{self.name}"
         self.file = description.path(self.name, folder)
@@ -94,12 +97,13 @@ class Environment:
             if self.variables.get(name) and name in description.described().values():
                 says = f"{_shown(self.file)} says {value or 'the default'}"
                 say(f"{name} was {self.variables[name]}; {says}, which counts")
-            done = subprocess.run(["azd", "env", "set", name, value], check=False, stdin=subprocess.DEVNULL)
-            if done.returncode != 0:
-                raise Refused(f"azd env set {name} fails")
+        if changed:
+            pairs = [f"{name}={value}" for name, value in changed.items()]
+            if subprocess.run(["azd", "env", "set", *pairs], check=False, stdin=subprocess.DEVNULL).returncode != 0:
+                raise Refused(f"azd env set {', '.join(changed)} fails")
 
-    def changes(self, parameters: Parameters) -> list[dict[str, Any]]:
-        """The changes that Azure predicts for a deployment. Raises Refused."""
+    def predicted(self, parameters: Parameters) -> dict[str, Any]:
+        """What Azure predicts of a deployment: changes, and diagnostics of what it has left out. Raises Refused."""
         everything = {
             **parameters,
             "environmentName": self.name,
@@ -116,7 +120,7 @@ class Environment:
             answer = az("deployment", "sub", "what-if", *where, *what, "--no-pretty-print", "--only-show-errors")
         if not isinstance(answer, dict) or answer.get("status") != "Succeeded":
             raise Refused(f"what-if did not succeed: {json.dumps((answer or {}).get('error'))}")
-        return list(answer.get("changes") or [])
+        return answer
 
 
 def _principal(variables: Mapping[str, str], subscription: str) -> tuple[str, str]:
@@ -153,9 +157,11 @@ def apply(environment: Environment) -> None:
         return
     found: list[differences.Danger] = []
     try:
-        changes = environment.changes(parameters)
+        predicted = environment.predicted(parameters)
+        changes = predicted.get("changes") or []
         say("what would change: " + "\n".join(differences.lines(changes)))
         found += differences.dangers(changes)
+        found += differences.left_out(predicted.get("diagnostics") or [])
     except Refused as reason:
         found.append(differences.Danger("unseen", str(reason)))
     confirmed = set(environment.variables.get(CONFIRM, "").replace(",", " ").split())
@@ -187,17 +193,25 @@ def pull(name: str, subscription: str, folder: Path) -> None:
 
 
 def change(file: Path, parameter: str, value: str) -> None:
-    """Gives a parameter another value. It is read as JSON unless the parameter is a string; empty sets the default."""
+    """Gives a parameter another value, or one key of an object (`profileOverrides.logRetentionDays`).
+
+    It is read as JSON unless the parameter is a string; empty sets the default.
+    """
     parameters = description.read(file)
+    name, dot, key = parameter.partition(".")
+    kind = description.types().get(name)
+    if dot and kind != "object":
+        raise Refused(f"{name} is no object, and has no {key}")
+    inside = parameters.setdefault(name, {}) if dot else parameters
     if not value:
-        parameters.pop(parameter, None)
-    elif description.types().get(parameter) == "string":
-        parameters[parameter] = value
+        inside.pop(key or name, None)
+    elif kind == "string":
+        inside[name] = value
     else:
         try:
-            parameters[parameter] = json.loads(value)
+            inside[key or name] = json.loads(value)
         except ValueError as error:
-            raise Refused(f"{parameter} takes JSON, not {value}") from error
+            raise Refused(f"{parameter} takes JSON (a text in quotes), not {value}") from error
     changed = file.with_suffix(".new")
     changed.write_text(description.text(parameters), encoding="utf-8")
     try:
@@ -263,7 +277,7 @@ def main() -> int:
     granter.add_argument("environment")
     granter.add_argument("--subscription", required=True)
     setter = commands.add_parser("set", help="change a value of the description; empty: the template's default")
-    setter.add_argument("parameter")
+    setter.add_argument("parameter", help="its name, or `profileOverrides.KEY` for one key of an object")
     setter.add_argument("value")
     setter.add_argument("--environment", help="other than the one that azd has selected")
     arguments = parser.parse_args()

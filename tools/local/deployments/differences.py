@@ -200,6 +200,13 @@ def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
             yield Danger("unseen", f"{kind} {name}: {each.get('unsupportedReason', 'no reason is given')}")
 
 
+def left_out(diagnostics: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
+    """What Azure has not looked at, although it says that it succeeded: no guard sees what changes there."""
+    for each in diagnostics:
+        if each.get("level") != "Info":
+            yield Danger("unseen", f"{each.get('code')}: {_short(each.get('message'))} ({each.get('target')})")
+
+
 def _plain(value: Any) -> Any:
     """Reduces a list of objects to their names, so that properties which Azure adds do not count as changes."""
     if isinstance(value, list) and value and all(isinstance(each, Mapping) for each in value):
