@@ -59,8 +59,6 @@ QUICK: Mapping[str, int] = {
     "tests/telemetry/": 1,
     "tests/telemetry/test_export.py": 0,
     "tests/infra/test_cost_model.py": 1,
-    "tests/infra/test_profiles.py": 1,
-    "tests/infra/test_settings.py": 1,
     "tests/infra/test_simulation.py": 1,
     "tests/infra/test_workflow_steps.py": 1,
     "tests/local/test_host_config.py": 1,

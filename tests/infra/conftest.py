@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.infra.azure.cloud import SUBSCRIPTION
+from tests.infra.azure.stage import Stage, stage
 from tests.infra.packages import PYTHON
-from tests.infra.play import Play, stage
-from tests.infra.templates import INFRA
 from tools.local import bootstrap, package
 from tools.local.state import ROOT
 
 
 @pytest.fixture
-def play(tmp_path: Path) -> Play:
-    """A stage on which everything is in place."""
-    return stage(tmp_path)
-
-
-@pytest.fixture(scope="session")
-def copy_of_infra(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy of infra/, in which a test may plant a mistake for a while."""
-    return shutil.copytree(INFRA, tmp_path_factory.mktemp("copy") / "infra")
+def azure(tmp_path: Path) -> Iterator[Stage]:
+    """This checkout on a stage where azd is played as well: what hooks see before the first deployment of `example`."""
+    with stage(tmp_path, ROOT) as made:
+        made.environment |= {
+            "AZURE_ENV_NAME": "example",
+            "AZURE_LOCATION": "westeurope",
+            "AZURE_SUBSCRIPTION_ID": SUBSCRIPTION,
+            "QUEUE_DEPLOYMENTS": str(tmp_path / "deployments"),
+        }
+        yield made
 
 
 @pytest.fixture(scope="session")

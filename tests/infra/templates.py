@@ -1,17 +1,19 @@
-"""The evaluated templates, for tests: what azd would deploy in each scenario, and the app's settings there."""
+"""The evaluated templates, for tests: what azd would deploy in each scenario, and what is wrong with it."""
 
 from __future__ import annotations
 
 import functools
 import json
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+from tests.infra import expected
 from tools.local.state import ROOT
-from tools.local.templates import app_settings, scenarios, syntax
-from tools.local.templates.__main__ import evaluate
-from tools.local.templates.expressions import File
-from tools.local.templates.values import Deployed, Resource
+from tools.local.templates import scenarios, syntax
+from tools.local.templates.__main__ import evaluate, findings, of_files, parameters
+from tools.local.templates.deployment import deploy
+from tools.local.templates.values import Deployed, Resource, answer
 
 INFRA = ROOT / "infra"
 FILES = sorted(INFRA.rglob("*.bicep"))
@@ -25,10 +27,23 @@ def deployed(scenario: str) -> Deployed:
     return evaluate(SCENARIOS[scenario])
 
 
-@functools.cache
-def file(name: str) -> File:
-    """A parsed file, by its path below infra/."""
-    return syntax.read(INFRA / name)
+def wrong(infra: Path, scenario: str) -> Iterator[str]:
+    """What is wrong with what a scenario deploys: what Azure would refuse, and what is not as deployed.txt says."""
+    given = parameters(SCENARIOS[scenario], infra)
+    found = deploy(infra / "main.bicep", given)
+    yield from findings(found)
+    if not found.all_findings():
+        yield from expected.differences(found, given, infra)
+
+
+def problems(infra: Path) -> Iterator[str]:
+    """What is wrong with a copy of infra/, the scenarios with most in them first."""
+    try:
+        yield from of_files(infra)
+        for scenario in sorted(SCENARIOS, key=lambda name: ("closed" not in name, "person" not in name)):
+            yield from wrong(infra, scenario)
+    except syntax.SyntaxFault as fault:
+        yield str(fault)
 
 
 def resources(kind: str, scenario: str = "large, closed") -> Iterator[Resource]:
@@ -42,27 +57,15 @@ def resource(kind: str, scenario: str = "large, closed") -> Any:
     return found.body
 
 
-def raw_settings(scenario: str) -> dict[str, str]:
-    """The app settings as the templates write them, with references into the vault."""
-    settings: dict[str, str] = resource("Microsoft.Web/sites/config", scenario)["properties"]
-    return settings
-
-
-def references(scenario: str) -> dict[str, str]:
-    """The secret that each setting refers to."""
-    found = {name: app_settings.REFERENCE.fullmatch(value) for name, value in raw_settings(scenario).items()}
-    return {name: match[1] for name, match in found.items() if match}
-
-
 def settings(scenario: str) -> dict[str, str]:
     """The app settings as the app sees them."""
-    return app_settings.resolved(raw_settings(scenario))
+    return expected.resolved(resource("Microsoft.Web/sites/config", scenario)["properties"])
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
     """The app settings, as the app sees them, that a deployment with this environment has."""
     (found,) = (each for each in evaluate(environment).all_resources() if each.type == "Microsoft.Web/sites/config")
-    return app_settings.resolved(found.body["properties"])
+    return expected.resolved(found.body["properties"])
 
 
 def sites(environment: Mapping[str, str]) -> dict[str, tuple[Resource, dict[str, str]]]:
@@ -79,3 +82,8 @@ def sites(environment: Mapping[str, str]) -> dict[str, tuple[Resource, dict[str,
 def document(name: str) -> Any:
     """A JSON file below infra/."""
     return json.loads((INFRA / name).read_text())
+
+
+def principal(identity: str) -> str:
+    """The principal that Azure would make for an identity of this name."""
+    return answer("Microsoft.ManagedIdentity/userAssignedIdentities", identity, "properties.principalId") or ""

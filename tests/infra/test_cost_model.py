@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -19,7 +20,7 @@ from shared.base.settings import Settings
 from shared.queue.claims.poll_urls import LIFE
 from shared.queue.tasks.rules import Resolved
 from shared.store.counting import counting
-from tests.infra import templates
+from tests.infra import expected, templates
 from tests.simulator.world import World
 from tools.bench import budgets
 from tools.bench.cost_model.bill import LOG_ALERTS, METRIC_ALERTS, Bill
@@ -28,7 +29,6 @@ from tools.bench.cost_model.model import INPUTS as INPUTS_FILE
 from tools.bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, Model
 from tools.bench.cost_model.tables import DOCUMENT, MARKS, document, report
 from tools.local.state import ROOT
-from tools.local.templates import flex
 from worker.options import Options
 from worker.queue import FRESH, SHORT
 
@@ -132,6 +132,18 @@ def test_being_there_costs_less_than_working(model: Model) -> None:
         assert money <= Bill(model).cost()[line] + 0.01, line
 
 
+def test_pages_name_the_sums_of_the_model() -> None:
+    """The page on deploying has them for who looks for a price, in tens of dollars."""
+    bill = Bill(MODELS["small"])
+    sums = [round(sum(each.values()), -1) for each in (bill.idle_cost(), bill.cost())]
+    page = (ROOT / "infra" / "README.md").read_text()
+    told = re.search(
+        r"about (\d+) \$ a month for a small deployment that\s+nobody calls, some (\d+) \$ with ten workers", page
+    )
+    assert told is not None
+    assert [int(each) for each in told.groups()] == sums
+
+
 def test_prices_and_loads_are_what_counts() -> None:
     free = copy.deepcopy(INPUTS)
     for name, price in free["prices"].items():
@@ -166,7 +178,7 @@ def test_what_stands_ready_is_not_late() -> None:
 def test_every_function_has_its_scale_group() -> None:
     """With zone redundancy each costs two instances that stand ready."""
     groups = {*QUEUE_FUNCTIONS, *TIMER_FUNCTIONS}
-    assert groups | {"http"} == flex.function_names()
+    assert groups | {"http"} == expected.function_names()
     large = MODELS["large"]
     assert large.profile["zoneRedundant"]
     assert sum(large.ready.values()) == 25

@@ -7,52 +7,75 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+import subprocess
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.infra import templates
-from tests.infra.play import Play
+from tests.infra import dangers, templates
+from tests.infra.azure.cloud import PERSON as SIGNED_IN
+from tests.infra.azure.cloud import SUBSCRIPTION, Cloud
+from tests.infra.azure.stage import Stage
 from tools.local.deployments import description, differences, grants
 from tools.local.deployments.__main__ import az
 from tools.local.templates import scenarios, syntax
 from tools.local.templates.__main__ import evaluate, findings
 from tools.local.templates.deployment import deploy
-from tools.local.templates.values import Deployed, Later, Reference, Unknown
+from tools.local.templates.values import Deployed
 
 EXAMPLE = description.FOLDER / "example.json"
-SITE = {"AZURE_ENV_NAME": "example", "AZURE_RESOURCE_GROUP": "rg-example"}
-PERSON = {**SITE, "AZURE_PRINCIPAL_TYPE": "User", "AZURE_PRINCIPAL_ID": "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"}
-PIPELINE = {**SITE, "AZURE_PRINCIPAL_TYPE": "ServicePrincipal", "QUEUE_BUILD": "v1.2.3"}
+MAIN = templates.INFRA / "main.bicep"
+PERSON = {"AZURE_PRINCIPAL_TYPE": "User", "AZURE_PRINCIPAL_ID": scenarios.DEPLOYER}
+PIPELINE = {"AZURE_PRINCIPAL_TYPE": "ServicePrincipal", "QUEUE_BUILD": "v1.2.3"}
+APPLY = "infra/hooks/apply-description.sh"
+
+
+def _file(azure: Stage) -> Path:
+    return Path(azure.environment["QUEUE_DEPLOYMENTS"]) / "example.json"
+
+
+def _given(who: dict[str, str] = PERSON, **more: Any) -> dict[str, Any]:
+    """The parameters that the hook gives Azure for the example."""
+    own = {"environmentName": "example", "appVersion": "v1.2.3", "principalType": who["AZURE_PRINCIPAL_TYPE"]}
+    return {**description.read(EXAMPLE), **own, "principalId": who.get("AZURE_PRINCIPAL_ID", ""), **more}
+
+
+def _deploy(azure: Stage, given: dict[str, Any]) -> None:
+    azure.cloud.deploy("last", {"properties": {"parameters": {name: {"value": each} for name, each in given.items()}}})
 
 
 @pytest.fixture
-def described(play: Play) -> Play:
-    """A stage with the example's description, and nothing that would change."""
-    (play.folder / "deployments").mkdir()
-    shutil.copy(EXAMPLE, play.folder / "deployments" / "example.json")
-    would(play)
-    return play
+def described(azure: Stage) -> Stage:
+    """A stage with the example's description, deployed as it is."""
+    _file(azure).parent.mkdir()
+    shutil.copy(EXAMPLE, _file(azure))
+    _deploy(azure, _given())
+    azure.environment["QUEUE_BUILD"] = "v1.2.3"
+    return azure
 
 
-def would(play: Play, *changes: Mapping[str, Any]) -> None:
-    """What Azure says that a deployment would change."""
-    play.set("what-if", json.dumps({"status": "Succeeded", "changes": list(changes)}))
+def _command(azure: Stage, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+    """`./dev deployment`, with this stage's descriptions."""
+    command = [sys.executable, "-m", "tools.local.deployments", "--folder", str(_file(azure).parent), *arguments]
+    return subprocess.run(
+        command, env={**azure.environment, **more}, cwd=azure.checkout, capture_output=True, text=True, check=False
+    )
 
 
 def _bodies(deployed: Deployed) -> dict[str, Any]:
     return {each.id: each.body for each in deployed.all_resources()}
 
 
-def test_a_laptop_and_a_pipeline_deploy_the_same_and_so_does_az_alone(described: Play) -> None:
+def test_a_laptop_and_a_pipeline_deploy_the_same_and_so_does_az_alone(described: Stage) -> None:
     found: list[dict[str, Any]] = []
     for who in (PERSON, PIPELINE):
-        (described.folder / "env").unlink(missing_ok=True)
-        done = described.run("apply-description.sh", **{**who, "QUEUE_BUILD": "v1.2.3"})
+        described.values.clear()
+        done = described.run(APPLY, **who)
         assert done.returncode == 0, done.stderr
-        azd = {**who, **described.env, "AZURE_LOCATION": "westeurope"}
+        azd = {"AZURE_ENV_NAME": "example", "AZURE_LOCATION": "westeurope", **who, **described.values}
         found.append(_bodies(evaluate({name: value for name, value in azd.items() if value})))
     laptop, pipeline = found
     more = laptop.keys() - pipeline.keys()
@@ -60,72 +83,51 @@ def test_a_laptop_and_a_pipeline_deploy_the_same_and_so_does_az_alone(described:
     assert len(more) == 2
     assert {name: body for name, body in laptop.items() if name not in more} == pipeline
     given = {**description.read(EXAMPLE), "environmentName": "example", "appVersion": "v1.2.3"}
-    assert _bodies(deploy(templates.INFRA / "main.bicep", given)) == pipeline
-    asked = json.loads((described.folder / "asked").read_text())["parameters"]
-    assert {
-        name: entry["value"] for name, entry in asked.items() if name in description.described()
-    } == description.read(EXAMPLE)
+    assert _bodies(deploy(MAIN, given)) == pipeline
 
 
 def test_the_example_is_deployed_without_a_finding() -> None:
-    given = {**description.read(EXAMPLE), "environmentName": "example"}
-    assert list(map(str, findings(deploy(templates.INFRA / "main.bicep", given)))) == []
+    assert list(findings(deploy(MAIN, {**description.read(EXAMPLE), "environmentName": "example"}))) == []
 
 
-def test_who_gets_alerts_is_told_before_a_month_has_cost_too_much() -> None:
-    given = {**description.read(EXAMPLE), "environmentName": "example"}
-    resources = {each.type: each for each in deploy(templates.INFRA / "main.bicep", given).all_resources()}
-    budget = resources["Microsoft.Consumption/budgets"].body["properties"]
-    assert (budget["amount"], budget["timeGrain"], budget["category"]) == (2000, "Monthly", "Cost")
-    assert budget["timePeriod"] == {"startDate": "2026-01-01T00:00:00Z"}
-    told = {each["thresholdType"]: each for each in budget["notifications"].values()}
-    assert {kind: each["threshold"] for kind, each in told.items()} == {"Actual": 80, "Forecasted": 100}
-    for each in told.values():
-        assert (each["enabled"], each["operator"]) == (True, "GreaterThan")
-        assert each["contactGroups"] == [resources["Microsoft.Insights/actionGroups"].id]
-    bare = {each.type for each in templates.deployed("small, bare").all_resources()}
-    assert "Microsoft.Consumption/budgets" not in bare
-
-
-def test_what_an_earlier_environment_said_does_not_stay(described: Play) -> None:
+def test_what_an_earlier_environment_said_does_not_stay(described: Stage) -> None:
     """A variable of another day, or of another person's laptop, must not open what the description closes."""
     left = {"QUEUE_APP_PUBLIC_ACCESS": "Enabled", "QUEUE_STORAGE_PUBLIC_ACCESS": "Enabled", "QUEUE_WORKERS": "old/pool"}
-    done = described.run("apply-description.sh", **PERSON, **left)
-    assert (described.env["QUEUE_STORAGE_PUBLIC_ACCESS"], described.env["QUEUE_WORKERS"]) == ("Disabled", "")
+    done = described.run(APPLY, **PERSON, **left)
+    assert (described.values["QUEUE_STORAGE_PUBLIC_ACCESS"], described.values["QUEUE_WORKERS"]) == ("Disabled", "")
     assert "QUEUE_STORAGE_PUBLIC_ACCESS was Enabled; " in done.stdout
-    assert set(description.described().values()) - {"AZURE_LOCATION"} <= described.env.keys()
+    assert set(description.described().values()) - {"AZURE_LOCATION"} <= described.values.keys()
 
 
-def test_a_first_deployment_writes_its_description(play: Play) -> None:
-    play.set("group", "false")
+@pytest.mark.parametrize("person", [True, False])
+def test_a_first_deployment_writes_its_description(azure: Stage, person: bool) -> None:
     given = {"QUEUE_PROFILE": "large", "QUEUE_ALERT_EMAILS": "ops@example.com", "QUEUE_VIRTUAL_NETWORK": "True"}
-    done = play.run("apply-description.sh", **SITE, **given)
+    azure.az.principal = "user" if person else "servicePrincipal"
+    done = azure.run(APPLY, **given)
     assert done.returncode == 0, done.stderr
-    assert description.read(play.folder / "deployments" / "example.json") == {
+    assert description.read(_file(azure)) == {
         "location": "westeurope",
         "profile": "large",
         "alertEmails": "ops@example.com",
         "virtualNetwork": True,
-        "operatorPrincipalId": "the-person",
+        **({"operatorPrincipalId": SIGNED_IN} if person else {}),
     }
     assert "commit it" in done.stdout
-    assert re.fullmatch(r"(v\d.*|[0-9a-f]{12})(-dirty)?", play.env["QUEUE_APP_VERSION"])
-    assert play.env["AZURE_PRINCIPAL_TYPE"] == "User"
+    assert re.fullmatch(r"(v\d.*|[0-9a-f]{12})(-dirty)?", azure.values["QUEUE_APP_VERSION"])
+    assert azure.values["AZURE_PRINCIPAL_TYPE"] == ("User" if person else "ServicePrincipal")
 
 
-def test_a_pipeline_is_no_person(play: Play) -> None:
-    play.set("group", "false")
-    play.set("account", "servicePrincipal")
-    assert play.run("apply-description.sh", **SITE).returncode == 0
-    assert play.env["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal"
-    assert "operatorPrincipalId" not in description.read(play.folder / "deployments" / "example.json")
-
-
-def test_what_is_deployed_is_not_deployed_again_without_its_description(play: Play) -> None:
-    done = play.run("apply-description.sh", **PERSON, QUEUE_PROFILE="small")
-    assert done.returncode == 1
+def test_what_is_deployed_is_not_deployed_again_without_its_description(described: Stage) -> None:
+    _file(described).unlink()
+    done = described.run(APPLY, **PERSON, QUEUE_PROFILE="small")
+    assert (done.returncode, described.values) == (1, {})
     assert "python3 -m tools.local.deployments pull example" in done.stderr
-    assert play.env == {}
+
+
+@pytest.mark.parametrize("missing", ["AZURE_SUBSCRIPTION_ID", "AZURE_LOCATION"])
+def test_what_azd_asks_for_later_has_to_be_said_before(azure: Stage, missing: str) -> None:
+    done = azure.run(f"unset {missing}; {APPLY}")
+    assert (done.returncode, f"{missing} is not set" in done.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(
@@ -140,15 +142,15 @@ def test_what_is_deployed_is_not_deployed_again_without_its_description(play: Pl
         ("budgetStart", "", "needs its budgetStart"),
     ],
 )
-def test_a_description_that_is_wrong_is_refused(described: Play, name: str, value: Any, says: str) -> None:
-    file = described.folder / "deployments" / "example.json"
+def test_a_description_that_is_wrong_is_refused(described: Stage, name: str, value: Any, says: str) -> None:
+    file = _file(described)
     text = json.loads(file.read_text())
     text["parameters"][name] = {"value": value}
     file.write_text(json.dumps(text))
-    done = described.run("apply-description.sh", **PERSON)
+    done = described.run(APPLY, **PERSON)
     assert done.returncode == 1
     assert says in done.stderr
-    assert described.env == {}
+    assert described.values == {}
 
 
 def test_defaults_of_lists_are_those_of_the_template() -> None:
@@ -164,49 +166,6 @@ def test_defaults_of_lists_are_those_of_the_template() -> None:
 # What would change
 
 
-def _id(kind: str, name: str) -> str:
-    return f"/subscriptions/s/resourceGroups/rg-example/providers/{kind}/{name}"
-
-
-def _answer(before: Deployed, after: Deployed) -> list[dict[str, Any]]:
-    """As Azure answers, by resource, of a change from one deployment to another; both evaluated."""
-    old, new = (
-        {each.id.lower(): (each.id, _payload(each.body)) for each in one.all_resources()} for one in (before, after)
-    )
-    changes = []
-    for key, (name, body) in {**old, **new}.items():
-        kind = "Create" if key not in old else "Ignore" if key not in new else "Modify"
-        if kind == "Modify" and old[key][1] == body:
-            kind = "NoChange"
-        changes.append(
-            {
-                "resourceId": name,
-                "changeType": kind,
-                "before": old.get(key, ("", None))[1],
-                "after": None if kind == "Ignore" else new[key][1],
-                "delta": [
-                    {"path": "properties", "propertyChangeType": "Modify", "before": 1, "after": 2, "children": []}
-                ],
-            }
-        )
-    return changes
-
-
-def _payload(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: _payload(each) for key, each in value.items() if each is not None}
-    if isinstance(value, list):
-        return [_payload(each) for each in value]
-    return str(value) if isinstance(value, Later | Unknown | Reference) else value
-
-
-def _large(changes: Callable[[dict[str, Any]], object] = lambda _: None, **more: Any) -> Deployed:
-    given = {**copy.deepcopy(description.read(EXAMPLE)), "environmentName": "example", "appPublicAccess": "Disabled"}
-    given |= {"serviceBusPublicAccess": "Disabled", "artifactCorsOrigins": ["*"], **more}
-    changes(given)
-    return deploy(templates.INFRA / "main.bicep", given)
-
-
 def _without(*names: str) -> Callable[[dict[str, Any]], object]:
     return lambda given: [given.pop(name) for name in names]
 
@@ -215,8 +174,8 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], dict[str, Any], set
     ("nothing", lambda _: None, {}, set()),
     (
         "a laptop without values",
-        lambda given: given.clear(),
-        {"environmentName": "example", "location": "westeurope"},
+        lambda given: [given.pop(name) for name in description.read(EXAMPLE) if name != "location"],
+        {"appPublicAccess": "Enabled", "serviceBusPublicAccess": "Enabled"},
         {"doors", "sku", "alerts", "retention"},
     ),
     ("a door", _without("storagePublicAccess"), {}, {"doors"}),
@@ -247,10 +206,14 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], dict[str, Any], set
 def test_what_is_dangerous_is_named(
     change: Callable[[dict[str, Any]], object], more: dict[str, Any], kinds: set[str]
 ) -> None:
-    after = _large(change, **({} if "environmentName" in more else more))
-    if "environmentName" in more:
-        after = deploy(templates.INFRA / "main.bicep", more)
-    assert {each.kind for each in differences.dangers(_answer(_large(), after))} == kinds
+    closed = _given(appPublicAccess="Disabled", serviceBusPublicAccess="Disabled", artifactCorsOrigins=["*"])
+    cloud = Cloud(templates.INFRA)
+    cloud.deploy("last", {"properties": {"parameters": {name: {"value": each} for name, each in closed.items()}}})
+    changed = copy.deepcopy(closed)
+    change(changed)
+    predicted = cloud.predicted({**changed, **more})
+    assert predicted["diagnostics"] == []
+    assert {each.kind for each in differences.dangers(predicted["changes"])} == kinds
     assert kinds <= differences.KINDS.keys()
 
 
@@ -266,150 +229,78 @@ def test_every_guard_is_about_what_the_templates_set() -> None:
         assert any(value is not None for value in values), guard
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "worse"),
-    [("PT1H", "PT30M", True), ("P1D", "PT24H", False), ("P3D", "P1W", False), ("P14D", "P1W", True)],
-)
-def test_durations_are_compared_by_their_length(before: str, after: str, worse: bool) -> None:
-    assert (differences.seconds(after) or 0) < (differences.seconds(before) or 0) or not worse
-    change = {"resourceId": _id("Microsoft.ServiceBus/namespaces", "n/topics/t"), "changeType": "Modify"}
-    sides = {
-        "before": {"properties": {"defaultMessageTimeToLive": before}},
-        "after": {"properties": {"defaultMessageTimeToLive": after}},
-    }
-    assert bool(list(differences.dangers([{**change, **sides}]))) == worse
+def test_which_changes_are_dangerous_is_what_was_read_and_kept() -> None:
+    """If a change of dangers.txt is meant: python -m tests.infra.dangers"""
+    assert dangers.text() == dangers.FILE.read_text()
 
 
-OPENED = {
-    "resourceId": _id("Microsoft.Storage/storageAccounts", "st"),
-    "changeType": "Modify",
-    "before": {"properties": {"publicNetworkAccess": "Disabled"}},
-    "after": {"properties": {"publicNetworkAccess": "Enabled"}},
-    "delta": [
-        {
-            "path": "properties",
-            "propertyChangeType": "Modify",
-            "children": [
-                {
-                    "path": "publicNetworkAccess",
-                    "propertyChangeType": "Modify",
-                    "before": "Disabled",
-                    "after": "Enabled",
-                    "children": None,
-                }
-            ],
-        }
-    ],
-}
-SETTINGS = {
-    "resourceId": _id("Microsoft.Web/sites", "func/config/appsettings"),
-    "changeType": "Modify",
-    "before": {},
-    "after": {},
-    "delta": [
-        {"path": "properties.SOME_SETTING", "propertyChangeType": "Modify", "before": "hidden-1", "after": "hidden-2"}
-    ],
-}
-DELETED: dict[str, Any] = {
-    "resourceId": _id("Microsoft.KeyVault/vaults", "kv"),
-    "changeType": "Delete",
-    "before": {},
-    "after": None,
-}
-
-
-def test_a_dangerous_change_is_shown_and_refused_until_its_word_is_given(described: Play) -> None:
-    would(described, OPENED, SETTINGS, DELETED)
-    done = described.run("apply-description.sh", **PERSON)
+def test_a_dangerous_change_is_shown_and_refused_until_its_word_is_given(described: Stage) -> None:
+    for parameter, value in (("storagePublicAccess", ""), ("profileOverrides.serviceBusCapacity", "1")):
+        assert _command(described, "set", parameter, value).returncode == 0
+    assert _command(described, "set", "settingOverrides.CONSOLE_SOURCES", '"hidden"').returncode == 0
+    done = described.run(APPLY, **PERSON)
     assert done.returncode == 1
     assert "properties.publicNetworkAccess: Disabled → Enabled" in done.stdout
-    assert "properties.SOME_SETTING" in done.stdout
+    assert "properties.CONSOLE_SOURCES" in done.stdout
     assert "hidden" not in done.stdout + done.stderr, "a setting may be a secret"
     assert "DANGEROUS doors: microsoft.storage/storageaccounts st" in done.stdout
-    assert "QUEUE_CONFIRM=doors,deletion azd provision" in done.stderr
-    assert described.run("apply-description.sh", **PERSON, QUEUE_CONFIRM="doors").returncode == 1
-    done = described.run("apply-description.sh", **PERSON, QUEUE_CONFIRM="doors, deletion")
+    assert "QUEUE_CONFIRM=doors,sku azd provision" in done.stderr
+    assert described.run(APPLY, **PERSON, QUEUE_CONFIRM="doors").returncode == 1
+    done = described.run(APPLY, **PERSON, QUEUE_CONFIRM="doors, sku")
     assert done.returncode == 0, done.stderr
     assert "confirmed doors" in done.stdout
 
 
-@pytest.mark.parametrize("answer", ["", '{"status": "Failed", "error": {"code": "X"}}', "[]"])
-def test_what_cannot_be_seen_is_refused_too(described: Play, answer: str) -> None:
-    described.set("what-if", answer)
-    done = described.run("apply-description.sh", **PERSON)
+LEFT_OUT = {"status": "Succeeded", "changes": [], "diagnostics": [{"code": "X", "level": "Warning", "target": "app"}]}
+
+
+@pytest.mark.parametrize("answer", [None, {"status": "Failed", "error": {"code": "X"}}, [], LEFT_OUT])
+def test_what_cannot_be_seen_is_refused_too(described: Stage, answer: Any) -> None:
+    described.az.what_if = answer
+    if answer is None:
+        described.az.fails.add("deployment sub what-if")
+    done = described.run(APPLY, **PERSON)
     assert done.returncode == 1
     assert "QUEUE_CONFIRM=unseen azd provision" in done.stderr
-    assert described.run("apply-description.sh", **PERSON, QUEUE_CONFIRM="unseen").returncode == 0
+    assert described.run(APPLY, **PERSON, QUEUE_CONFIRM="unseen").returncode == 0
 
 
-def test_a_description_is_written_from_what_was_deployed_last(play: Play) -> None:
+def test_what_is_gone_is_a_deletion() -> None:
+    gone = {
+        "resourceId": "/subscriptions/s/resourceGroups/g/providers/Microsoft.KeyVault/vaults/kv",
+        "changeType": "Delete",
+    }
+    assert [each.kind for each in differences.dangers([gone])] == ["deletion"]
+
+
+def test_a_description_is_written_from_what_was_deployed_last(azure: Stage) -> None:
     """Also the first one of a deployment of before there were descriptions."""
-    older, newer = (
-        {
-            "name": name,
-            "properties": {
-                "timestamp": f"2026-01-0{day}T00:00:00Z",
-                "parameters": {
-                    "environmentName": {"type": "String", "value": "example"},
-                    "profile": {"type": "String", "value": profile},
-                    "rootAccessToken": {"type": "SecureString"},
-                    "principalId": {"type": "String", "value": "someone"},
-                    "rootUrl": {"type": "String", "value": ""},
-                    "tags": {"type": "Object", "value": {"a": "b"}},
-                },
-            },
+    for name, given in (
+        ("old", {"profile": "small"}),
+        ("new", {"profile": "large", "rootUrl": "", "tags": {"a": "b"}}),
+    ):
+        body = {
+            "environmentName": "example",
+            "location": "westeurope",
+            "rootAccessToken": "t",
+            "principalId": "p",
+            **given,
         }
-        for name, day, profile in (("old", 1, "small"), ("new", 2, "large"))
-    )
-    play.set("deployments-of-azure", json.dumps([newer, older]))
-    done = play.deployments("pull", "example", "--subscription", "s")
+        azure.cloud.deploy(name, {"properties": {"parameters": {key: {"value": each} for key, each in body.items()}}})
+    pull = ("pull", "example", "--subscription", SUBSCRIPTION)
+    done = _command(azure, *pull)
     assert done.returncode == 0, done.stderr
-    assert description.read(play.folder / "deployments" / "example.json") == {"profile": "large", "tags": {"a": "b"}}
-    assert play.deployments("pull", "example", "--subscription", "s").returncode == 1, "a file of the operator stays"
-    play.set("deployments-of-azure", "[]")
-    assert "no deployment of other" in play.deployments("pull", "other", "--subscription", "s").stderr
+    assert description.read(_file(azure)) == {"location": "westeurope", "profile": "large", "tags": {"a": "b"}}
+    assert _command(azure, *pull).returncode == 1, "a file of the operator stays"
+    assert "no deployment of other" in _command(azure, "pull", "other", "--subscription", SUBSCRIPTION).stderr
 
 
 OLD = "/subscriptions/s/resourceGroups/rg-old/providers/Microsoft.Storage/storageAccounts/stold"
 
 
-def _taking() -> tuple[Deployed, Deployed]:
-    """The example with an account of its own, and with one that it takes."""
-    given = {**description.read(EXAMPLE), "environmentName": "example"}
-    main = templates.INFRA / "main.bicep"
-    return deploy(main, given), deploy(main, {**given, "storageAccountId": OLD})
-
-
-def test_an_account_that_is_taken_is_left_alone_and_used() -> None:
-    """After the loss of a region it lies in a group in which nothing can be deployed."""
-    own, taking = _taking()
-    assert [str(each) for each in taking.all_findings()] == []
-    resources = list(taking.all_resources())
-    assert not [each.id for each in resources if "/storageAccounts/" in each.id]
-    assert not [each.id for each in resources if "/rg-old/" in each.id]
-    kinds = [{each.type for each in one.all_resources()} for one in (own, taking)]
-    assert {kind.split("/")[0] for kind in kinds[0] - kinds[1]} == {"Microsoft.Storage"}
-    by_type = {each.type: each.body for each in resources}
-    settings = by_type["Microsoft.Web/sites/config"]["properties"]
-    assert settings["STORAGE_ACCOUNT_NAME"] == "stold"
-    for service in ("blob", "queue", "table"):
-        assert settings[f"AzureWebJobsStorage__{service}ServiceUri"] == f"https://stold.{service}.core.windows.net/"
-    site = by_type["Microsoft.Web/sites"]["properties"]["functionAppConfig"]["deployment"]["storage"]
-    assert site["value"] == "https://stold.blob.core.windows.net/deployments"
-    targets = [
-        connection["properties"]["privateLinkServiceId"]
-        for each in resources
-        if each.type == "Microsoft.Network/privateEndpoints"
-        for connection in each.body["properties"]["privateLinkServiceConnections"]
-    ]
-    assert targets.count(OLD) == 3, "blobs, queues and tables by private endpoints"
-    scopes = [each.body["properties"]["scopes"] for each in resources if each.type == "Microsoft.Insights/metricAlerts"]
-    assert [OLD] in scopes
-    assert taking.outputs["STORAGE_ACCOUNT_ID"] == OLD
-
-
 def test_the_roles_that_are_granted_are_those_that_templates_give() -> None:
-    own, _ = _taking()
+    """An account that is taken, after the loss of a region, lies in a group in which nothing can be deployed."""
+    own = deploy(MAIN, {**description.read(EXAMPLE), "environmentName": "example"})
     wanted = set()
     for each in own.all_resources():
         scope = each.id.partition("/providers/Microsoft.Authorization/")[0]
@@ -418,49 +309,64 @@ def test_the_roles_that_are_granted_are_those_that_templates_give() -> None:
             role = properties["roleDefinitionId"].rpartition("/")[2]
             wanted.add((role, scope, str(properties["principalId"]), properties["principalType"]))
     account = next(each.id for each in own.all_resources() if each.type == "Microsoft.Storage/storageAccounts")
-    app, deployment = (own.modules[name].outputs["principalId"] for name in ("identity", "deploymentIdentity"))
-    operator = (description.read(EXAMPLE)["operatorPrincipalId"], "Group")
-    assert set(grants.needed(account, str(app), str(deployment), operator)) == wanted
-
-
-def test_roles_on_a_taken_account_are_granted_by_a_command(described: Play) -> None:
-    described.set(
-        "identities",
-        json.dumps([{"name": f"id-{name}", "principalId": name} for name in ("deploy-x", "worker-x", "x")]),
+    kind = "Microsoft.ManagedIdentity/userAssignedIdentities"
+    deployment, app = sorted(
+        (each for each in own.all_resources() if each.type == kind), key=lambda each: "deploy" not in each.name
     )
-    refused = described.deployments("grant", "example", "--subscription", "s")
-    assert "takes no storage account" in refused.stderr
-    assert described.deployments("set", "storageAccountId", OLD, "--environment", "example").returncode == 0
-    done = described.deployments("grant", "example", "--subscription", "s")
+    of_app, of_deployment = (templates.principal(each.name) for each in (app, deployment))
+    operator = (description.read(EXAMPLE)["operatorPrincipalId"], "Group")
+    assert set(grants.needed(account, of_app, of_deployment, operator)) == wanted
+
+
+def test_roles_on_a_taken_account_are_granted_by_a_command(described: Stage) -> None:
+    grant = ("grant", "example", "--subscription", SUBSCRIPTION)
+    assert "takes no storage account" in _command(described, *grant).stderr
+    assert _command(described, "set", "storageAccountId", OLD).returncode == 0
+    done = _command(described, *grant)
     assert done.returncode == 0, done.stderr
-    given = [call for call in described.calls if call.startswith("role assignment create")]
+    given = [call for call in described.called if call.startswith("az role assignment create")]
     entities = templates.document("entities.json")
     assert len(given) == 4 + len(entities["containers"]) + len(entities["hostContainers"]) + 1 + 3
     assert all(f"--scope {OLD}" in call for call in given)
-    assert not any("--assignee-object-id worker-x" in call for call in given)
+    workers = [
+        each["properties"]["principalId"] for each in described.cloud.resources.values() if "id-worker-" in each["id"]
+    ]
+    assert not [call for call in given if any(each in call for each in workers)]
 
 
-def test_a_value_is_changed_by_a_command_and_nothing_else_with_it(described: Play) -> None:
+def test_a_value_is_changed_by_a_command_and_nothing_else_with_it(described: Stage) -> None:
     before = description.read(EXAMPLE)
-    for arguments in (("profile", "small"), ("acceptPreviousRootToken", "true"), ("rootUrl", "")):
-        assert described.deployments("set", *arguments, "--environment", "example").returncode == 0
-    after = description.read(described.folder / "deployments" / "example.json")
+    sets = (
+        ("profile", "small"),
+        ("acceptPreviousRootToken", "true"),
+        ("rootUrl", ""),
+        ("profileOverrides.logRetentionDays", "60"),
+        ("profileOverrides.updateStrategy", ""),
+    )
+    for arguments in sets:
+        assert _command(described, "set", *arguments, "--environment", "example").returncode == 0
+    after = description.read(_file(described))
     before.pop("rootUrl")
-    assert after == {**before, "profile": "small", "acceptPreviousRootToken": True}
-    for arguments, says in ((("profil", "1"), "no parameter"), (("monthlyBudget", "a lot"), "takes JSON")):
-        done = described.deployments("set", *arguments, "--environment", "example")
+    overrides = {"serviceBusCapacity": 2, "logRetentionDays": 60}
+    assert after == {**before, "profile": "small", "acceptPreviousRootToken": True, "profileOverrides": overrides}
+    for arguments, says in (
+        (("profil", "1"), "no parameter"),
+        (("monthlyBudget", "a lot"), "takes JSON"),
+        (("profile.small", "1"), "is no object"),
+    ):
+        done = _command(described, "set", *arguments)
         assert (done.returncode, says in done.stderr) == (1, True), done.stderr
-    assert description.read(described.folder / "deployments" / "example.json") == after
-    assert "there is no " in described.deployments("set", "profile", "small", AZURE_ENV_NAME="other").stderr
+    assert description.read(_file(described)) == after
+    assert "there is no " in _command(described, "set", "profile", "small", AZURE_ENV_NAME="other").stderr
 
 
-def test_without_the_programs_that_it_needs_a_command_says_which(described: Play) -> None:
-    done = described.deployments("set", "profile", "small", AZURE_ENV_NAME="", PATH="/nonexistent")
+def test_without_the_programs_that_it_needs_a_command_says_which(described: Stage) -> None:
+    done = _command(described, "set", "profile", "small", AZURE_ENV_NAME="", PATH="/nonexistent")
     assert (done.returncode, done.stderr) == (1, "deployment: azd is not installed, or not on the PATH\n")
 
 
 def test_main_bicep_and_descriptions_know_the_same_types() -> None:
-    declared = {each.name: each.target for each in syntax.read(templates.INFRA / "main.bicep").of("param")}
+    declared = {each.name: each.target for each in syntax.read(MAIN).of("param")}
     assert description.types() == declared
     assert description.variables().keys() == declared.keys()
 

@@ -16,7 +16,7 @@ from tests.infra import templates
 from tools.local import loads, settings_docs
 from tools.local.state import ROOT
 
-DEPLOYED = templates.raw_settings("small, bare")
+DEPLOYED = templates.resource("Microsoft.Web/sites/config", "small, bare")["properties"]
 
 
 def test_the_app_can_be_imported_with_what_the_templates_set() -> None:

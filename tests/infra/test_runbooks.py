@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.infra.kept.runbooks import PAGES, blocks
+from tests.infra.runbooks import PAGES, blocks
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 BEFORE = [
@@ -20,9 +20,9 @@ BEFORE = [
     (r"storage account failover", r"storage account show", "the account that is taken is the one that was moved"),
     (r"azd provision", r"deployment grant", "the identities that get roles are there"),
     (r"deployment grant", r"azd deploy", "the app reaches its storage when it starts"),
-    (r"client disable", r"client rotate", "the leaked token ends at once"),
-    (r"client rotate", r"client enable", "nobody uses the leaked token any more"),
-    (r"quarantine", r"worker release", "a worker that is good again comes back"),
+    (r"disableClient", r"resetAccessToken", "the leaked token ends at once"),
+    (r"resetAccessToken", r"enableClient", "nobody uses the leaked token any more"),
+    (r"bad disk.*\n.*quarantineWorker", r"1970-01-01", "a worker that is good again comes back"),
     (r"pool drain", r"pool refill", "what was stopped goes on"),
     (r"poison list", r"poison (redrive|drop)", "one looks before one acts"),
     (r"check \"\$TASK_ID\"$", r"check \"\$TASK_ID\" --repair", "one looks before one acts"),
@@ -36,7 +36,7 @@ AFTER = [
     (r"keyvault secret set --vault-name \"\$VAULT\" --name (root|message|access)", r"functionapp restart"),
     (r"revoke-delegation-keys", r"functionapp restart"),
     (r"functionapp stop", r"functionapp start"),
-    (r"client rotate \"\$CLIENT_ID", r"client enable"),
+    (r"resetAccessToken \"\$CLIENT_ID", r"enableClient"),
     (r"pool drain", r"pool refill"),
 ]
 """A command, and one that has to follow it in its block: settings and keys are read when the app starts."""

@@ -80,7 +80,7 @@ def test_what_cannot_be_read_is_a_fault_with_its_line(text: str, tmp_path: Path)
 
 
 def test_what_only_azure_knows_goes_unchecked_and_is_listed(tmp_path: Path) -> None:
-    group = "resource g 'Microsoft.Resources/resourceGroups@2024-03-01' = {\n  name: 'g'\n  location: 'x'\n"
+    group = "resource g 'Microsoft.Resources/resourceGroups@2025-04-01' = {\n  name: 'g'\n  location: 'x'\n"
     tagged = f"{group}  tags: {{ t: h.properties.provisioningState }}\n}}\n"
     other = group.replace("resource g", "resource h").replace("'g'", "'h'") + "}"
     deployed = _deployed(tagged + other, tmp_path)
@@ -91,8 +91,8 @@ def test_what_only_azure_knows_goes_unchecked_and_is_listed(tmp_path: Path) -> N
 
 
 def test_what_only_azure_knows_has_a_type(tmp_path: Path) -> None:
-    group = "resource g 'Microsoft.Resources/resourceGroups@2024-03-01' = {\n  name: 'g'\n  location: h.properties\n}\n"
-    other = "resource h 'Microsoft.Resources/resourceGroups@2024-03-01' = {\n  name: 'h'\n  location: 'x'\n}"
+    group = "resource g 'Microsoft.Resources/resourceGroups@2025-04-01' = {\n  name: 'g'\n  location: h.properties\n}\n"
+    other = "resource h 'Microsoft.Resources/resourceGroups@2025-04-01' = {\n  name: 'h'\n  location: 'x'\n}"
     (finding,) = _deployed(group + other, tmp_path).findings
     assert finding.text == "resourceGroups location is string, but gets something else"
 

@@ -8,81 +8,59 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tools.local.state import ROOT
-from tools.local.templates import (
-    alert_rules,
-    app_settings,
-    container_jobs,
-    conventions,
-    flex,
-    limits,
-    meaning,
-    names,
-    naming,
-    scenarios,
-    secrecy,
-    syntax,
-    wiring,
-)
+from tools.local.templates import meaning, names, naming, scenarios, secrecy, syntax
 from tools.local.templates.deployment import deploy
-from tools.local.templates.values import Deployed, Finding
+from tools.local.templates.values import Deployed, Value
 
 INFRA = ROOT / "infra"
+NOT_CHECKED = (
+    "whether a region offers what is asked for, and whether quotas suffice",
+    "whether names are taken by others",
+    "whether a value is the one that is meant (tests/infra/deployed.txt)",
+    "how long role assignments and settings take to be in force",
+    "whether secrets, registry and image of workers are there",
+)
+
+
+def parameters(environment: Mapping[str, str], infra: Path = INFRA) -> dict[str, Value]:
+    """The parameters that azd gives the templates. Raises SyntaxFault."""
+    types = {each.name: each.target for each in syntax.read(infra / "main.bicep").of("param")}
+    return scenarios.parameters(infra / "main.parameters.json", environment, types)
 
 
 def evaluate(environment: Mapping[str, str], infra: Path = INFRA) -> Deployed:
     """What azd would deploy with an environment. Raises SyntaxFault."""
-    main = infra / "main.bicep"
-    types = {each.name: each.target for each in syntax.read(main).of("param")}
-    return deploy(main, scenarios.parameters(infra / "main.parameters.json", environment, types))
+    return deploy(infra / "main.bicep", parameters(environment, infra))
 
 
-def findings(deployed: Deployed) -> Iterator[Finding]:
-    """Everything that is wrong with one deployment."""
-    yield from deployed.all_findings()
-    yield from flex.problems(deployed)
-    yield from app_settings.problems(deployed)
-    yield from wiring.problems(deployed)
-    yield from limits.problems(deployed)
-    yield from alert_rules.problems(deployed)
-    yield from conventions.problems(deployed)
-    yield from meaning.problems(deployed)
-    resources = list(deployed.all_resources())
-    malformed = {each.place for each in deployed.all_findings()}
-    for resource in resources:
-        yield from naming.problems(resource)
-        if resource.type == container_jobs.JOB and resource.place not in malformed:
-            yield from container_jobs.problems(resource, resources)
+def findings(deployed: Deployed) -> Iterator[str]:
+    """Everything that is wrong with one deployment. What cannot be evaluated is looked at no further."""
+    found = deployed.all_findings()
+    yield from map(str, found)
+    if not found:
+        yield from map(str, meaning.problems(deployed))
+        for resource in deployed.all_resources():
+            yield from map(str, naming.problems(resource))
 
 
-def problems(infra: Path, environments: Mapping[str, Mapping[str, str]]) -> Iterator[tuple[str, str]]:
-    """What is wrong with the templates, as it is found, and in which scenario, if in one: once for each of them."""
-    try:
-        for look in (names.problems, secrecy.problems):
-            for problem in look(infra / "main.bicep"):
-                yield str(problem), ""
-        for name, environment in environments.items():
-            for finding in findings(evaluate(environment, infra)):
-                yield str(finding), f" ({name})"
-    except syntax.SyntaxFault as fault:
-        yield str(fault), ""
+def of_files(infra: Path) -> Iterator[str]:
+    """What is wrong with the files, whatever is deployed."""
+    for look in (names.problems, secrecy.problems):
+        yield from map(str, look(infra / "main.bicep"))
 
 
 def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
     """Everything that is wrong with the templates, each with the first scenario that shows it (default: all)."""
     found: dict[str, str] = {}
-    for text, where in problems(infra, environments or {**scenarios.scenarios(), **scenarios.with_uploads()}):
-        found.setdefault(text, where)
+    try:
+        for text in of_files(infra):
+            found.setdefault(text, "")
+        for name, environment in (environments or scenarios.scenarios()).items():
+            for text in findings(evaluate(environment, infra)):
+                found.setdefault(text, f" ({name})")
+    except syntax.SyntaxFault as fault:
+        found[str(fault)] = ""
     return [text + where for text, where in found.items()]
-
-
-NOT_CHECKED = (
-    "whether a region offers what is asked for, and whether quotas suffice",
-    "whether names are taken by others",
-    "whether role ids are those of the roles that are meant (tests/infra has its own list), and suffice",
-    "queries of alerts and of the workbook, beyond names of metrics and functions",
-    "how long role assignments and settings take to be in force",
-    "whether secrets, registry and image of workers are there",
-)
 
 
 def main() -> int:

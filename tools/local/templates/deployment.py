@@ -10,10 +10,11 @@ from tools.local.templates.evaluation import Evaluator
 from tools.local.templates.expressions import Declaration, Expression, File, Loop, Object
 from tools.local.templates.shapes import Shape
 from tools.local.templates.values import (
-    SUBSCRIPTION,
+    NOWHERE,
     Deployed,
     Finding,
     ModuleReference,
+    Place,
     Reference,
     Resource,
     Value,
@@ -28,7 +29,7 @@ class Template(Evaluator):
     """Evaluates one file with its parameters."""
 
     def __init__(self, file: File, given: Mapping[str, Value], deployed: Deployed) -> None:
-        super().__init__(file, deployed.group)
+        super().__init__(file, deployed.group, deployed.where)
         self.deployed = deployed
         self.given = dict(given)
         self._done: dict[str, Value] = {}
@@ -154,7 +155,8 @@ class Template(Evaluator):
         self.deployed.resources.append(made)
         if condition and not made.existing:
             for problem in resource_types.check(body, shape):
-                self._record(Finding(place, f"{resource_type.rpartition('/')[2]} {problem}"))
+                if not problem.startswith(f"{resource_types.AHEAD.get(resource_type.lower())} is unknown"):
+                    self._record(Finding(place, f"{resource_type.rpartition('/')[2]} {problem}"))
         return made
 
     def _parent(self, parent: Value, resource_type: str, place: str) -> Resource:
@@ -166,7 +168,7 @@ class Template(Evaluator):
         return parent.resource
 
     def _id(self, resource_type: str, name: str, scope: Value, shape: Shape, place: str) -> str:
-        base = f"/subscriptions/{SUBSCRIPTION}"
+        base = f"/subscriptions/{self.where[0]}"
         scopes = int(shape.raw["writableScopes"])
         if resource_type.lower() == "microsoft.resources/resourcegroups":
             return f"{base}/resourceGroups/{name}"
@@ -214,9 +216,10 @@ class Template(Evaluator):
         file = syntax.read(path)
         if file.scope == "resourceGroup" and group is None:
             raise Finding(place, "this module needs a resource group as its scope")
-        inner = Deployed(file, str(body.get("name")), group, self.deployed, declaration.name)
+        inner = Deployed(file, str(body.get("name")), group, self.deployed, declaration.name, where=self.where)
         self.deployed.modules[symbol] = inner
         given = {name: value for name, value in (body.get("params") or {}).items() if value is not None}
+        inner.given = given
         for name, value in given.items():
             if isinstance(value, Reference):
                 raise Finding(place, f"the parameter {name} cannot be a resource")
@@ -224,7 +227,7 @@ class Template(Evaluator):
         return ModuleReference(inner, symbol, place)
 
 
-def deploy(main: Path, given: Mapping[str, Value]) -> Deployed:
+def deploy(main: Path, given: Mapping[str, Value], where: Place = NOWHERE) -> Deployed:
     """Evaluate a subscription's deployment of main.bicep. Raises SyntaxFault."""
     file = syntax.read(main)
-    return Template(file, given, Deployed(file, "main", None)).run()
+    return Template(file, given, Deployed(file, "main", None, where=where)).run()

@@ -25,11 +25,12 @@ from tools.local.templates.expressions import (
 )
 from tools.local.templates.resource_types import WRITE_ONLY
 from tools.local.templates.values import (
-    SUBSCRIPTION,
+    NOWHERE,
     Finding,
     Later,
     ModuleReference,
     Namespace,
+    Place,
     Reference,
     Resource,
     Unknown,
@@ -61,8 +62,8 @@ _BINARY: dict[str, Callable[[Value, Value], Value]] = {
 class Evaluator(ABC):
     """Evaluates the expressions of one file."""
 
-    def __init__(self, file: File, group: str | None) -> None:
-        self.file, self.group = file, group
+    def __init__(self, file: File, group: str | None, where: Place = NOWHERE) -> None:
+        self.file, self.group, self.where = file, group, where
         self.keys_read: list[str] = []
 
     @abstractmethod
@@ -163,6 +164,8 @@ class Evaluator(ABC):
             raise Finding(self.place(member), f"{of!r} has no {index}")
         found = {key.lower(): value for key, value in of.items()}
         if str(index).lower() not in found:
+            if member.safe:
+                return None
             raise Finding(self.place(member), f"there is no {index}, only {', '.join(sorted(of))}")
         return found[str(index).lower()]
 
@@ -214,13 +217,24 @@ class Evaluator(ABC):
             return functions.load(call.function, self.file.path.parent, arguments[0])
         if call.function in functions.ONCE:
             raise Finding(self.place(call), f"{call.function} gives another value in each deployment")
-        if call.function == "resourceGroup":
-            if self.group is None:
-                raise Finding(self.place(call), "there is no resource group at this scope")
-            return Namespace({"name": self.group, "id": f"/subscriptions/{SUBSCRIPTION}/resourceGroups/{self.group}"})
+        if call.function in functions.OF_A_PLACE:
+            return self._of_place(call, arguments)
         if call.function not in functions.FUNCTIONS:
             raise Finding(self.place(call), f"the function {call.function} is unknown")
         return functions.call(call.function, arguments)
+
+    def _of_place(self, call: Call, arguments: list[Value]) -> Value:
+        subscription, tenant = self.where
+        match call.function:
+            case "subscriptionResourceId":
+                return functions.resource_id(*arguments, subscription=subscription)
+            case "subscription":
+                return Namespace({"id": f"/subscriptions/{subscription}", "subscriptionId": subscription})
+            case "tenant":
+                return Namespace({"tenantId": tenant})
+        if self.group is None:
+            raise Finding(self.place(call), "there is no resource group at this scope")
+        return Namespace({"name": self.group, "id": f"/subscriptions/{subscription}/resourceGroups/{self.group}"})
 
     def _with_lambda(self, call: Call, local: Locals) -> Value:
         source, using = self.value(call.arguments[0], local), call.arguments[1]

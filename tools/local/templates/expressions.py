@@ -48,10 +48,11 @@ class Name(Expression):
 
 @dataclass(frozen=True)
 class Member(Expression):
-    """`of.name`; `index` is an expression for `of[index]`."""
+    """`of.name`; `index` is an expression for `of[index]`. If it is safe (`.?`, `[?`), what is not there is null."""
 
     of: Expression
     index: Expression
+    safe: bool = False
 
 
 @dataclass(frozen=True)

@@ -99,13 +99,11 @@ def main() -> None:
     """Write types.json."""
     parser = argparse.ArgumentParser(prog="python -m tools.local.templates.extract", description=__doc__)
     parser.add_argument("clone", type=Path)
-    parser.add_argument("--add", action="append", default=[], metavar="TYPE@VERSION")
     arguments = parser.parse_args()
-    known = json.loads(FILE.read_text(encoding="utf-8"))["used"]
     head = subprocess.run(
         ["git", "-C", str(arguments.clone), "rev-parse", "HEAD"], capture_output=True, encoding="utf-8", check=True
     )
-    wanted = {*known, *in_templates(ROOT / "infra"), *arguments.add}
+    wanted = {*in_templates(ROOT / "infra"), *in_templates(ROOT / "docs" / "examples")}
     document = extract(arguments.clone, wanted, head.stdout.strip())
     FILE.write_text(
         re.sub(r"\n*$", "\n", json.dumps(document, separators=(",", ":"), sort_keys=True)), encoding="utf-8"

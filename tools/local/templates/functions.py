@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import islice
 from pathlib import Path
 
-from tools.local.templates.values import SUBSCRIPTION, TENANT, Later, Namespace, Unknown, Value, guid, hashed, is_late
+from tools.local.templates.values import SUBSCRIPTION, Later, Namespace, Unknown, Value, guid, is_late, unique_string
 
 ONCE = {"utcNow", "newGuid"}
 """Functions whose value differs from one deployment to the next."""
@@ -47,12 +47,11 @@ def contains(where: Value, what: Value) -> bool:
     return what in where
 
 
-def resource_id(*parts: str) -> str:
-    """Like `resourceId` within the subscription: a type and a name for each of its words but the first."""
-    at = next(index for index, part in enumerate(parts) if "/" in part)
-    provider, *words = parts[at].split("/")
-    names = "".join(f"/{word}/{name}" for word, name in zip(words, parts[at + 1 :], strict=True))
-    return f"/subscriptions/{SUBSCRIPTION}/providers/{provider}{names}"
+def resource_id(*parts: str, subscription: str = SUBSCRIPTION) -> str:
+    """Like `subscriptionResourceId`: a type and a name for each of its words but the first."""
+    provider, *words = parts[0].split("/")
+    names = "".join(f"/{word}/{name}" for word, name in zip(words, parts[1:], strict=True))
+    return f"/subscriptions/{subscription}/providers/{provider}{names}"
 
 
 def _format(pattern: str, *values: Value) -> str:
@@ -95,30 +94,29 @@ FUNCTIONS: dict[str, Callable[..., Value]] = {
     "length": len,
     "max": lambda *values: max(values),
     "min": lambda *values: min(values),
+    "parseCidr": lambda prefix: {
+        "network": str(ipaddress.ip_network(prefix)[0]),
+        "broadcast": str(ipaddress.ip_network(prefix)[-1]),
+    },
     "padLeft": lambda text, length, fill=" ": str(text).rjust(length, fill),
     "range": lambda start, count: list(range(start, start + count)),
     "replace": lambda text, old, new: text.replace(old, new),
-    "resourceId": resource_id,
     "skip": lambda value, count: value[count:],
     "split": lambda text, separator: text.split(separator),
     "startsWith": lambda text, start: text.lower().startswith(start.lower()),
     "string": _text,
-    "subscription": lambda: Namespace(
-        {"id": f"/subscriptions/{SUBSCRIPTION}", "subscriptionId": SUBSCRIPTION, "tenantId": TENANT}
-    ),
-    "subscriptionResourceId": resource_id,
     "substring": lambda text, start, length=None: text[start:] if length is None else text[start : start + length],
     "take": lambda value, count: value[:count],
-    "tenant": lambda: Namespace({"tenantId": TENANT}),
     "toLower": str.lower,
     "toUpper": str.upper,
     "trim": str.strip,
     "union": union,
-    "uniqueString": hashed,
+    "uniqueString": unique_string,
 }
 WITH_LAMBDAS = {"map", "filter", "any", "all"}
 WITH_FILES = {"loadJsonContent", "loadTextContent"}
-KNOWN = {*FUNCTIONS, *WITH_LAMBDAS, *WITH_FILES, *ONCE, "resourceGroup"}
+OF_A_PLACE = {"resourceGroup", "subscription", "subscriptionResourceId", "tenant"}
+KNOWN = {*FUNCTIONS, *WITH_LAMBDAS, *WITH_FILES, *ONCE, *OF_A_PLACE}
 
 
 def call(function: str, arguments: list[Value]) -> Value:

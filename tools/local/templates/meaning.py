@@ -7,10 +7,11 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 
-from tools.local.templates.values import Deployed, Finding, Resource, Unknown, Value
+from tools.local.templates.values import Deployed, Finding, Resource, Unknown, Value, answer, is_late
 
 _ID = re.compile(r"/subscriptions/[^\s;,']+/providers/[^\s;,']+")
 _BUILT_IN = "/providers/Microsoft.Authorization/roleDefinitions/"
+_IDENTITY, _ROLE = "Microsoft.ManagedIdentity/userAssignedIdentities", "Microsoft.Authorization/roleAssignments"
 
 
 def problems(root: Deployed) -> Iterator[Finding]:
@@ -22,13 +23,17 @@ def problems(root: Deployed) -> Iterator[Finding]:
     for name, count in Counter(each.name.lower() for each in root.everything()).items():
         if count > 1:
             yield Finding("main.bicep", f"{count} modules have the name {name}: one deployment would replace the other")
+    for module in root.everything():
+        for name in (name for name, value in module.given.items() if is_late(value)):
+            yield Finding(
+                f"{module.file.path.name}", f"{name} is known only later: what-if leaves out all of {module.name}"
+            )
     by_id = {each.id.lower(): each for each in deployed}
     for each in root.all_resources(existing=True):
         yield from _existing(each, by_id)
     for each in deployed:
         yield from _mentioned(each, by_id)
-        if each.type == "Microsoft.Web/sites":
-            yield from _roles(each, deployed)
+        yield from _roles(each, deployed)
 
 
 def before(resource: Resource) -> set[str]:
@@ -76,9 +81,10 @@ def _existing(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Findin
 def _mentioned(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Finding]:
     """Checks that the ids in a body are those of resources that are deployed, and earlier."""
     earlier = before(resource)
+    own = f"/subscriptions/{resource.within.where[0]}/"
     for text in _texts(resource.body):
         for identity in _ID.findall(text):
-            if _BUILT_IN in identity:
+            if _BUILT_IN in identity or not identity.startswith(own):
                 continue
             target = by_id.get(identity.lower()) or _network_of(identity, by_id)
             if target is None:
@@ -96,15 +102,18 @@ def _network_of(identity: str, by_id: dict[str, Resource]) -> Resource | None:
     return found if subnet in {each["name"] for each in found.body["properties"]["subnets"]} else None
 
 
-def _roles(site: Resource, deployed: list[Resource]) -> Iterator[Finding]:
-    """Checks that the app's roles are deployed before it: it needs them to start, and to fetch its package. The roles
-    of workers come later, since workers need the app's root URL."""
-    earlier = before(site)
+def _roles(resource: Resource, deployed: list[Resource]) -> Iterator[Finding]:
+    """Checks that the roles of a resource's identities are deployed before it: it needs them to start."""
+    identities = resource.body.get("identity", {}).get("userAssignedIdentities", {})
+    principals = {answer(_IDENTITY, each.rpartition("/")[2], "properties.principalId") for each in identities}
+    earlier = before(resource)
     for role in deployed:
-        if role.type != "Microsoft.Authorization/roleAssignments" or site.id.lower() in before(role):
-            continue
-        if role.id.lower() not in earlier:
-            yield Finding(site.place, f"the app does not wait for the role assignment at {role.place}")
+        if (
+            role.type == _ROLE
+            and role.body["properties"]["principalId"] in principals
+            and role.id.lower() not in earlier
+        ):
+            yield Finding(resource.place, f"{resource.name} does not wait for the role assignment at {role.place}")
 
 
 def _texts(value: Value) -> Iterator[str]:

@@ -40,6 +40,7 @@ RULES = {
     "Microsoft.Web/sites/config": r"appsettings",
     "Microsoft.Web/sites/basicPublishingCredentialsPolicies": r"ftp|scm",
     "Microsoft.Network/virtualNetworks": r"(?=.{2,64}$)[A-Za-z0-9][-\w.]*\w",
+    "Microsoft.Network/networkSecurityGroups": r"(?=.{1,80}$)[A-Za-z0-9]([-\w.]*\w)?",
     "Microsoft.Network/privateEndpoints": r"(?=.{2,64}$)[A-Za-z0-9][-\w.]*\w",
     "Microsoft.Network/privateEndpoints/privateDnsZoneGroups": r"[A-Za-z0-9][-\w.]{0,79}",
     "Microsoft.Network/privateDnsZones": r"(?=.{1,63}$)[-a-z0-9]+(\.[-a-z0-9]+)+",

@@ -1,4 +1,4 @@
-"""The deployments that are checked: both profiles, bare, with everything, and with every door closed."""
+"""The deployments that are checked: both profiles, bare, with everything, with all access closed, and some others."""
 
 from __future__ import annotations
 
@@ -47,20 +47,69 @@ CLOSED = {
 }
 
 
+DEPLOYER = "bbbbbbbb-bbbb-cccc-dddd-eeeeeeeeeeee"
+PERSON = {
+    **BARE,
+    "AZURE_PRINCIPAL_ID": DEPLOYER,
+    "AZURE_PRINCIPAL_TYPE": "User",
+    "QUEUE_ALERT_EMAILS": "ops@example.com",
+}
+OTHERWISE: Mapping[str, Mapping[str, str]] = {
+    "large, by a person, with what no other one has": {
+        **PERSON,
+        "QUEUE_PROFILE": "large",
+        "QUEUE_OPENID_CLIENT_ID": "c",
+        "QUEUE_OPENID_ISSUER": "https://id.example.com",
+        "QUEUE_OPENID_ROLES": "a=b",
+        "QUEUE_PUBLIC_ARTIFACTS": "true",
+        "QUEUE_STORAGE_ALLOWED_ADDRESSES": '["203.0.113.0/24", "198.51.100.7/32", "192.0.2.0/31"]',
+        "QUEUE_ARTIFACT_CORS_ORIGINS": '["https://example.com"]',
+        "QUEUE_ALERT_EMAILS": " ops@example.com ,more@example.com,",
+        "QUEUE_MONTHLY_BUDGET": "100",
+        "QUEUE_BUDGET_START": "2026-02-01",
+        "QUEUE_PROFILE_OVERRIDES": '{"artifactCoolAfterDays": 30, "artifactDeleteAfterDays": 90, "httpConcurrency": 9, '
+        '"updateStrategy": "RollingUpdate", "storageSku": "Standard_GZRS"}',
+        "QUEUE_SETTING_OVERRIDES": '{"POLL_VISIBILITY_SECONDS": "240", "STORAGE_ACCOUNT_NAME": "other"}',
+        "QUEUE_WORKERS": "my-team/linux",
+        "QUEUE_WORKER_IMAGE": "example.org/worker:1",
+        "QUEUE_WORKER_OVERRIDES": '{"my-team/linux": {"parallelism": 2}}',
+        "QUEUE_TAGS": '{"a": "b"}',
+    },
+    "large, of an account that is taken": {
+        **CLOSED,
+        "QUEUE_PROFILE": "large",
+        "QUEUE_UPLOADS_APP": "true",
+        "QUEUE_STORAGE_ACCOUNT_ID": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/old",
+    },
+    "small, with a closed vault, by a person without an operator": {
+        **PERSON,
+        "QUEUE_KEY_VAULT_PUBLIC_ACCESS": "Disabled",
+        "QUEUE_OPERATOR_ID": "none",
+    },
+    "small, with a closed account, by a pipeline": {
+        **PERSON,
+        "AZURE_PRINCIPAL_TYPE": "ServicePrincipal",
+        "QUEUE_STORAGE_PUBLIC_ACCESS": "Disabled",
+    },
+    "small, with an app for uploads": {**BARE, "QUEUE_UPLOADS_APP": "true"},
+    "small, with a closed app": {**BARE, "QUEUE_APP_PUBLIC_ACCESS": "Disabled"},
+    "large, with a closed namespace": {
+        **BARE,
+        "QUEUE_PROFILE": "large",
+        "QUEUE_SERVICEBUS_PUBLIC_ACCESS": "Disabled",
+        "QUEUE_TOPIC_PREFIX": "q/",
+    },
+}
+
+
 def scenarios() -> dict[str, Mapping[str, str]]:
     """Environments of azd, by name."""
-    return {
+    usual = {
         f"{profile}, {name}": {**environment, "QUEUE_PROFILE": profile}
         for profile in PROFILES
         for name, environment in (("bare", BARE), ("everything", EVERYTHING), ("closed", CLOSED))
     }
-
-
-def with_uploads() -> dict[str, Mapping[str, str]]:
-    """The same with a second app, behind closed doors."""
-    return {
-        f"{profile}, uploads": {**CLOSED, "QUEUE_UPLOADS_APP": "true", "QUEUE_PROFILE": profile} for profile in PROFILES
-    }
+    return {**usual, **OTHERWISE}
 
 
 def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Value]:

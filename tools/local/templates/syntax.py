@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import tree_sitter
@@ -158,12 +160,24 @@ class _Reader:
         return _postfix(self.expression(of), lambda on: Call(self.text(name), arguments, on, line=line))
 
     def _member(self, parts: list[tree_sitter.Node], line: int) -> Expression:
-        of, index = self.expression(parts[0]), self._key(parts[1])
-        return _postfix(of, lambda on: Member(on, index, line=line))
+        of, index, safe = self.expression(parts[0]), self._key(parts[1]), self._is_safe(parts)
+        return _postfix(of, lambda on: Member(on, index, safe, line=line))
 
     def _subscript(self, parts: list[tree_sitter.Node], line: int) -> Expression:
-        of, index = self.expression(parts[0]), self.expression(parts[1])
-        return _postfix(of, lambda on: Member(on, index, line=line))
+        of, index, safe = self.expression(parts[0]), self.expression(parts[1]), self._is_safe(parts)
+        return _postfix(of, lambda on: Member(on, index, safe, line=line))
+
+    def _is_safe(self, parts: list[tree_sitter.Node]) -> bool:
+        return b"?" in self.source[parts[0].end_byte : parts[1].start_byte]
+
+    def _array(self, parts: list[tree_sitter.Node], line: int) -> Array:
+        """Raises SyntaxFault for what the grammar takes for two items and Bicep for one: `[call(x).member]`."""
+        for before, after in pairwise(parts):
+            if not re.search(rb"[,\n]", self.source[before.end_byte : after.start_byte]):
+                raise SyntaxFault(
+                    f"{self.path.name}:{line}: write this list without [ ], as array(…): it cannot be parsed"
+                )
+        return Array(tuple(map(self.expression, parts)), line=line)
 
     def _object(self, parts: list[tree_sitter.Node], line: int) -> Object:
         pairs = ([child for child in each.named_children if child.type not in _COMMENTS] for each in parts)
@@ -211,7 +225,7 @@ _MAKERS: dict[str, _Maker] = {
     "null": lambda _, __, ___, line: Literal(None, line=line),
     "identifier": lambda read, _, node, line: Name(read.text(node), line=line),
     "object": lambda read, parts, _, line: read._object(parts, line),
-    "array": lambda read, parts, _, line: Array(tuple(map(read.expression, parts)), line=line),
+    "array": lambda read, parts, _, line: read._array(parts, line),
     "for_statement": lambda read, parts, _, line: read._loop(parts, line),
     "call_expression": lambda read, parts, _, line: read._call(parts, line),
     "member_expression": lambda read, parts, _, line: read._member(parts, line),

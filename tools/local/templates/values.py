@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,8 +13,12 @@ from tools.local.templates.shapes import Shape
 Value = Any
 """A string, number, boolean, None, list or dict of values, or one of the classes below."""
 
-SUBSCRIPTION = "11111111-2222-3333-4444-555555555555"
-TENANT = "99999999-8888-7777-6666-555555555555"
+SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
+TENANT = "00000000-0000-0000-0000-000000000002"
+Place = tuple[str, str]
+"""Ids of a subscription and its tenant."""
+NOWHERE: Place = (SUBSCRIPTION, TENANT)
+"""Where templates are evaluated that are only checked."""
 
 
 class Finding(ValueError):
@@ -96,6 +99,9 @@ class Deployed:
     needs: dict[str, set[str]] = field(default_factory=dict)
     findings: list[Finding] = field(default_factory=list)
     keys_read: list[str] = field(default_factory=list)
+    where: Place = NOWHERE
+    given: Mapping[str, Value] = field(default_factory=dict)
+    """The parameters of a module, as its template gives them."""
 
     def everything(self) -> Iterator[Deployed]:
         """This template and all modules below it."""
@@ -132,16 +138,46 @@ def is_late(value: Value) -> bool:
     return isinstance(value, Later | Unknown | Reference)
 
 
-def hashed(*parts: str, length: int = 13) -> str:
-    """Like `uniqueString`: as many characters, of the same alphabet."""
-    alphabet = "abcdefghijklmnopqrstuvwxyz234567"
-    number = int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest())
-    return "".join(alphabet[number >> 5 * index & 31] for index in range(length))
+_WORD = 0xFFFFFFFF
+
+
+def unique_string(*parts: str) -> str:
+    """Azure's `uniqueString`: a Murmur hash of 64 bits (two lanes of 32) over the parts, in base 32."""
+    text = "-".join(parts).encode()
+    lanes = [0, 0]
+    whole = len(text) // 8 * 8
+    for at in range(0, whole, 8):
+        for lane, (turn, add) in enumerate(((19, 0x561CCD1B), (13, 0x0BCAA747))):
+            mixed = lanes[lane] ^ _scrambled(text[at + 4 * lane : at + 4 * lane + 4], lane)
+            lanes[lane] = (_turned(mixed, turn) + lanes[1 - lane]) * 5 + add & _WORD
+    for lane in (0, 1):
+        lanes[lane] ^= _scrambled(text[whole + 4 * lane : whole + 4 * lane + 4], lane) ^ len(text)
+    for finish in (_avalanche, lambda word: word):
+        first = lanes[0] + lanes[1] & _WORD
+        lanes = [finish(first), finish(first + lanes[1] & _WORD)]
+    number = lanes[1] << 32 | lanes[0]
+    return "".join("abcdefghijklmnopqrstuvwxyz234567"[number << 5 * index >> 59 & 31] for index in range(13))
+
+
+def _turned(word: int, by: int) -> int:
+    return (word << by | word >> 32 - by) & _WORD
+
+
+def _scrambled(four: bytes, lane: int) -> int:
+    """Four bytes, multiplied and turned as their lane is."""
+    by = ((0x239B961B, 15, 0xAB0E9789), (0xAB0E9789, 17, 0x239B961B))[lane]
+    return _turned(int.from_bytes(four, "little") * by[0] & _WORD, by[1]) * by[2] & _WORD
+
+
+def _avalanche(word: int) -> int:
+    word = (word ^ word >> 16) * 0x85EBCA6B & _WORD
+    word = (word ^ word >> 13) * 0xC2B2AE35 & _WORD
+    return word ^ word >> 16
 
 
 def guid(*parts: str) -> str:
-    """Like `guid`: the same for the same parts."""
-    return str(uuid.uuid5(uuid.NAMESPACE_URL, "\0".join(parts)))
+    """Azure's `guid`: a UUID of version 5 in Azure's own namespace."""
+    return str(uuid.uuid5(uuid.UUID("11fb06fb-712d-4ddd-98c7-e71bbd588830"), "-".join(parts)))
 
 
 _DOMAINS = {

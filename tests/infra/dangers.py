@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from tools.local.deployments.differences import GUARDS, KINDS
 
+FILE = Path(__file__).parent / "dangers.txt"
 _SWITCH, _LIST, _NUMBER = (None, True, False), (None, ["a"], ["a", "b"], ["b"]), (None, 1, 2)
 VALUES: Mapping[str, tuple[Any, ...]] = {
     "publicNetworkAccess": ("Enabled", "Disabled"),
@@ -59,3 +61,7 @@ def text() -> str:
             found = [str(after) for after in values if after != before and guard.worse(before, after)]
             parts += [f"    {before} to {', '.join(found)}\n"] if found else []
     return "".join(parts)
+
+
+if __name__ == "__main__":
+    FILE.write_text(text())
