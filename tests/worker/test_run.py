@@ -63,6 +63,8 @@ EXPIRED = {"type": "file", "expires": "2001-01-01T00:00:00Z"}
         (shell("true", maxRunTime=0), "malformed-payload", "payload.maxRunTime"),
         ({"maxRunTime": [], "mounts": 1, "features": []}, "malformed-payload", '"command" is a required'),
         (shell("true", mounts=[{**RAW, "file": "/tmp"}]), "malformed-payload", "inside the task's folder"),
+        (shell("true", mounts=[{"file": "x", "content": {"url": "http://[/"}}]), "failed", "its URL cannot be used"),
+        (shell("true", mounts=[{"file": "x", "content": {"url": f"http://{'a' * 99}/"}}]), "failed", "cannot be used"),
         (shell("true", artifacts=[{"type": "file", "path": "gone"}]), "failed", "gone is missing: gone does not exist"),
         (shell("touch refused", artifacts=[{**EXPIRED, "path": "refused"}]), "failed", "refused is refused: "),
         (shell("true", artifacts=[{**EXPIRED, "path": "refused"}]), "failed", "refused is refused: "),
