@@ -114,8 +114,8 @@ class Mounts:
                 found = await self._get(url, target)
             except Refused as refused:
                 raise BadContent(f"the queue refuses it: {refused}") from None
-            except ValueError as problem:  # also of the URL that it redirects to
-                raise BadContent(f"its URL cannot be used: {shown(problem)}") from None
+            except ValueError as wrong:  # also of the URL that it redirects to
+                raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
             except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
                 problem = shown(trouble)
                 log.warning("%s cannot be fetched: %s", describe(content), problem)
