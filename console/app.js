@@ -21,7 +21,6 @@ const NAVIGATION = /** @type {const} */ ([
   ["/", "Home"],
   ["/provisioners", "Task queues"],
   ["/tasks/index", "Index"],
-  ["/history", "History"],
   ["/auth/clients", "Clients"],
   ["/tasks/create", "Create a task"],
 ]);

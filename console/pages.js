@@ -18,7 +18,6 @@ export const PAGES = {
   queue: () => import("./pages/queue.js"),
   worker: () => import("./pages/worker.js"),
   operations: () => import("./pages/operations.js"),
-  history: () => import("./pages/history.js"),
   clients: () => import("./pages/clients.js"),
   "client-create": () => import("./pages/client-create.js"),
   client: () => import("./pages/client.js"),

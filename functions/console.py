@@ -24,7 +24,7 @@ from shared.store.connection import Endpoints, parse_connection_string
 
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 
-PAGES = re.compile(r"/(?:(?:tasks|provisioners|worker-manager|history|auth|profile|login|index)(?:/.*)?)?")
+PAGES = re.compile(r"/(?:(?:tasks|provisioners|worker-manager|auth|profile|login|index)(?:/.*)?)?")
 """Paths that are pages of the console."""
 
 _TYPES: Mapping[str, str] = {

@@ -32,7 +32,7 @@ for _warning in SETTINGS.warnings():
 
 _services: Services | None = None
 _background: list[asyncio.Task[None]] = []
-"""What goes on until the process ends. The platform ends it without a word: what was counted in the last minute is lost
+"""What goes on until the process ends. The platform ends it without a word: what was noted in the last minute is lost
 then, and what follows a resolution is left to its message.
 """
 
@@ -53,7 +53,7 @@ def _connect(settings: Settings) -> Services:
     publisher: Publisher = TracedPublisher(events, TELEMETRY.tracer) if TELEMETRY.tracer.is_on else events
     storage = _storage(settings).storage
     assembled = assemble(settings, runtime, storage, publisher, lambda: events.ask(TOPICS[0]))
-    work = [assembled.history.keep_flushing(), assembled.refused_credentials.keep_flushing()]
+    work = [assembled.refused_credentials.keep_flushing()]
     if settings.exports_telemetry:
         work.append(assembled.waiting_workers.keep_reporting())
     _background.extend(map(asyncio.create_task, work))

@@ -20,7 +20,7 @@ EXPIRY_SECONDS = 240.0
 """The expiry job ends after this, and its next run continues."""
 
 OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 */5 * * * *"
-"""Schedule of `observe`: exporters need the gauges every minute. The history takes a sample every five minutes."""
+"""Schedule of `observe`: exporters need the gauges every minute."""
 
 blueprint = func.Blueprint()
 
@@ -51,7 +51,7 @@ async def reconcile(timer: func.TimerRequest) -> None:
 @blueprint.function_name("observe")
 @blueprint.timer_trigger(arg_name="timer", schedule=OBSERVED)
 async def observe(timer: func.TimerRequest) -> None:
-    """Reads the gauges for exporters and takes the history's samples, in one process of the deployment."""
+    """Reads the gauges for exporters and notes which task queues wait, in one process of the deployment."""
     await _run("observe", _observe)
 
 
@@ -74,5 +74,5 @@ async def _reconcile(services: Services) -> None:
 async def _observe(services: Services) -> None:
     if process.SETTINGS.exports_telemetry:
         await services.gauges.refresh()
-    await services.history.sample()
+    await services.gauges.note_waiting()
     await services.refused_credentials.forget()

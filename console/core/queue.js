@@ -140,8 +140,6 @@ export const quarantineWorker = (id, group, worker, until, reason) =>
 export const workerRemoved = (id, group, worker) =>
   call(`${workersOf(id)}/${arg(group)}/${arg(worker)}/removed`, { method: "POST" });
 
-/** @param {Options["query"]} query @param {Options} [options] @returns {Promise<{intervalSeconds: number, samples: import("./types").Sample[]}>} */
-export const history = (query, options) => call(`${QUEUE}/history`, { ...options, query });
 /** @param {Options} [options] @returns {Promise<import("./types").Operations>} */
 export const operations = (options) => call(`${QUEUE}/operations`, options);
 /** @param {string} name @param {Options} [options] @returns {Promise<{messages: import("./types").PoisonMessage[]}>} */

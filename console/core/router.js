@@ -1,7 +1,7 @@
 // From URLs to the names of pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working.
 
 /**
- * @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "compare" | "create" | "queues" | "queue" | "worker" | "operations" | "history" | "clients" | "client-create" | "client" | "roles" | "role" | "scopes" | "signin" | "callback"} PageName
+ * @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "compare" | "create" | "queues" | "queue" | "worker" | "operations" | "clients" | "client-create" | "client" | "roles" | "role" | "scopes" | "signin" | "callback"} PageName
  *
  * @typedef {object} Route
  * @property {RegExp} pattern
@@ -56,7 +56,6 @@ const ROUTES = [
   route("/worker-manager", "queues"),
   route("/worker-manager/:taskQueueId", "queue"),
   route("/worker-manager/:taskQueueId/:view", "queue"),
-  route("/history", "history"),
   route("/operations", "operations"),
   route("/auth/clients", "clients"),
   route("/auth/clients/create", "client-create"),

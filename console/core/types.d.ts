@@ -139,9 +139,6 @@ export interface Load extends Counts {
 export interface TaskQueueState extends Counts {
   workers: number;
   quarantinedWorkers: number;
-  /** Of the runs that were started in the last hour; absent if none was. */
-  waitP50Seconds?: number;
-  waitP95Seconds?: number;
   oldestPending?: string;
   lastDateActive?: string;
   description?: string;
@@ -188,24 +185,12 @@ export interface Role {
   lastModified: string;
 }
 
-export interface Sample {
-  time: string;
-  pending: number;
-  claimed: number;
-  oldestPendingSeconds: number;
-  completed: number;
-  failed: number;
-  exception: number;
-  waitP50Seconds?: number;
-  waitP95Seconds?: number;
-}
-
 export interface Operations {
   queues: { queue: string; messages: number; poison: number }[];
   expiryNoted?: string;
   expiredBefore?: string;
   reconcilerNoted?: string;
-  sampled?: string;
+  waitingNoted?: string;
 }
 
 export interface PoisonMessage {

@@ -1,8 +1,8 @@
-// For those who operate the deployment: what was given up, what waits, what the timers did last, and what it costs.
+// For those who operate the deployment: what was given up, what waits, and what the timers did last.
 
 import { html, useState } from "../core/html.js";
 import { useNow, usePolled } from "../core/polling.js";
-import { health, history, listPoisonMessages, movePoisonMessages, operations } from "../core/queue.js";
+import { health, listPoisonMessages, movePoisonMessages, operations } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { counted } from "../core/words.js";
@@ -10,14 +10,8 @@ import { ActionButton, Empty, Failure, Loaded, Loading } from "../parts/feedback
 import { Finding } from "../parts/finding.js";
 import { Facts, Time } from "../parts/states.js";
 
-const DAY = 86_400_000;
-/** Dollars for a million tasks more, by the model of docs/scaling.md, for a small and for a large deployment. */
-const A_MILLION_TASKS = { small: 305, large: 257 };
-const DAYS = 30;
-
 /** @typedef {import("../core/types").Operations} Found */
 /** @typedef {import("../core/types").PoisonMessage} Message */
-/** @typedef {import("../core/types").Sample} Sample */
 
 /** What a queue's messages are for, and what it means that one was given up. */
 const MEANING = /** @type {Record<string, string>} */ ({
@@ -64,7 +58,6 @@ export default function OperationsPage() {
     <${Loaded} of=${polled} label="Loading">${(/** @type {Found} */ found) => html`
       <${Queues} found=${found} refresh=${polled.refresh} />
       <${Timers} found=${found} />`}<//>
-    <${Costs} />
     <${Queries} />
   </article>`;
 }
@@ -160,32 +153,9 @@ function Timers({ found }) {
           ? at(found.reconcilerNoted)
           : "never: with fewer than 50 task queues it has no place to note",
       ],
-      ["Last sample of the history", html`${at(found.sampled)} (every five minutes)`],
+      ["Gauges noted", html`${at(found.waitingNoted)} (every five minutes)`],
     ]} />
     <p>If these are late, the timer functions do not run: the logs of <code>expire</code>, <code>reconcile</code> and <code>observe</code> say why.</p>
-  </section>`;
-}
-
-function Costs() {
-  const polled = usePolled(
-    async (signal) => {
-      const { samples } = await history({ from: new Date(Date.now() - DAY).toISOString() }, { signal });
-      const sum = (/** @type {(sample: Sample) => number} */ of) =>
-        samples.reduce((total, sample) => total + of(sample), 0);
-      return {
-        runs: sum(({ completed, failed, exception }) => completed + failed + exception),
-        samples: samples.length,
-      };
-    },
-    [],
-    { interval: 300_000 },
-  );
-  return html`<section aria-labelledby="costs">
-    <h2 id="costs">Costs</h2>
-    <${Loaded} of=${polled}>${(/** @type {{runs: number, samples: number}} */ { runs, samples }) => {
-      const month = (/** @type {number} */ price) => (runs * DAYS * price) / 1_000_000;
-      return html`<p>${counted(runs, "run")} ended in the last 24 hours, as far as the history goes (${counted(samples, "sample")} of five minutes). At this rate a month's tasks cost about <strong>$${month(A_MILLION_TASKS.large).toFixed(2)} to $${month(A_MILLION_TASKS.small).toFixed(2)}</strong> by the model of docs/scaling.md, besides what costs the same without any task, logs and stored artifacts. What was billed is in the portal's cost analysis.</p>`;
-    }}<//>
   </section>`;
 }
 

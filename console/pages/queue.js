@@ -2,9 +2,8 @@
 
 import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
-import { history, listClaimedTasks, listPendingTasks, taskQueueLoad } from "../core/queue.js";
+import { listClaimedTasks, listPendingTasks, taskQueueLoad } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
-import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
 import { counted, PRIORITIES } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
@@ -31,7 +30,7 @@ export default function QueuePage({ params, query }) {
       { title: "Task queues", href: "/provisioners" },
       { title: provisionerId, href: `/provisioners/${encodeURIComponent(provisionerId)}` },
     ]} />
-    <div class="title"><h1>${id}</h1> <a href=${`/history?queue=${encodeURIComponent(id)}`}>History</a></div>
+    <div class="title"><h1>${id}</h1></div>
     <${Loaded} of=${load}>${(
       /** @type {Load} */ { pendingTasks, claimedTasks, unresolvedTasks, waitingWorkers, stalled },
     ) =>
@@ -41,7 +40,6 @@ export default function QueuePage({ params, query }) {
         ["Workers wanted", unresolvedTasks.toLocaleString()],
         ["Workers waiting", waiting(waitingWorkers)],
       ]} />`}<//>
-    <${Waits} id=${id} />
     <${Tabs} label="Views of the task queue" current=${view} views=${[
       { name: "workers", title: "Workers", href: to.queue(id) },
       { name: "pending-tasks", title: titled("Pending", load.data?.pendingTasks), href: to.queue(id, "pending-tasks") },
@@ -53,22 +51,6 @@ export default function QueuePage({ params, query }) {
 
 /** @param {string} title @param {number | undefined} count */
 const titled = (title, count) => (count ? `${title} ${count.toLocaleString()}` : title);
-
-/** How long what started last had waited; nothing for who may not see the history. @param {{id: string}} properties */
-function Waits({ id }) {
-  const polled = usePolled(
-    async (signal) => {
-      const { samples } = await history({ taskQueueId: id }, { signal });
-      return samples.findLast(({ waitP50Seconds }) => waitP50Seconds !== undefined) ?? null;
-    },
-    [id],
-    { until: () => true }, // once: what is five minutes old is not worth a request a minute
-  );
-  const now = useNow(30_000);
-  if (!polled.data) return null;
-  const { time, waitP50Seconds = 0, waitP95Seconds = 0 } = polled.data;
-  return html`<p>Waiting time of the runs that started last: median ${duration(waitP50Seconds * 1000)}, 95 % within ${duration(waitP95Seconds * 1000)} <span class="reason">(five minutes, until <${Time} at=${time} now=${now} />)</span></p>`;
-}
 
 /** @param {Load["waitingWorkers"]} number */
 const waiting = ({ claimWork, pollTaskUrls }) =>

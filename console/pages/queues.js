@@ -4,7 +4,6 @@ import { html, useMemo } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { listTaskQueueStates } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
-import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
@@ -72,20 +71,6 @@ export default function QueuesPage({ params, query }) {
           html`${workers.toLocaleString()}${workers >= MOST_WORKERS ? "+" : ""}${quarantinedWorkers > 0 && html` <span class="reason">${quarantinedWorkers.toLocaleString()} in quarantine</span>`}`,
       },
       {
-        key: "median",
-        title: "Waited, median",
-        class: "number",
-        sort: (/** @type {Row} */ { waitP50Seconds }) => waitP50Seconds ?? -1,
-        cell: (/** @type {Row} */ { waitP50Seconds }) => waited(waitP50Seconds),
-      },
-      {
-        key: "most",
-        title: "95 % within",
-        class: "number",
-        sort: (/** @type {Row} */ { waitP95Seconds }) => waitP95Seconds ?? -1,
-        cell: (/** @type {Row} */ { waitP95Seconds }) => waited(waitP95Seconds),
-      },
-      {
         key: "active",
         title: "Last active",
         sort: (/** @type {Row} */ row) => row.lastDateActive ?? "",
@@ -97,7 +82,7 @@ export default function QueuesPage({ params, query }) {
   );
   return html`<article>
     <h1>Task queues${provisioner ? ` of ${provisioner}` : ""}</h1>
-    <p class="reason">A task queue with its workers is what operators call a pool. Waiting times are of the runs that started in the last hour.</p>
+    <p class="reason">A task queue with its workers is what operators call a pool.</p>
     <${Loaded} of=${polled} label="Loading the task queues">
       ${(/** @type {Row[]} */ rows) => {
         const listed = rows.filter(
@@ -110,9 +95,6 @@ export default function QueuesPage({ params, query }) {
     <//>
   </article>`;
 }
-
-/** @param {number | undefined} seconds */
-const waited = (seconds) => (seconds === undefined ? "" : duration(seconds * 1000));
 
 /** @param {AbortSignal} signal */
 const read = async (signal) =>

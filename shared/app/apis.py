@@ -35,7 +35,6 @@ QUEUE = Api(
     prefix="/api/queue/v1",
     endpoints=(
         *service.SERVICE_ENDPOINTS,
-        *service.HISTORY_ENDPOINTS,
         *operators.OPERATIONS_ENDPOINTS,
         *tasks.ENDPOINTS,
         *batches.ENDPOINTS,

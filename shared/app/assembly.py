@@ -13,7 +13,6 @@ from shared.auth.roles.accounts import RoleAccounts
 from shared.auth.sign_in.openid import Provider, SignIn, WorkloadSignIn, fetch
 from shared.base.settings import Settings
 from shared.overview.health import Ask, Health
-from shared.overview.history import History
 from shared.overview.operations import Operations
 from shared.queue.claims.poll_urls import WaitingWorkerCounts
 from shared.queue.events.announcer import Publisher
@@ -84,7 +83,6 @@ def assemble(
             components.snapshots,
             components.stalls,
             components.worker_rows,
-            components.history_rows,
             components.lookups,
             runtime.now,
         ),
@@ -104,8 +102,7 @@ def assemble(
             runtime, {"claimWork": components.poller.waiting, "pollTaskUrls": components.poll_urls.waiting}
         ),
         refused_credentials=components.refused_credentials,
-        history=History(components.history_rows, components.gauges, runtime),
-        operations=Operations(storage.queues, components.expiry, components.pools, components.history_rows, runtime),
+        operations=Operations(storage.queues, components.expiry, components.pools, components.waiting_rows, runtime),
         reconciler=components.reconciler,
         index=components.index,
         expiration=_expiration(components),

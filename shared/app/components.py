@@ -15,8 +15,8 @@ from shared.base.settings import Settings
 from shared.base.vault import Vault
 from shared.index.entries import Index
 from shared.index.rows import IndexStore
+from shared.overview.gauges import Gauges
 from shared.overview.health import Ask, Heartbeat, asks_of
-from shared.overview.history import Gauges
 from shared.queue.artifacts.creating import Artifacts, Finishing
 from shared.queue.artifacts.objects import Objects
 from shared.queue.artifacts.reading import Reading
@@ -36,9 +36,9 @@ from shared.queue.groups.recent import RecentGroupStore
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryStore
 from shared.queue.pools.index import PoolIndex, PoolSnapshots
-from shared.queue.pools.load import HistoryStore
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import Stalls
+from shared.queue.pools.waiting import WaitingStore
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Presence
 from shared.queue.tasks.definitions import DefinitionCache
@@ -135,6 +135,7 @@ class Components:
             self.storage.queues,
             self.ending_credentials,
             self.refused_credentials,
+            self.waiting_rows,
         )
 
     @cached_property
@@ -147,11 +148,11 @@ class Components:
 
     @cached_property
     def stalls(self) -> Stalls:
-        return Stalls(self.directory, self.worker_rows, self.snapshots, self.history_rows, self.runtime.now)
+        return Stalls(self.directory, self.worker_rows, self.snapshots, self.waiting_rows, self.runtime.now)
 
     @cached_property
-    def history_rows(self) -> HistoryStore:
-        return HistoryStore(self.storage)
+    def waiting_rows(self) -> WaitingStore:
+        return WaitingStore(self.storage)
 
     @cached_property
     def stores(self) -> Stores:

@@ -23,7 +23,7 @@ TABLES: Final = (
     keys.INDEX,
     client_store.TABLE,
     role_store.TABLE,
-    keys.HISTORY,
+    keys.HEALTH,
     keys.AUDIT,
 )
 """Status rows first. In a backup that copies the tables in this order, projections are newer than the rows that they

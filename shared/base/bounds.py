@@ -14,7 +14,7 @@ _KIB, _MIB = 1 << 10, 1 << 20
 CONNECTIONS = 100
 """Connections to storage. A request that waits for a free one does so within its time limit."""
 BACKGROUND = 16
-"""Parallel requests of each background job (expiry, samples, health, commits of uploads): a sixth of the
+"""Parallel requests of each background job (expiry, gauges, health, commits of uploads): a sixth of the
 connections."""
 POOLS_AT_A_TIME = 8
 """Pools that are read in parallel, and rows of a pool that are repaired in parallel: a pool may take several queries of
@@ -83,9 +83,9 @@ RECONCILED_POOLS = 50
 """Pools that the reconciler checks before it stores its position in the directory."""
 RECONCILED_PAGES = 10
 """Pages of one pool in a check of all pools: the oldest rows, then those after the end of the previous check."""
-SAMPLED_QUEUES = 500
-"""Task queues that a sample reads and that have gauges: a metrics backend keeps a series for each of them."""
-SAMPLED_IDLE_QUEUES = 100
+MEASURED_QUEUES = 500
+"""Task queues that have gauges: a metrics backend keeps a series for each of them."""
+MEASURED_IDLE_QUEUES = 100
 """How many of these are reserved for task queues without tasks, which take turns."""
 STALLED_QUEUES = 10
 """Task queues that `health` examines: those in which a run has waited longest."""

@@ -207,13 +207,6 @@ WORKER_COUNTS = Remembered(
     fresh=_MINUTE,
     because="shown to people; ten pages of the console",
 )
-WAITS = Remembered(
-    name="pools/states.waits",
-    what="how long runs of the last hour have waited",
-    capacity=1,
-    fresh=_MINUTE,
-    because="shown to people; samples are taken every five minutes",
-)
 ENDING = Remembered(
     name="clients/ending.ending",
     what="clients that end soon",

@@ -5,17 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from dataclasses import asdict
-from datetime import datetime, timedelta
 from typing import Any, Literal
 
 from shared.api.answer import version_of
-from shared.api.endpoint import PARAMETERS, Call, Endpoint
-from shared.base.dates import format_date, parse_date
-from shared.base.errors import InputError, ServiceUnavailable
-from shared.base.types import Closed, Count, Date, optional
+from shared.api.endpoint import Call, Endpoint
+from shared.base.errors import ServiceUnavailable
+from shared.base.types import Closed, optional
 from shared.overview.health import Finding
 from shared.overview.services import OverviewServices
-from shared.queue.pools.load import Figures, waited
 
 
 class PingResponse(Closed):
@@ -156,85 +153,5 @@ SERVICE_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
         category="Monitoring",
         output=VersionResponse,
         takes_any_load=True,
-    ),
-)
-
-
-UNASKED = timedelta(days=1)
-"""How far back samples go where the caller does not say."""
-
-
-class HistorySample(Closed):
-    """What waited and ran at a time, and what happened since the sample before."""
-
-    time: Date
-    pending: Count
-    claimed: Count
-    oldestPendingSeconds: Count
-    completed: Count
-    failed: Count
-    exception: Count
-    started: Count
-    waitP50Seconds: float = optional()
-    waitP95Seconds: float = optional()
-
-
-class HistoryResponse(Closed):
-    """Samples, first to last."""
-
-    intervalSeconds: Count
-    samples: list[HistorySample]
-
-
-async def history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """history. Raises InputError for a `from` that is no date."""
-    interval, found = await services.history.read(
-        call.query.get("taskQueueId"), _since(call.query.get("from"), services.runtime.now())
-    )
-    return {
-        "intervalSeconds": int(interval.total_seconds()),
-        "samples": [_sample(time, figures) for time, figures in found],
-    }
-
-
-def _since(text: str | None, now: datetime) -> datetime:
-    if text is None:
-        return now - UNASKED
-    try:
-        return parse_date(text)
-    except ValueError:
-        raise InputError(f"from is no date-time: {text!r}") from None
-
-
-def _sample(time: datetime, figures: Figures) -> dict[str, Any]:
-    return {
-        "time": format_date(time),
-        "pending": figures.pending,
-        "claimed": figures.claimed,
-        "oldestPendingSeconds": figures.oldest,
-        "completed": figures.completed,
-        "failed": figures.failed,
-        "exception": figures.exception,
-        "started": figures.waits.total(),
-        **waited(figures),
-    }
-
-
-HISTORY_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
-    Endpoint(
-        name="history",
-        method="GET",
-        route="/history",
-        handler=history,
-        title="History",
-        description="Returns how many runs waited and ran over time, how many were resolved and how long they had "
-        "waited, of one task queue or of all together: every five minutes of the last two days, every hour if `from` "
-        "is earlier. Not part of the public API.",
-        category="Monitoring",
-        scopes="queue:get-history",
-        query={"taskQueueId": PARAMETERS["taskQueueId"], "from": r"^[0-9TtZz :.+-]{1,40}$"},
-        output=HistoryResponse,
-        stability="experimental",
-        is_long=True,
     ),
 )

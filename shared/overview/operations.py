@@ -13,8 +13,8 @@ from shared.base.concurrency import both, in_waves, together
 from shared.base.dates import format_date
 from shared.base.errors import ResourceNotFound
 from shared.base.frozen import dataclass
-from shared.queue.pools.load import HistoryStore
 from shared.queue.pools.rows import PoolStore
+from shared.queue.pools.waiting import WaitingStore
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
@@ -185,20 +185,20 @@ class Times:
     expired_before: datetime | None
     """Everything due before this time has been deleted."""
     reconciler: datetime | None
-    sample: datetime | None
-    """The last sample of the history."""
+    waiting: datetime | None
+    """When it was noted last which task queues wait for workers."""
 
 
 class Operations:
     """Everything may raise StorageUnavailable."""
 
     def __init__(
-        self, queues: Queues, expiry: ExpiryStore, pools: PoolStore, history: HistoryStore, runtime: Runtime
+        self, queues: Queues, expiry: ExpiryStore, pools: PoolStore, waiting: WaitingStore, runtime: Runtime
     ) -> None:
         self._queues = queues
         self._expiry = expiry
         self._pools = pools
-        self._history = history
+        self._waiting = waiting
         self._runtime = runtime
 
     async def look(self) -> tuple[Sequence[dict[str, Any]], Times]:
@@ -207,10 +207,10 @@ class Operations:
         return depths, times
 
     async def _times(self) -> Times:
-        expiry, before, reconciler, sample = await together(
-            self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._history.latest("minutes")
+        expiry, before, reconciler, waiting = await together(
+            self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._waiting.noted()
         )
-        return Times(expiry=expiry, expired_before=before, reconciler=reconciler, sample=sample)
+        return Times(expiry=expiry, expired_before=before, reconciler=reconciler, waiting=waiting)
 
     async def given_up(self, queue: str) -> list[dict[str, Any]]:
         """The first messages of an internal queue's poison queue, with what they are about if they can be read.

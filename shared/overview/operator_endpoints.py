@@ -33,7 +33,7 @@ class OperationsResponse(Closed):
     expiryNoted: Date = optional()
     expiredBefore: Date = optional()
     reconcilerNoted: Date = optional()
-    sampled: Date = optional()
+    waitingNoted: Date = optional()
 
 
 class PoisonMessage(Closed):
@@ -71,7 +71,7 @@ async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any
         "expiryNoted": times.expiry,
         "expiredBefore": times.expired_before,
         "reconcilerNoted": times.reconciler,
-        "sampled": times.sample,
+        "waitingNoted": times.waiting,
     }
     return {"queues": queues, **{name: format_date(time) for name, time in found.items() if time is not None}}
 

@@ -6,8 +6,8 @@ from shared.auth.audit import Audit
 from shared.auth.clients.ending import RefusedCredentials
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
+from shared.overview.gauges import Gauges
 from shared.overview.health import Health, Heartbeat
-from shared.overview.history import Gauges, History
 from shared.overview.operations import Operations
 from shared.queue.tasks.lifecycle import Lifecycle
 from shared.runtime import Runtime
@@ -24,6 +24,5 @@ class OverviewServices:
     heartbeat: Heartbeat
     health: Health
     gauges: Gauges
-    history: History
     operations: Operations
     refused_credentials: RefusedCredentials

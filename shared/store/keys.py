@@ -20,7 +20,7 @@ POOLS = "Pools"
 DIRECTORY = "Directory"
 EXPIRY = "Expiry"
 INDEX = "Index"
-HISTORY = "History"
+HEALTH = "Health"
 AUDIT = "Audit"
 
 TASK_DEFINITION = "task.definition"
@@ -210,11 +210,6 @@ def created_group(moment: datetime, slugid: str) -> str:
 
 CREATED_GROUPS = ("0", "\x7f")
 """The range of task groups in the partition of the directory that lists them."""
-
-
-def sample(moment: datetime) -> str:
-    """A sample of the history, of which the latest comes first."""
-    return _latest_first(moment)
 
 
 def _latest_first(moment: datetime) -> str:

@@ -79,7 +79,7 @@ async def one_of_everything(world: World) -> None:
         await noted.begin()
         await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="priority", new_priority="high"))
         noted.happens = True
-    await services.history.sample()
+    await world.handlers.gauges.note_waiting()
     await world.handlers.expiration.run(10)
 
 

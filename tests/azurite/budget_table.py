@@ -35,7 +35,7 @@ class Figures:
     """At the most; None where it is chance which of many chains of requests is the longest."""
 
 
-ONE_READ = "status; task; getArtifact; findTask; history; listPoisonMessages"
+ONE_READ = "status; task; getArtifact; findTask; listPoisonMessages"
 
 
 @cache

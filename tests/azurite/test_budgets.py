@@ -34,7 +34,6 @@ ELSEWHERE = {
     "relay PUT, another one": "tests/simulator/test_artifact_budgets.py",
     "getArtifact, the first after a direct PUT": "tests/simulator/test_artifact_budgets.py",
     "getArtifact … of gzip": "tests/simulator/test_artifact_budgets.py",
-    "history … a sample every 5 minutes, n for its gauges and for each 100 counts": "tests/simulator/test_history.py",
     "life of an ordinary task, 2.4 artifacts by relay": "tests/azurite/test_budgets.py",
 }
 """Rows of the table that other tests measure."""

@@ -73,8 +73,8 @@ class Storage:
 
     def _rows(self) -> Iterator[tuple[str, str]]:
         for table in self._tables.list_tables():
-            if table.name == keys.HISTORY:
-                continue  # a timer takes samples by itself
+            if table.name == keys.HEALTH:
+                continue  # a timer notes by itself what waits
             for row in self._tables.get_table_client(table.name).list_entities():
                 if row["RowKey"] == "cursor":
                     continue  # how far the expiry timer has come by itself

@@ -155,7 +155,6 @@ _ROWS = (
     ),
     Row("workerRemoved", f"POST {_WORKER}/removed", "A", "not of Taskcluster: reports that a worker is gone"),
     Row("health", "GET /health", "A", "not of Taskcluster: what is wrong with the deployment"),
-    Row("history", "GET /history", "A", "not of Taskcluster: how busy the service was over time"),
     Row("listTaskGroups", "GET /task-groups", "A", "not of Taskcluster: the task groups that were created last"),
     Row("listTaskQueueStates", "GET /task-queue-states", "A", "not of Taskcluster: all task queues with their counts"),
     Row(

@@ -25,7 +25,6 @@ from tests.console.browser import (
     storage_of,
     watched,
 )
-from tests.console.history import record_history
 from tests.console.scene import LOG, Scene, lines
 from tests.host.conftest import QUICK
 from tests.host.issuer import running_issuer
@@ -172,5 +171,4 @@ def settled(deployment: Deployment) -> Scene:
     scene.complete("build-1")
     scene.fail("build-2")
     scene.claim("test-1", worker="worker-2")
-    record_history(deployment.storage, scene.task_queue)
     return scene

@@ -29,7 +29,6 @@ KEPT = (
     "queues",
     "queue",
     "worker",
-    "history",
     "scopes",
     "group-dark",
     "group-phone",

@@ -8,13 +8,11 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from shared.base.dates import format_date
-from shared.queue.pools.load import Figures, HistoryStore, Sample
+from shared.queue.pools.waiting import Waiting, WaitingStore
 from shared.runtime import utc_now
 from shared.store import keys
 from shared.store.connection import AzureStorage
 from shared.store.interface import Create, Delete, Merge, Storage
-
-PENDING = Figures(pending=1, oldest=60)
 
 
 def worker_was_seen(connection_string: str, task_queue_id: str, group: str, worker: str, ago: timedelta) -> None:
@@ -30,7 +28,7 @@ def work_was_asked_for(connection_string: str, task_queue_id: str, ago: timedelt
 
 
 def task_has_waited(connection_string: str, task_queue_id: str, time: timedelta) -> None:
-    """The pending run of a task queue has waited so long, and the timer has taken its sample since."""
+    """The pending run of a task queue has waited so long, and the timer has noted that it waits."""
 
     async def write(storage: Storage) -> None:
         pool, (start, end) = keys.pool(task_queue_id), keys.PENDING
@@ -38,8 +36,7 @@ def task_has_waited(connection_string: str, task_queue_id: str, time: timedelta)
         kind, _, *rest = row.key.split("~")
         older = "~".join([kind, format_date(utc_now() - time), *rest])
         await storage.tables.transact(keys.POOLS, pool, [Delete(row.key), Create(older, row.values)])
-        sample = Sample(time=utc_now(), total=PENDING, queues={task_queue_id: PENDING})
-        await HistoryStore(storage).add("minutes", sample)
+        await WaitingStore(storage).put(Waiting(task_queue_ids=[task_queue_id], time=utc_now()))
 
     _write(connection_string, write)
 

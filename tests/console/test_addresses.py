@@ -42,7 +42,6 @@ from tests.console.scene import LOG, WORKER_GROUP, Scene
         ("/auth/clients/static%2Ftaskcluster%2Froot", "Client static/taskcluster/root"),
         ("/auth/roles", "Roles"),
         ("/auth/scopes", "Scopes"),
-        ("/history", "History"),
         ("/profile", "Who you are"),
     ],
 )
@@ -84,7 +83,7 @@ def test_an_unknown_address_gets_the_consoles_page(open_page: OpenPage) -> None:
 
 def test_a_tab_outlives_a_deployment(open_page: OpenPage) -> None:
     """The parts of the page that it loaded are gone; those of the new one have other addresses."""
-    page = open_page("/history")
+    page = open_page("/tasks/index")
     page.route("**/pages/queues.js", lambda route: route.fulfill(status=404), times=1)
     page.get_by_role("link", name="Task queues", exact=True).click()
     expect(page.get_by_role("heading", name="Task queues")).to_be_visible()

@@ -43,7 +43,6 @@ VIEWED = (
     "/provisioners/{queue}/claimed-tasks",
     "/provisioners/{queue}/workers/{worker}",
     "/tasks/index",
-    "/history",
     "/auth/clients",
     "/auth/roles",
     "/auth/roles/login%3Aadmins",

@@ -48,7 +48,7 @@ def test_open_tabs_go_on_after_an_outage(options: StackOptions, open_page: OpenP
             "task": f"{root}/tasks/{scene.ids['test']}",
             "queue": f"{root}/provisioners/{scene.task_queue.replace('/', '/worker-types/')}",
             "log": f"{root}/tasks/{scene.ids['build']}/runs/0/logs/live/{LOG.replace('/', '%2F')}",
-            "other": f"{root}/history",
+            "other": f"{root}/tasks/index",
         }
         pages = {name: context.new_page() for name in addresses}
         for name, page in pages.items():

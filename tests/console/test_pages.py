@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ import pytest
 from playwright.sync_api import Page, ViewportSize, expect
 
 from tests.clients.deployment import Deployment
-from tests.console.browser import answered
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, WORKER_GROUP, Scene, lately
 from tools.local.state import ROOT
@@ -46,7 +43,6 @@ PAGES: Mapping[str, tuple[str, str]] = {
     "queue": ("/provisioners/{provisioner}/worker-types/linux", "worker-2"),
     "waiting": ("/provisioners/{provisioner}/worker-types/windows/pending-tasks", "windows"),
     "worker": ("/provisioners/{provisioner}/worker-types/linux/workers/{worker}", "runs 1 task"),
-    "history": ("/history", "Time from scheduled to started"),
     "operations": ("/operations", "What only the logs know"),
     "clients": ("/auth/clients", "static/taskcluster/root"),
     "client": ("/auth/clients/static%2Ftaskcluster%2Froot", "static/taskcluster/root"),
@@ -117,49 +113,6 @@ def test_a_page_is_usable_by_everybody(name: str, settled: Scene, deployment: De
     assert _faults(page, ONLY_COLORS) == []
     beyond = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert beyond <= 0, "the page scrolls sideways"
-
-
-_LINE_COLORS = """() => {
-  const canvas = document.querySelector("canvas");
-  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  const counts = new Map();
-  for (let at = 0; at < data.length; at += 4) {
-    const [red, green, blue, alpha] = data.subarray(at, at + 4);
-    if (alpha < 255 || Math.max(red, green, blue) - Math.min(red, green, blue) < 80) continue;
-    const color = [red, green, blue].join();
-    counts.set(color, (counts.get(color) ?? 0) + 1);
-  }
-  return [...counts].filter(([, count]) => count > 200).map(([color]) => color).sort();
-}"""
-"""The colours that fill more than some dots of the first plot."""
-
-
-def _line_colors(page: Page) -> list[str]:
-    colors: list[str] = page.evaluate(_LINE_COLORS)
-    return colors
-
-
-def test_the_history_is_drawn_of_all_task_queues_and_of_one(settled: Scene, open_page: OpenPage) -> None:
-    page = _open("history", settled, open_page)
-    expect(page.get_by_role("img")).to_have_count(4)
-    expect(page.get_by_role("img", name=re.compile(r"Tasks; latest: pending \d+, running \d+"))).to_be_visible()
-    expect(page.get_by_role("main")).to_contain_text(re.compile(r"pending\s*\d+\s*running\s*\d+"))  # the latest
-    light = _line_colors(page)
-    assert len(light) == 2, "pending and running"
-    page.get_by_role("button", name="Dark", exact=True).click()
-    page.wait_for_function(f"() => JSON.stringify(({_LINE_COLORS})()) !== {json.dumps(json.dumps(light))}")
-    page.get_by_label("Task queue").select_option(settled.task_queue)
-    expect(page).to_have_url(re.compile(r"/history\?queue="))
-    expect(page.get_by_role("img", name="Runs resolved between samples; latest: completed")).to_be_visible()
-    page.get_by_label("Time span").select_option("30 days")
-    expect(page).to_have_url(re.compile(r"span=30"))
-
-
-def test_a_history_without_samples_says_when_there_will_be_some(open_page: OpenPage) -> None:
-    # As on the first five minutes of a deployment: this one has samples already.
-    none = answered("/api/queue/v1/history", {"intervalSeconds": 300, "samples": []})
-    page = open_page("/history", viewport=WIDE, script=none)
-    expect(page.get_by_text("There are fewer than two samples of this time yet")).to_be_visible()
 
 
 def test_the_theme_is_the_systems_until_one_chooses(settled: Scene, open_page: OpenPage) -> None:

@@ -34,8 +34,8 @@ def test_groups_queues_workers_and_index_paths_are_suggested(
     path = f"project.{named}.latest.build"
     scene.create(f"decision-{named}", task_id=scene.group, routes=[f"index.{path}"])
     scene.run(f"decision-{named}")
-    page = open_page("/history")
-    expect(page.get_by_role("heading", name="History")).to_be_visible()
+    page = open_page("/tasks/index")
+    expect(page.get_by_role("heading", name="Index")).to_be_visible()
     page.keyboard.press("/")
     expect(_box(page)).to_be_focused()
     before = len(watch.requests)

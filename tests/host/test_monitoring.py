@@ -54,22 +54,6 @@ def test_long_lists_are_compressed_for_those_who_accept_it(service: Service) -> 
     assert (len(claimed.text) > PACKED_FROM, "content-encoding" in claimed.headers) == (True, False)
 
 
-@pytest.mark.endpoint("history")
-def test_history(service: Service) -> None:
-    day = service.call("GET", "history")
-    assert (day.keys(), day["intervalSeconds"]) == ({"intervalSeconds", "samples"}, 300)
-    month = service.call("GET", f"history?from=2020-01-01T00:00:00Z&taskQueueId={quote(service.pool, safe='')}")
-    assert month["intervalSeconds"] == 3600
-    assert service.call("GET", "history?from=2999-01-01T00:00:00Z")["samples"] == []
-    for query in ("from=yesterday", "taskQueueId=nothing"):
-        with refused(400, "InvalidRequestArguments"):
-            service.call("GET", f"history?{query}")
-    with refused(400, "InputError"):
-        service.call("GET", "history?from=2020-13-01T00:00:00Z")
-    with refused(403, "InsufficientScopes"):
-        service.anonymous._makeHttpRequest("GET", "history", None)
-
-
 def test_every_service_reports_its_health(service: Service) -> None:
     for name in ("queue", "auth", "object"):
         for path in ("ping", "__version__", "__heartbeat__", "__lbheartbeat__"):

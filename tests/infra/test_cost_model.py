@@ -81,31 +81,20 @@ def test_the_calls_cost_no_more_than_the_model_says() -> None:
     world.run(story())
 
 
-def test_the_history_costs_no_more_than_the_model_says() -> None:
+def test_the_gauges_cost_no_more_than_the_model_says() -> None:
     world = World()
 
     async def story() -> None:
         await world.create()
-        await world.claim()
-        assert await _counted(world.services.history.flush()) == {"W": 1}
         total: Counter[str] = Counter()
         for _ in range(24):
             await world.clock.sleep(300)
-            await world.create()
-            await world.claim()
-            await world.services.history.flush()
-            total += await _counted(world.handlers.history.sample())
+            total += await _counted(world.handlers.gauges.note_waiting())
         for kind in ("R", "W", "G"):
-            costs = (budgets.SAMPLE, budgets.GAUGES, budgets.GAUGES_A_POOL)
+            costs = (budgets.NOTE, budgets.GAUGES, budgets.GAUGES_A_POOL)
             assert total[kind] <= 24 * sum(cost.get(kind, 0) for cost in costs) + (2 if kind == "R" else 0), kind
 
     world.run(story())
-
-
-def test_the_history_is_a_small_part_of_the_bill() -> None:
-    for name, model in MODELS.items():
-        price = model.prices["table_per_million"][model.profile["storageSku"]]
-        assert 0 < Bill(model).history()["tables"] * price < 0.2, name
 
 
 def test_the_life_of_a_task_is_within_the_design() -> None:

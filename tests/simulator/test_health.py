@@ -339,7 +339,7 @@ def test_many_refused_clients_are_counted_cost_a_request_in_ten_minutes_and_are_
 
     async def gate(call: Call, phase: Phase) -> None:
         nonlocal writes
-        writes += call.target == keys.HISTORY and call.kind is not Kind.TABLE_READ and phase is Phase.BEFORE
+        writes += call.target == keys.HEALTH and call.kind is not Kind.TABLE_READ and phase is Phase.BEFORE
 
     world = open_world(gate)
     meter = world.services.runtime.meter
@@ -359,7 +359,7 @@ def test_many_refused_clients_are_counted_cost_a_request_in_ten_minutes_and_are_
         await timer.forget()
         await timer.measure()
         assert meter.of(ENDING_CREDENTIALS)[("refused",)] == 0
-        assert not world.memory.tables.rows(keys.HISTORY, "refused")
+        assert not world.memory.tables.rows(keys.HEALTH, "refused")
 
     world.run(story())
 

@@ -254,8 +254,8 @@ def test_the_oldest_run_is_the_first_that_waits_and_is_not_over() -> None:
 def test_gauges_of_very_many_pools_are_read_in_turn_and_the_busy_ones_each_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(bounds, "SAMPLED_QUEUES", 10)
-    monkeypatch.setattr(bounds, "SAMPLED_IDLE_QUEUES", 4)
+    monkeypatch.setattr(bounds, "MEASURED_QUEUES", 10)
+    monkeypatch.setattr(bounds, "MEASURED_IDLE_QUEUES", 4)
     world, readings = a_world()
     pools = [f"p/w{number:02}" for number in range(30)]
 

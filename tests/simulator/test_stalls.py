@@ -120,18 +120,18 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
     def metric() -> float:
         return world.handlers.runtime.meter.of(STALLED)[(POOL.split("/")[0], POOL.split("/")[1])]
 
-    async def sample() -> None:
-        await world.handlers.history.sample()
+    async def note() -> None:
+        await world.handlers.gauges.note_waiting()
         await world.handlers.gauges.refresh()
 
     async def story() -> None:
         await _create_queues(world)
         await world.create()
-        await sample()
+        await note()
         assert metric() == 0, "workers may be starting"
         assert await codes() == []
         await _pass(world, timedelta(minutes=5))
-        await sample()
+        await note()
         assert metric() == 1
         assert await codes() == ["task-queues-stalled"]
         (finding,) = await health.findings()
@@ -140,7 +140,7 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
         assert "1 pending task, the oldest for 5 min." in finding.message
         await world.create(provisionerId="other", workerType="queue", taskQueueId="other/queue")
         await _pass(world, timedelta(minutes=5))
-        await sample()
+        await note()
         await _pass(world, 11 * SECOND)
         (finding,) = await health.findings()
         assert finding.message == (
@@ -149,9 +149,9 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
         )
         await world.services.work.claim_work("other/queue", WORKER, 1, 1.5)
         await world.claim()
-        assert await codes() == [], "at once, whatever the last sample has"
+        assert await codes() == [], "at once, whatever was noted last"
         await _pass(world, 11 * SECOND)
-        await sample()
+        await note()
         assert metric() == 0
 
     world.run(story())
@@ -167,7 +167,7 @@ def test_the_task_queues_that_wait_longest_are_looked_at_first(world: World, mon
             await world.create(provisionerId="p", workerType=name[2:], taskQueueId=name)
             await _pass(world, timedelta(minutes=1))
         await _pass(world, GRACE)
-        await world.handlers.history.sample()
+        await world.handlers.gauges.note_waiting()
         found = await world.services.health._stalls.in_deployment()
         assert [each.task_queue_id for each in found] == sorted(names)[:2]
 

@@ -47,20 +47,3 @@ def test_workers_and_those_in_quarantine_are_counted(world: World) -> None:
         assert (counts.known, counts.quarantined) == (0, 0)
 
     world.run(story())
-
-
-def test_waiting_times_are_those_of_the_last_hour(world: World) -> None:
-    async def story() -> None:
-        await world.create()
-        await world.clock.sleep(40)
-        await world.claim()
-        await world.services.history.flush()
-        assert (await state_of(world)).waits.wait(0.5) is None, "no sample has been taken"
-        await world.clock.sleep(timedelta(minutes=6).total_seconds())
-        await world.handlers.history.sample()
-        waited = (await state_of(world)).waits.wait(0.95)
-        assert waited == pytest.approx(40, rel=0.1)
-        await world.clock.sleep(timedelta(minutes=61).total_seconds())
-        assert (await state_of(world)).waits.wait(0.95) is None
-
-    world.run(story())

@@ -120,7 +120,7 @@ def test_sets_of_urls_count_until_they_expire() -> None:
 
 
 def test_of_very_many_task_queues_those_with_the_most_workers_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "SAMPLED_QUEUES", 2)
+    monkeypatch.setattr(bounds, "MEASURED_QUEUES", 2)
     world = World()
 
     async def script() -> None:

@@ -151,7 +151,7 @@ def test_the_first_paint_takes_less_than_100_kilobytes(site: ConsoleSite) -> Non
     modules = _loaded_with("app.js", "pages/home.js", *vendored)
     assert {"core/api.js", "core/router.js", "parts/states.js"} <= {*modules}
     prefix = next(iter(site.assets)).split("/")[2]
-    answers = [site.answer(f"/console/{prefix}/{name}", PACKED) for name in (*modules, "style.css", "vendor/uplot.css")]
+    answers = [site.answer(f"/console/{prefix}/{name}", PACKED) for name in (*modules, "style.css")]
     assert None not in answers
     assert len(gzip.compress(page.body)) + sum(len(answer.body) for answer in answers if answer is not None) < 100_000
 

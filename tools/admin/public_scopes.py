@@ -50,7 +50,6 @@ Those of services that are not here count where other services of the site have 
 VIEWS = (
     "queue:claimed-count:*",
     "queue:claimed-list:*",
-    "queue:get-history",
     "queue:get-task-queue:*",
     "queue:list-task-groups",
     "queue:list-task-queue-states",

@@ -36,8 +36,8 @@ EXPIRY: Cost = {"R": 1.4, "W": 1.3}
 READ: Cost = {"R": 1, "BR": 1}
 """An artifact that is read by its signed URL."""
 
-SAMPLE: Cost = {"R": 3.25, "W": 2.1}
-"""A sample of the history, besides the gauges; what an hour's sum costs is divided among its twelve samples."""
+NOTE: Cost = {"W": 1}
+"""The row that says which task queues wait for workers, besides the gauges."""
 GAUGES: Cost = {"R": 1.5, "G": 6}
 """One reading of the gauges: refused clients, every other time the ends of all clients, the lengths of queues."""
 GAUGES_A_POOL: Cost = {"R": 1}

@@ -12,8 +12,6 @@ LIBRARIES: dict[str, tuple[str, str]] = {
     "preact.js": ("preact", "dist/preact.mjs"),  # components
     "hooks.js": ("preact", "hooks/dist/hooks.mjs"),
     "htm.js": ("htm", "dist/htm.mjs"),  # templates without a compiler
-    "uplot.js": ("uplot", "dist/uPlot.esm.js"),  # plots of time series
-    "uplot.css": ("uplot", "dist/uPlot.min.css"),
     "dagre.js": ("@dagrejs/dagre", "dist/dagre.esm.js"),  # layout of graphs
     "js-yaml.js": ("js-yaml", "dist/browser/js-yaml.esm.min.mjs"),  # definitions as YAML
     "markdown-it.js": ("markdown-it", "dist/browser/markdown-it.esm.min.mjs"),  # descriptions; bounded for any text

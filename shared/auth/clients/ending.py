@@ -18,7 +18,7 @@ from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.runtime import Runtime
 from shared.store.interface import MAX_OPERATIONS, Delete, Row, StorageUnavailable, Tables, TransactionRefused, Upsert
-from shared.store.keys import HISTORY
+from shared.store.keys import HEALTH
 from shared.telemetry.instruments import ENDING_CREDENTIALS
 
 _PARTITION = "refused"
@@ -33,7 +33,7 @@ class RefusedClient:
 
 
 class RefusedStore:
-    """Rows of the History table, one for each refused client. All methods may raise StorageUnavailable."""
+    """Rows of the Health table, one for each refused client. All methods may raise StorageUnavailable."""
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
@@ -45,11 +45,11 @@ class RefusedStore:
             Upsert(row_key(client_id), {"clientId": client_id, "why": each.why, "last": format_date(each.last)})
             for client_id, each in refused.items()
         ]
-        await self._tables.transact(HISTORY, _PARTITION, rows)
+        await self._tables.transact(HEALTH, _PARTITION, rows)
 
     async def since(self, time: datetime) -> dict[str, RefusedClient]:
         """Clients that were refused at `time` or later: one page at most, in one request."""
-        page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
+        page = await self._tables.query(HEALTH, _PARTITION, start="", end="\x7f")
         found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
         return {client_id: each for client_id, each in found.items() if each.last >= time}
 
@@ -57,11 +57,11 @@ class RefusedStore:
         """Removes clients that were last refused before `until`, one page at most: one request to read them, and one
         for each.
         """
-        page = await self._tables.query(HISTORY, _PARTITION, start="", end="\x7f")
+        page = await self._tables.query(HEALTH, _PARTITION, start="", end="\x7f")
         for row in page.rows:
             if _refused(row).last < until:
                 try:
-                    await self._tables.transact(HISTORY, _PARTITION, [Delete(row.key, row.etag)])
+                    await self._tables.transact(HEALTH, _PARTITION, [Delete(row.key, row.etag)])
                 except TransactionRefused:
                     continue  # it has just been refused once more
 

@@ -13,7 +13,6 @@ from shared.base.frozen import dataclass
 from shared.queue.claims.poll_urls import WaitingWorkerCounts
 from shared.queue.pools.directory import DirectoryEntry
 from shared.queue.pools.index import Counts
-from shared.queue.pools.load import waited
 from shared.queue.pools.models import (
     ListClaimedTasksResponse,
     ListPendingTasksResponse,
@@ -149,7 +148,6 @@ def _state(state: CurrentTaskQueue) -> dict[str, Any]:
         **_counts(state.task_queue_id, state.snapshot.counts),
         "workers": state.workers.known,
         "quarantinedWorkers": state.workers.quarantined,
-        **waited(state.waits),
         **({} if oldest is None else {"oldestPending": format_date(oldest)}),
         **(seen or {}),
         **_stalled(state.stall),

@@ -162,14 +162,11 @@ class TaskQueueCountsListResponse(Closed):
 class TaskQueueState(TaskQueueCountsResponse):
     """A task queue with what waits and runs in it. No `lastDateActive`: no worker has asked it for work lately.
 
-    `workers` are those that are known, of the first thousand, `quarantinedWorkers` those of them in quarantine; waiting
-    times are of runs that were started in the last hour, absent if none was.
+    `workers` are those that are known, of the first thousand, `quarantinedWorkers` those of them in quarantine.
     """
 
     workers: Count
     quarantinedWorkers: Count
-    waitP50Seconds: float = optional()
-    waitP95Seconds: float = optional()
     oldestPending: Date = optional()
     lastDateActive: Date = optional()
     description: str = optional()

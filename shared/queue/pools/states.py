@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -12,7 +12,7 @@ from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryEntry, DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolSnapshot, PoolSnapshots
-from shared.queue.pools.load import HOURS, Figures, HistoryStore
+from shared.queue.pools.waiting import WaitingStore
 from shared.queue.pools.worker_rows import WorkerCounts, WorkerStore
 from shared.store import keys
 from shared.store.partitions import page_start
@@ -70,13 +70,13 @@ class Stalls:
         directory: DirectoryStore,
         workers: WorkerStore,
         snapshots: PoolSnapshots,
-        history: HistoryStore,
+        waiting: WaitingStore,
         now: Callable[[], datetime],
     ) -> None:
         self._directory = directory
         self._workers = workers
         self._snapshots = snapshots
-        self._history = history
+        self._waiting = waiting
         self._now = now
 
     async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
@@ -111,14 +111,12 @@ class Stalls:
         )
 
     async def in_deployment(self) -> list[Stall]:
-        """The task queues that have been stalled for GRACE, longest first. Only those are examined in which, by the
-        last sample of the history, tasks wait and none runs. So a stall is found up to five minutes late."""
-        sample = await self._history.last("minutes")
-        if sample is None:
+        """The task queues that have been stalled for GRACE, longest first. Only those are examined in which tasks
+        waited and none ran when the timer looked last. So a stall is found up to five minutes late."""
+        waiting = await self._waiting.latest()
+        if waiting is None:
             return []
-        waiting = {name: at.oldest for name, at in sample.queues.items() if at.pending and not at.claimed}
-        looked_at = sorted(waiting, key=lambda name: (-waiting[name], name))[: bounds.STALLED_QUEUES]
-        found = await in_waves(bounds.POOLS_AT_A_TIME, self._now_of, looked_at)
+        found = await in_waves(bounds.POOLS_AT_A_TIME, self._now_of, waiting.task_queue_ids)
         stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
         return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
 
@@ -161,8 +159,6 @@ class CurrentTaskQueue:
     stall: Stall | None
     """Why nothing takes what waits in it; None if something does, or nothing waits."""
     workers: WorkerCounts
-    waits: Figures
-    """Waiting times of the runs that were started in the last hour."""
 
 
 class TaskQueueStates:
@@ -174,7 +170,6 @@ class TaskQueueStates:
         snapshots: PoolSnapshots,
         stalls: Stalls,
         workers: WorkerStore,
-        history: HistoryStore,
         lookups: Lookups,
         now: Callable[[], datetime],
     ) -> None:
@@ -183,10 +178,7 @@ class TaskQueueStates:
         self._snapshots = snapshots
         self._stalls = stalls
         self._workers = workers
-        self._history = history
-        self._now = now
         self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, now)
-        self._waits: Memo[str, Mapping[str, Figures]] = Memo(remembered.WAITS, now)
 
     async def page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
         """A page of at most 100 task queues in the order of their ids, and the key at which the next one starts.
@@ -197,15 +189,11 @@ class TaskQueueStates:
         first = page_start(start, keys.LISTED)
         if limit == 0:
             return [], None
-        (known, resume), waits = await both(
-            self._directory.page_of_all(first, min(limit, bounds.PAGE_OF_READINGS)), self._waits.read("", self._waited)
-        )
-        found = await self._lookups.each(lambda queue: self._state(*queue, waits), known)
+        known, resume = await self._directory.page_of_all(first, min(limit, bounds.PAGE_OF_READINGS))
+        found = await self._lookups.each(lambda queue: self._state(*queue), known)
         return [state for state in found if state.entry is not None or state.snapshot.rows], resume
 
-    async def _state(
-        self, task_queue_id: str, entry: DirectoryEntry | None, waits: Mapping[str, Figures]
-    ) -> CurrentTaskQueue:
+    async def _state(self, task_queue_id: str, entry: DirectoryEntry | None) -> CurrentTaskQueue:
         snapshot, workers = await both(
             self._snapshots.of_pool(task_queue_id),
             self._counted.read(task_queue_id, lambda: self._workers.counted(task_queue_id)),
@@ -216,14 +204,4 @@ class TaskQueueStates:
             snapshot=snapshot,
             stall=await self._stalls.of_entry(task_queue_id, snapshot, entry),
             workers=workers,
-            waits=waits.get(task_queue_id, Figures()),
         )
-
-    async def _waited(self) -> Mapping[str, Figures]:
-        """Waiting times by task queue, from the samples of the last hour."""
-        now = self._now()
-        found: dict[str, Figures] = {}
-        for sample in await self._history.whole("minutes", now - HOURS, now):
-            for name, figures in sample.queues.items():
-                found.setdefault(name, Figures()).count(figures)
-        return found

@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
 from shared.base.ids import new_slugid
-from shared.queue.pools.load import HOURS, ceiling
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
 from shared.queue.tasks.messages import poison_queue
-from shared.runtime import utc_now
 from shared.store.counting import Operations
 from tests.azurite.budget_table import ONE_READ
 from tests.azurite.budgets import POOL, Bench, budget
-
-GAUGES_OF_ONE_POOL = 6 + 4
-"""The lengths of the queues; the directory, the rows of a task queue, and what is known of clients."""
 
 
 @budget("listTaskGroups, 3 groups", "listTaskGroups", n=3)
@@ -70,7 +63,7 @@ async def operations(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
         await bench.storage.queues.create(queue)
         await bench.storage.queues.create(poison_queue(queue))
-    await bench.calls.history.sample()
+    await bench.calls.gauges.note_waiting()
     return await bench.measure(bench.process().operations.look())
 
 
@@ -97,7 +90,7 @@ async def health_with_a_stall(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
         await bench.storage.queues.create(queue)
     await bench.create()
-    await bench.calls.history.sample()
+    await bench.calls.gauges.note_waiting()
     return await bench.measure(bench.process().health.findings())
 
 
@@ -107,28 +100,8 @@ async def load_of_waiting(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.pool_views.load(POOL))
 
 
-@budget("history, 24 hours of one task queue", ONE_READ)
-async def read_history(bench: Bench) -> Operations:
-    await bench.calls.history.sample()
-    return await bench.measure(bench.calls.history.read(POOL, utc_now() - timedelta(hours=24)))
-
-
-@budget("history, a process's counts", "history, a process's counts, once a minute if there are any")
-async def flush_history(bench: Bench) -> Operations:
-    await bench.calls.history.flush()
-    await bench.completed()
-    return await bench.measure(bench.calls.history.flush())
-
-
-@budget(
-    "history, the first sample of a process, one pool",
-    "history … the first sample of an hour, n for its gauges",
-    n=GAUGES_OF_ONE_POOL,
-)
-async def sample_history(bench: Bench) -> Operations:
+@budget("the gauges of one pool, and which task queues wait", "the gauges of n task queues", n=1)
+async def gauges(bench: Bench) -> Operations:
     for queue in INTERNAL_QUEUES:
         await bench.storage.queues.create(queue)
-    await bench.calls.history.flush()
-    just_past_the_hour = ceiling(utc_now(), HOURS) + timedelta(minutes=2)
-    bench.ahead = just_past_the_hour - utc_now()  # this sample ends an hour, which is summed up with it
-    return await bench.measure(bench.handlers.history.sample())
+    return await bench.measure(bench.handlers.gauges.note_waiting())

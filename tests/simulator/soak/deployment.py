@@ -39,7 +39,7 @@ LONGEST_CALL = 120.0
 SETTLED = 2 * 3600.0
 """Seconds after which all is as it should be, once nothing goes wrong any more."""
 _EXPIRE, _RECONCILE, _SAMPLE = 600.0, 300.0, 6 * 3600.0
-"""Seconds between two runs of the timer functions; the history is sampled less often than by a real host."""
+"""Seconds between two runs of the timer functions, less often than by a real host."""
 _RETRIED = (StorageUnavailable, ServiceUnavailable, EventsUnavailable)
 
 
@@ -152,9 +152,7 @@ class Deployment:
                 await self._done("jobs", work)
 
     async def _sample(self) -> None:
-        await self.world.services.history.flush()
-        await self.world.handlers.history.flush()
-        await self._jobs.history.sample()
+        await self._jobs.gauges.note_waiting()
 
     # Days
 

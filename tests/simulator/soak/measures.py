@@ -16,9 +16,6 @@ from tests.simulator.world import World
 
 GROWTH, SPARE = 1.05, 4.0
 """Memory is flat if its median in the last quarter is no more than in the second one, times and plus (MB) these."""
-MARGINS = {"rows of History": 2}
-"""Rows that there may be more after a cycle: a sample of hours and one of minutes that lie just within their windows
-of days at the one time of the day at which a cycle ends, and just outside of them at another."""
 ENOUGH = 8
 """Cycles from which on memory is judged: before, caches fill."""
 
@@ -74,11 +71,11 @@ def megabytes() -> float:
 
 
 def growth(samples: Sequence[Sample]) -> Iterator[str]:
-    """A line for each figure that has grown. Growth up to the first cycle is normal: cursors, roles, a full history."""
+    """A line for each figure that has grown. Growth up to the first cycle is normal: cursors, roles, full lists."""
     first, last = samples[0], samples[-1]
     for name in sorted({*first.counts, *last.counts}):
         was, is_now = first.counts.get(name, 0), last.counts.get(name, 0)
-        if is_now > was + MARGINS.get(name, 0):
+        if is_now > was:
             yield f"{name}: {was} after the first cycle, {is_now} after the last one"
     if len(samples) >= ENOUGH:
         quarter = len(samples) // 4

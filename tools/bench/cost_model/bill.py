@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from shared.overview.history import FLUSH_SECONDS
-from shared.queue.pools.load import MINUTES
-from shared.store.interface import MAX_OPERATIONS
+from shared.overview.gauges import NOTED_EVERY
 from tools.bench import budgets
 from tools.bench.cost_model.model import (
     EVENTS_A_TASK,
@@ -35,10 +33,10 @@ class Bill:
         tables = tasks * budgets.tables(task) + model.millions(
             model.load["status_calls_a_second"] + 2 * model.load["other_calls_a_second"]
         )
-        history = self.history()
-        tables += history["tables"]
+        gauges = self.gauges()
+        tables += gauges["tables"]
         polls = model.idle_polls(model.http_instances(peak=False)) + self._trigger_polls()
-        queues = history["queues"] + tasks * budgets.queues(task) + model.millions(polls)
+        queues = gauges["queues"] + tasks * budgets.queues(task) + model.millions(polls)
         kept = model.load["tasks_a_second"] * 86_400 * model.load["days_kept"]
         blobs = kept * model.load["artifact_megabytes"] / 1024
         price = {name: value[sku] for name, value in model.prices.items() if isinstance(value, dict)}
@@ -51,18 +49,14 @@ class Bill:
             "blobs: data": blobs * price["blob_gb_month"],
         }
 
-    def history(self, *, idle: bool = False) -> dict[str, float]:
-        """Millions of requests for samples, and for the counts that processes write once a minute."""
-        model = self.model
-        samples = model.millions(1 / MINUTES.total_seconds())
-        pools = 0 if idle else model.load["pools_with_waiters"]
-        counts = 0 if idle else model.http_instances(peak=False) + model.resolved_instances(peak=False)
-        removed = counts * MINUTES.total_seconds() / FLUSH_SECONDS / MAX_OPERATIONS
-        gauges = budgets.tables(budgets.GAUGES) + pools * budgets.tables(budgets.GAUGES_A_POOL)
-        a_sample = budgets.tables(budgets.SAMPLE) + gauges + removed
+    def gauges(self, *, idle: bool = False) -> dict[str, float]:
+        """Millions of requests for gauges, which are read to note which task queues wait."""
+        readings = self.model.millions(1 / NOTED_EVERY.total_seconds())
+        pools = 0 if idle else self.model.load["pools_with_waiters"]
+        a_reading = budgets.tables(budgets.NOTE) + budgets.tables(budgets.GAUGES)
         return {
-            "tables": samples * a_sample + model.millions(counts / FLUSH_SECONDS),
-            "queues": samples * budgets.queues(budgets.GAUGES),
+            "tables": readings * (a_reading + pools * budgets.tables(budgets.GAUGES_A_POOL)),
+            "queues": readings * budgets.queues(budgets.GAUGES),
         }
 
     def _trigger_polls(self) -> float:
@@ -155,11 +149,11 @@ class Bill:
         """The idle cost: no calls, no data kept."""
         model = self.model
         sku = model.profile["storageSku"]
-        history = self.history(idle=True)
-        queues = model.millions(self._trigger_polls()) + history["queues"]
+        gauges = self.gauges(idle=True)
+        queues = model.millions(self._trigger_polls()) + gauges["queues"]
         return {
             **self.functions_cost(idle=True),
-            "tables: requests": history["tables"] * model.prices["table_per_million"][sku],
+            "tables: requests": gauges["tables"] * model.prices["table_per_million"][sku],
             "queues: requests": queues * model.prices["queue_per_million"][sku],
             **self.service_bus_cost(idle=True),
             **self.monitoring_cost(idle=True),

@@ -1,0 +1,129 @@
+"""Gauges, which are read from storage, and which task queues wait for workers (contract 2.5, design 10)."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
+from shared.base import bounds
+from shared.base.concurrency import in_waves, together
+from shared.queue.pools.index import PoolSnapshots
+from shared.queue.pools.states import GRACE, Stalls
+from shared.queue.pools.waiting import Waiting, WaitingStore
+from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
+from shared.queue.tasks.messages import poison_queue
+from shared.store.interface import Queues
+from shared.store.partitions import PageReader
+from shared.telemetry.instruments import (
+    CLAIMED,
+    DESIRED_WORKERS,
+    EVENT_BACKLOG,
+    OLDEST_PENDING,
+    PENDING,
+    POISON_DEPTH,
+    STALLED,
+)
+
+FRESH = timedelta(seconds=10)
+"""How old gauges must be before they are read again."""
+OF_POOLS = (PENDING, CLAIMED, OLDEST_PENDING, DESIRED_WORKERS, STALLED)
+"""The gauges with a value for each task queue. They cover the task queues of the latest reading."""
+NOTED_EVERY = timedelta(minutes=5)
+"""How often it is noted in storage which task queues wait for workers."""
+
+
+class Gauges:
+    """Keeps the meter's gauges up to date: one small read for each task queue, and one for each internal queue.
+
+    Bounded: where there are very many task queues, those without tasks are looked at in turn.
+    """
+
+    def __init__(
+        self,
+        stores: Stores,
+        snapshots: PoolSnapshots,
+        stalls: Stalls,
+        queues: Queues,
+        ending: EndingCredentials,
+        refused: RefusedCredentials,
+        waiting: WaitingStore,
+    ) -> None:
+        self._stores = stores
+        self._snapshots = snapshots
+        self._stalls = stalls
+        self._busy: dict[str, float] = {}
+        """Task queues that had tasks at the latest reading: for how many seconds the oldest one has waited that nothing
+        takes, 0 where tasks run."""
+        self._waiting = waiting
+        self._noted = stores.runtime.now() - NOTED_EVERY
+        self._next: str | None = None
+        """The key in the directory at which the next refresh continues."""
+        self._queues = queues
+        self._ending = ending
+        self._refused = refused
+        self._meter = stores.runtime.meter
+        self._read = stores.runtime.now() - 2 * FRESH
+
+    async def refresh(self) -> None:
+        """Reads them unless that has just been done. Raises StorageUnavailable."""
+        now = self._stores.runtime.now()
+        if now - self._read < FRESH:
+            return
+        credentials = (self._ending.measure(), self._refused.measure())
+        await together(self._pools(), self._backlog(), *credentials, *map(self._poison, INTERNAL_QUEUES))
+        self._read = now
+
+    async def note_waiting(self) -> None:
+        """Notes which task queues wait for workers, every five minutes, for `health`. Raises StorageUnavailable."""
+        now = self._stores.runtime.now()
+        if now - self._noted < NOTED_EVERY:
+            return
+        await self.refresh()
+        longest = sorted((name for name, age in self._busy.items() if age), key=lambda name: (-self._busy[name], name))
+        await self._waiting.put(Waiting(task_queue_ids=longest[: bounds.STALLED_QUEUES], time=now))
+        self._noted = now
+
+    async def _pools(self) -> None:
+        chosen = dict.fromkeys(sorted(self._busy)[: bounds.MEASURED_QUEUES - bounds.MEASURED_IDLE_QUEUES])
+
+        async def read(start: str | None) -> tuple[list[str], str | None]:
+            return await self._stores.pools.page_of_all(start, bounds.MEASURED_QUEUES - len(chosen))
+
+        for start in dict.fromkeys((self._next, None)):  # the rest of the directory, then its beginning
+            pages = PageReader(read, start)
+            async for pools in pages:
+                chosen |= dict.fromkeys(pools)
+                if len(chosen) >= bounds.MEASURED_QUEUES:
+                    break
+            self._next = pages.resume
+            if len(chosen) >= bounds.MEASURED_QUEUES:
+                break
+        await in_waves(bounds.BACKGROUND, self._pool, chosen)
+        for gauge in OF_POOLS:
+            for labels in self._meter.of(gauge):
+                if "/".join(labels) not in chosen:
+                    self._meter.forget(gauge, labels)
+
+    async def _pool(self, task_queue_id: str) -> None:
+        now = self._stores.runtime.now()
+        snapshot = await self._snapshots.of_pool(task_queue_id)
+        stall = await self._stalls.of(task_queue_id, snapshot)
+        counts = snapshot.counts
+        age = 0.0 if snapshot.oldest is None else max((now - snapshot.oldest).total_seconds(), 0.0)
+        if counts.pending or counts.claimed:
+            self._busy[task_queue_id] = 0.0 if counts.claimed else age
+        else:
+            self._busy.pop(task_queue_id, None)
+        labels = task_queue_id.split("/", 1)
+        self._meter.set(PENDING, counts.pending, *labels)
+        self._meter.set(CLAIMED, counts.claimed, *labels)
+        self._meter.set(OLDEST_PENDING, age, *labels)
+        self._meter.set(DESIRED_WORKERS, counts.unresolved, *labels)
+        self._meter.set(STALLED, stall.pending if stall is not None and stall.waited >= GRACE else 0, *labels)
+
+    async def _backlog(self) -> None:
+        self._meter.set(EVENT_BACKLOG, await self._queues.length(EVENTS_QUEUE))
+
+    async def _poison(self, queue: str) -> None:
+        self._meter.set(POISON_DEPTH, await self._queues.length(poison_queue(queue)), queue)
