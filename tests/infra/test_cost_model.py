@@ -86,6 +86,7 @@ def test_the_gauges_cost_no_more_than_the_model_says() -> None:
 
     async def story() -> None:
         await world.create()
+        await world.claim()
         total: Counter[str] = Counter()
         for _ in range(24):
             await world.clock.sleep(300)

@@ -205,13 +205,3 @@ def test_pages_read_from_the_storage_account_and_from_what_the_settings_name(
         console_sources="https://login.example.com https://graph.example.com",
     )
     assert sources(settings) == [origin, "https://login.example.com", "https://graph.example.com"]
-
-
-def test_what_a_million_tasks_cost_is_what_the_model_says() -> None:
-    """The page of operators cannot read the document, so it repeats two figures of it."""
-    page = (FOLDER / "pages" / "operations.js").read_text()
-    row = re.search(
-        r"^\| a million tasks more \| (\d+) \| \| (\d+) \|", (CONSOLE_DOCS.parent / "scaling.md").read_text(), re.M
-    )
-    assert row is not None
-    assert f"{{ small: {row[1]}, large: {row[2]} }}" in page

@@ -38,8 +38,9 @@ READ: Cost = {"R": 1, "BR": 1}
 
 NOTE: Cost = {"W": 1}
 """The row that says which task queues wait for workers, besides the gauges."""
-GAUGES: Cost = {"R": 1.5, "G": 6}
-"""One reading of the gauges: refused clients, every other time the ends of all clients, the lengths of queues."""
+GAUGES: Cost = {"R": 2.5, "G": 6}
+"""One reading of the gauges: the directory, refused clients, every other time the ends of all clients, the lengths of
+queues."""
 GAUGES_A_POOL: Cost = {"R": 1}
 """And of a task queue."""
 
