@@ -51,7 +51,6 @@ QUICK: Mapping[str, int] = {
     "tests/worker/test_run.py": 1,
     "tests/worker/test_token.py": 0,
     "tests/events/test_breaker.py": 1,
-    "tests/events/test_docs.py": 1,
     "tests/events/test_filters.py": 1,
     "tests/events/test_messages.py": 1,
     "tests/events/test_pointers.py": 1,

@@ -1,24 +1,20 @@
 """Azurite as the local stack starts it: the services answer, data stays or not, nothing outlives its parent."""
 
-import http.client
 import json
 import subprocess
 import sys
 import uuid
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
 from azure.core.exceptions import ResourceNotFoundError
 from azure.data.tables import TableServiceClient
 from azure.storage.blob import BlobServiceClient
-from azure.storage.queue import QueueClient, QueueServiceClient, generate_queue_sas
+from azure.storage.queue import QueueClient, QueueServiceClient
 
 from tests.local.stacks import is_running, wait
-from tools.local.azurite import ACCOUNT, ACCOUNT_KEY, SERVICES, Azurite
-from tools.local.child import ChildError
+from tools.local.azurite import SERVICES, Azurite
 
 
 def _queue(azurite: Azurite) -> QueueClient:
@@ -48,31 +44,6 @@ def test_the_three_services_answer_todays_sdks(azurite: Azurite) -> None:
         assert received.id == sent.id
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="the CPU time of a process is read from /proc")
-@pytest.mark.large
-def test_hidden_messages_cost_other_gets_nothing(azurite: Azurite) -> None:
-    """Stock Azurite sorts all resident messages at each get: with 1,500 hidden ones a get takes 2.5 times as long."""
-
-    def cpu_ticks() -> int:
-        """Counted, not timed: what else the machine does makes no difference."""
-        fields = Path(f"/proc/{azurite.pids['queue']}/stat").read_text().rpartition(")")[2].split()
-        return int(fields[11]) + int(fields[12])
-
-    with _queue(azurite) as queue, _queue(azurite) as hidden:
-
-        def ticks_of_gets() -> int:
-            started = cpu_ticks()
-            for _ in range(100):
-                queue.receive_message()
-            return cpu_ticks() - started
-
-        before = min(ticks_of_gets() for _ in range(4))
-        for number in range(1500):
-            hidden.send_message(str(number), visibility_timeout=3600)
-        after = min(ticks_of_gets() for _ in range(4))
-        assert after < 1.8 * before
-
-
 def test_messages_come_once_each_in_order_after_array_updates(azurite: Azurite) -> None:
     """Getting 32 at a time updates an array of documents: the path that the preload takes apart."""
     with _queue(azurite) as queue:
@@ -91,24 +62,6 @@ def in_node(script: str) -> Any:
         const Loki = require(require.resolve("lokijs", {{ paths: [process.argv[1]] }}));
     """
     return json.loads(subprocess.run(["node", "-e", begin + script], capture_output=True, text=True, check=True).stdout)
-
-
-def test_removing_what_was_found_sorts_nothing() -> None:
-    """As Azurite does once a minute with the contents of each deleted message, serving nothing meanwhile."""
-    seen = in_node("""
-        const extents = new Loki("test").addCollection("extents", { indices: ["id"] });
-        for (let number = 0; number < 50; number++) extents.insert({ id: `${number}` });
-        extents.findOne({ id: "0" });
-        const { sort } = Array.prototype;
-        let sorts = 0;
-        Array.prototype.sort = function (...args) { sorts++; return sort.apply(this, args); };
-        for (let number = 0; number < 40; number++) extents.findAndRemove({ id: `${number}` });
-        const ids = extents.find().map(({ id }) => id);
-        console.log(JSON.stringify({ ids, found: extents.findOne({ id: "45" })?.id, sorts }));
-    """)
-    assert seen["ids"] == [str(number) for number in range(40, 50)]
-    assert seen["found"] == "45"
-    assert seen["sorts"] == 0
 
 
 def test_messages_and_rows_are_found_as_by_looking_at_all_of_them() -> None:
@@ -166,58 +119,6 @@ def test_messages_and_rows_are_found_as_by_looking_at_all_of_them() -> None:
     assert seen["rows"] > 20
 
 
-def test_a_look_into_a_queue_reads_no_message_of_others() -> None:
-    seen = in_node("""
-        const messages = new Loki("test").addCollection("messages", { indices: ["accountName", "queueName"] });
-        const look = () => messages.chain()
-          .find({ accountName: "a", queueName: "empty", timeNextVisible: { $lte: 1000 } }).data().length;
-        look();
-        for (let number = 0; number < 100; number++) {
-          const one = messages.insert({ accountName: "a", queueName: "full", messageId: `${number}`,
-                                        expirationTime: 5000, timeNextVisible: 1 });
-        }
-        let reads = 0;
-        for (const one of messages.data) {
-          Object.defineProperty(one, "queueName", { get: () => { reads++; return "full"; } });
-        }
-        console.log(JSON.stringify({ found: look(), reads }));
-    """)
-    assert seen == {"found": 0, "reads": 0}
-
-
-def test_a_text_that_comes_in_pieces_is_read_whole(azurite: Azurite) -> None:
-    with _queue(azurite) as queue:
-        sas = generate_queue_sas(
-            ACCOUNT,
-            queue.queue_name,
-            ACCOUNT_KEY,
-            permission="ap",
-            expiry=datetime.now(UTC) + timedelta(hours=1),
-        )
-        text = "é" * 3_000
-        body = f"<QueueMessage><MessageText>{text}</MessageText></QueueMessage>".encode()
-        url = urlsplit(queue.url.partition("?")[0] + f"/messages?{sas}")
-        connection = http.client.HTTPConnection(url.netloc)
-        connection.putrequest("POST", f"{url.path}?{url.query}")
-        connection.putheader("Content-Length", str(len(body)))
-        connection.endheaders()
-        for start in range(0, len(body), 3):  # every second piece ends in the middle of a character
-            connection.send(body[start : start + 3])
-        assert connection.getresponse().status == 201
-        connection.close()
-        (message,) = queue.peek_messages()
-        assert message.content == text
-
-
-def test_idle_connections_are_kept_beyond_five_seconds(azurite: Azurite) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", azurite.ports["queue"])
-    connection.request("GET", "/devstoreaccount1?comp=list")
-    answer = connection.getresponse()
-    answer.read()
-    assert answer.getheader("Keep-Alive") == "timeout=3600"
-    connection.close()
-
-
 @pytest.mark.large
 def test_data_in_a_folder_is_there_again(tmp_path: Path) -> None:
     """The stop comes right after the writes: what Azurite had not saved yet, it saves then."""
@@ -261,15 +162,3 @@ def test_a_killed_parent_leaves_nothing_running(tmp_path: Path) -> None:
         assert all(is_running(pid) for pid in pids)
         parent.kill()
     wait(lambda: not any(is_running(pid) for pid in pids))
-
-
-def test_a_port_that_is_taken_is_named(azurite: Azurite) -> None:
-    taken = azurite.ports["blob"]
-    with pytest.raises(ChildError, match=rf"azurite ended(?s:.*){taken}"):
-        Azurite.start(in_memory=True, ports={"blob": taken})
-
-
-@pytest.mark.parametrize("in_memory", [True, False])
-def test_where_data_goes_must_be_said_once(in_memory: bool, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="either in_memory=True or a data folder"):
-        Azurite.start(in_memory=in_memory, data=tmp_path if in_memory else None)

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.local.stacks import free_ports
-from tools.bench import calls_cpu
 from tools.bench.load.result import Result
 from tools.local import state
 
@@ -46,15 +45,3 @@ def test_quick_run_measures_every_part_without_a_failure(tmp_path: Path) -> None
     assert (tmp_path / "report.md").exists()
     assert (tmp_path / "list-by-size.svg").exists()
     assert not state.folder(port).exists(), "nothing of the stack is left"
-
-
-@pytest.mark.large
-def test_the_cpu_of_calls_in_process(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """A checkout against itself: nothing but noise is between them."""
-    monkeypatch.setattr(calls_cpu, "COUNTS", {"create": 20, "dependent": 20, "status": 40, "cycle": 8})
-    monkeypatch.setattr(sys, "argv", ["calls_cpu", "--rounds", "2"])
-    calls_cpu.main()
-    _, *lines = capsys.readouterr().out.splitlines()
-    assert [line.split()[0] for line in lines] == ["create", "dependent", "status", "cycle"]
-    for line in lines:
-        assert 0.2 < float(line.rpartition(" ")[2]) < 5

@@ -5,7 +5,6 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -41,22 +40,6 @@ def test_a_step_runs_once_and_again_when_its_inputs_change_or_its_output_has_gon
     assert len(runs) == 3
 
 
-def test_a_step_that_failed_is_done_again(tmp_path: Path) -> None:
-    runs: list[str] = []
-    good = _step(tmp_path, runs)
-    set_up(tmp_path, [good])
-    (tmp_path / "lock").write_text("2")
-
-    def fail(_: Path) -> None:
-        raise SetupError("no network")
-
-    bad = Step(title="bad", inputs=good.inputs, stamp=good.stamp, proof=good.proof, install=fail)
-    with pytest.raises(SetupError, match="no network"):
-        set_up(tmp_path, [bad])
-    (tmp_path / "lock").write_text("1")
-    assert not good.is_done(tmp_path)
-
-
 def test_two_runs_at_once_install_once(tmp_path: Path) -> None:
     runs: list[str] = []
     quick = _step(tmp_path, runs)
@@ -76,42 +59,6 @@ def test_two_runs_at_once_install_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join(10)
     assert len(runs) == 1
-
-
-def test_what_does_not_wait_for_each_other_is_installed_at_once(tmp_path: Path) -> None:
-    ended: list[str] = []
-    both = threading.Barrier(2)
-
-    def install(title: str) -> Callable[[Path], None]:
-        def at_once(where: Path) -> None:
-            if title != "last":
-                both.wait(10)
-            (where / title).mkdir()
-            ended.append(title)
-
-        return at_once
-
-    def step(title: str, *after: str) -> Step:
-        return Step(title, ("lock",), f"{title}/.stamp", title, install(title), after)
-
-    (tmp_path / "lock").write_text("1")
-    set_up(tmp_path, [step("python"), step("npm"), step("last", "python/.stamp", "npm/.stamp")])
-    assert sorted(ended[:2]) == ["npm", "python"]
-    assert ended[2:] == ["last"]
-
-
-@pytest.mark.parametrize(
-    ("configuration", "another"),
-    [
-        ("", False),
-        (":env:.cert='/a.pem'\n:env:.find-links='/wheels'\n", False),
-        ("global.timeout='60'\nglobal.index-url='https://packages.example.com/simple'\n", True),
-        (":env:.index-url='https://packages.example.com/simple'\n", True),
-        ("install.proxy='http://proxy.example.com'\n", True),
-    ],
-)
-def test_where_pip_is_told_to_ask_another_index_it_installs_itself(configuration: str, another: bool) -> None:
-    assert bootstrap.asks_another_index(configuration) == another
 
 
 _PROGRAM = """#!/bin/sh
@@ -139,32 +86,6 @@ def test_packages_are_installed_by_uv_and_by_pip_where_uv_cannot(
     assert ("uv cannot install them (no route)" in capsys.readouterr().err) == last.startswith("python")
 
 
-def test_a_command_that_fails_is_shown_with_its_output(tmp_path: Path) -> None:
-    with pytest.raises(SetupError, match=r"exit code 3(?s:.*)resolver says no"):
-        run_quietly([sys.executable, "-c", "print('resolver says no'); raise SystemExit(3)"], tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("last_words", "variable"),
-    [
-        ("ERROR: No matching distribution found for typer", "PIP_INDEX_URL"),
-        ("ERROR: ResolutionImpossible: for help visit the documentation", "PIP_INDEX_URL"),
-        ("npm ERR! code E404", "npm_config_registry"),
-    ],
-)
-def test_unavailable_packages_are_distinguished_from_other_failures(
-    tmp_path: Path, last_words: str, variable: str
-) -> None:
-    def said(text: str) -> str:
-        with pytest.raises(SetupError) as caught:
-            run_quietly([sys.executable, "-c", f"raise SystemExit({text!r})"], tmp_path)
-        return str(caught.value)
-
-    assert said(last_words).splitlines()[-1].startswith("The package index lacks a package, or could not be reached.")
-    assert variable in said(last_words)
-    assert "index" not in said("error: a compiler is needed")
-
-
 @pytest.mark.parametrize(
     ("reason", "variable"),
     [
@@ -187,56 +108,6 @@ def test_without_a_network_that_is_said_and_nothing_else(tmp_path: Path, reason:
     assert len(said) == 3
     assert said[-1].startswith("The package index could not be reached: is there a network?")
     assert variable in said[-1]
-
-
-class _Seconds:
-    """A clock on which each wait takes as long as it may, and the event that comes after so many of them."""
-
-    def __init__(self, waits: int) -> None:
-        self._waits = waits
-        self._now = 0.0
-
-    def monotonic(self) -> float:
-        return self._now
-
-    def wait(self, timeout: float) -> bool:
-        self._now += timeout
-        self._waits -= 1
-        return self._waits < 0
-
-
-@pytest.mark.parametrize(
-    ("is_terminal", "shown"),
-    [
-        (True, ["", "  1 s  resolving", "  2 s  resolving", ""]),
-        (False, ["     10 s  resolving\n     20 s  resolving\n"]),
-    ],
-)
-def test_a_long_installation_shows_how_long_it_has_taken(
-    is_terminal: bool, shown: list[str], capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also while the command says nothing; on a terminal the line is replaced, and goes when the command has ended."""
-    seconds = _Seconds(waits=2)
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: is_terminal)
-    monkeypatch.setattr("tools.local.bootstrap.time", seconds)
-    bootstrap._show_progress(["resolving"], seconds)  # type: ignore[arg-type]
-    assert capfd.readouterr().err.split("\r\033[K") == shown
-
-
-def test_node_is_looked_at_before_minutes_are_spent_on_python(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, text in (("node", "v16.20.0"), ("npm", "8")):
-        (tmp_path / name).write_text(f"#!/bin/sh\necho {text}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    ran: list[str] = []
-    monkeypatch.setattr(bootstrap, "ROOT", tmp_path)
-    monkeypatch.setattr(bootstrap, "STEPS", (_step(tmp_path, ran),))
-    with pytest.raises(SystemExit):
-        bootstrap.main()
-    assert "18 or newer is needed" in capsys.readouterr().err
-    assert ran == []
 
 
 def test_the_stamps_cover_every_lock_file() -> None:
@@ -299,74 +170,3 @@ def test_no_fitting_python_on_the_path(tmp_path: Path, with_apt: bool) -> None:
     assert result.returncode == 1
     assert "Python 3.11, 3.12 or 3.13 is needed" in result.stderr
     assert ("sudo apt-get install python3 python3-venv" in result.stderr) == with_apt
-
-
-def test_without_venv_the_package_to_install_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    monkeypatch.setattr("shutil.which", lambda tool: f"/usr/bin/{tool}")
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    with pytest.raises(SetupError, match=rf"venv and ensurepip(?s:.*)apt-get install python{version}-venv"):
-        bootstrap.install_python_packages(tmp_path)
-
-
-def test_an_old_node_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, text in (("node", "v16.20.0"), ("npm", "8")):
-        (tmp_path / name).write_text(f"#!/bin/sh\necho {text}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(SetupError, match=r"node is v16\.20\.0; 18 or newer is needed"):
-        bootstrap.install_node_packages(tmp_path)
-
-
-def test_a_repeat_run_starts_at_once() -> None:
-    if not all(step.is_done(ROOT) for step in bootstrap.STEPS):
-        pytest.skip("this checkout was not set up by ./dev")
-    result = subprocess.run([str(ROOT / "dev"), "--help"], capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stderr
-    assert {"demo", "up", "down", "env", "logs", "test"} <= set(result.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("options", "flag", "is_guided"),
-    [
-        ("'--enable-shared' '--enable-optimizations'", "-fprofile-use", True),
-        ("'--enable-shared'", "-fprofile-use", False),
-        ("'--enable-shared'", "", True),
-        (None, None, True),
-    ],
-    ids=["asked for", "not asked for", "by Debian", "unknown"],
-)
-def test_a_python_that_was_built_without_profiles_is_told(
-    monkeypatch: pytest.MonkeyPatch, options: str | None, flag: str | None, is_guided: bool
-) -> None:
-    variables = {"CONFIG_ARGS": options, "PGO_PROF_USE_FLAG": flag}
-    monkeypatch.setattr("sysconfig.get_config_var", variables.get)
-    assert bootstrap.is_profile_guided() == is_guided
-    assert ("without" in bootstrap.python_build()) != is_guided
-
-
-@pytest.mark.parametrize(
-    ("is_guided", "others", "chosen"),
-    [(True, ["fast"], None), (False, ["slow", "fast"], "fast"), (False, ["slow"], None)],
-    ids=["is fast itself", "another is faster", "none is"],
-)
-def test_venv_gets_the_python_that_was_built_with_profiles(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_guided: bool, others: list[str], chosen: str | None
-) -> None:
-    """A pyenv builds its Pythons without profiles, and comes before the system's on the PATH."""
-    for name in others:
-        other = tmp_path / name / "python3"
-        other.parent.mkdir()
-        other.write_text(f"#!/bin/sh\nexit {int(name == 'slow')}\n")
-        other.chmod(0o755)
-    monkeypatch.setenv("PATH", os.pathsep.join(str(tmp_path / name) for name in others))
-    monkeypatch.setattr(bootstrap, "is_profile_guided", lambda: is_guided)
-    assert bootstrap.python_for_venv() == (tmp_path / chosen / "python3" if chosen else Path(sys.executable))
-
-
-def test_a_python_is_asked_how_it_was_built(tmp_path: Path) -> None:
-    assert bootstrap._is_faster(Path(sys.executable)) == bootstrap.is_profile_guided()
-    other_version = tmp_path / "python3"
-    other_version.write_text(f'#!/bin/sh\nexec {sys.executable} -c "import sys; sys.version_info = (3, 10); $2"\n')
-    other_version.chmod(0o755)
-    assert not bootstrap._is_faster(other_version)

@@ -2,13 +2,12 @@
 
 import datetime
 import uuid
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 
 import pytest
 from azure.core.exceptions import HttpResponseError, ResourceExistsError, ResourceNotFoundError
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus._common import mgmt_handlers
-from azure.servicebus.aio.management import ServiceBusAdministrationClient as AsyncAdministrationClient
 from azure.servicebus.management import (
     CorrelationRuleFilter,
     FalseRuleFilter,
@@ -19,9 +18,8 @@ from azure.servicebus.management import (
 )
 
 from tests.local.broker_support import client, counts, new_topic, receive, send, texts
-from tests.local.stacks import wait
 from tools.local.service_bus import ServiceBus
-from tools.local.service_bus_admin import AsyncPlainHttpTransport, PlainHttpTransport
+from tools.local.service_bus_admin import PlainHttpTransport
 
 pytestmark = [
     pytest.mark.usefixtures("quick_sdk"),
@@ -37,14 +35,6 @@ MINUTES = datetime.timedelta(minutes=5)
 def admin(service_bus: ServiceBus) -> Iterator[ServiceBusAdministrationClient]:
     with ServiceBusAdministrationClient.from_connection_string(
         service_bus.connection_string, transport=PlainHttpTransport(), retry_total=0
-    ) as running:
-        yield running
-
-
-@pytest.fixture
-async def async_admin(service_bus: ServiceBus) -> AsyncIterator[AsyncAdministrationClient]:
-    async with AsyncAdministrationClient.from_connection_string(
-        service_bus.connection_string, transport=AsyncPlainHttpTransport(), retry_total=0
     ) as running:
         yield running
 
@@ -76,16 +66,6 @@ def test_a_topic_from_creation_to_deletion(service_bus: ServiceBus, admin: Servi
         admin.get_topic(name)
     with pytest.raises(ResourceNotFoundError):
         admin.delete_topic(name)
-
-
-def test_a_topic_without_duplicate_detection(service_bus: ServiceBus, admin: ServiceBusAdministrationClient) -> None:
-    name = uuid.uuid4().hex
-    admin.create_topic(name)
-    assert admin.get_topic(name).requires_duplicate_detection is False
-    admin.create_subscription(name, "s")
-    with client(service_bus) as bus:
-        send(bus, name, *(ServiceBusMessage("x", message_id="same") for _ in range(2)))
-    assert counts(service_bus, name)["active"] == 2
 
 
 def test_a_subscription_from_creation_to_deletion(
@@ -194,56 +174,6 @@ def test_what_is_wrong_is_said_and_changes_nothing(
     with pytest.raises(HttpResponseError, match="a subscription needs a name"):
         admin.create_subscription(topic, "b" * 51)
     assert [one.name for one in admin.list_subscriptions(topic)] == ["s"]
-
-
-def test_lists_come_in_pages(service_bus: ServiceBus, admin: ServiceBusAdministrationClient) -> None:
-    names = [f"s{number}" for number in range(7)]
-    topic = new_topic(service_bus, *({"name": name} for name in names))
-    assert [one.name for one in admin.list_subscriptions(topic, max_page_size=3)] == names
-    assert topic in [one.name for one in admin.list_topics()]
-    assert topic in [one.name for one in admin.list_topics_runtime_properties()]
-    runtime = list(admin.list_subscriptions_runtime_properties(topic))
-    assert [(one.name, one.active_message_count) for one in runtime] == [(name, 0) for name in names]
-    assert list(admin.list_queues()) == []
-    assert admin.get_namespace_properties().name == "local"
-
-
-async def test_the_asynchronous_client(service_bus: ServiceBus, async_admin: AsyncAdministrationClient) -> None:
-    topic = uuid.uuid4().hex
-    await async_admin.create_topic(topic)
-    await async_admin.create_subscription(topic, "s", auto_delete_on_idle=MINUTES)
-    await async_admin.create_rule(topic, "s", "r", filter=SqlRuleFilter("a = 1"))
-    await async_admin.delete_rule(topic, "s", "$Default")
-    assert [rule.name async for rule in async_admin.list_rules(topic, "s")] == ["r"]
-    assert (await async_admin.get_topic(topic)).name == topic
-    assert (await async_admin.get_subscription_runtime_properties(topic, "s")).active_message_count == 0
-    with pytest.raises(ResourceNotFoundError):
-        await async_admin.get_subscription(topic, "missing")
-    await async_admin.delete_subscription(topic, "s")
-    assert [one.name async for one in async_admin.list_subscriptions(topic)] == []
-
-
-def test_an_idle_subscription_goes_but_not_while_it_is_used(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus, {"name": "idle", "autoDeleteSeconds": 0.3}, {"name": "s", "autoDeleteSeconds": 0.3})
-
-    def names() -> list[str]:
-        return list(service_bus.state()["topics"][topic]["subscriptions"])
-
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s"):
-        wait(lambda: "idle" not in names())
-        assert names() == ["s"]
-    wait(lambda: names() == [])
-
-
-def test_deleting_a_subscription_ends_its_receivers(
-    service_bus: ServiceBus, admin: ServiceBusAdministrationClient
-) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        assert receiver.peek_messages() == []
-        admin.delete_subscription(topic, "s")
-        with pytest.raises(Exception, match=r"subscription s .*(deleted|does not exist)"):
-            receiver.receive_messages(max_wait_time=2)
 
 
 def test_rules_over_amqp(service_bus: ServiceBus) -> None:

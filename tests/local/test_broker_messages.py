@@ -5,7 +5,6 @@ import uuid
 
 import pytest
 from azure.servicebus import (
-    ServiceBusClient,
     ServiceBusMessage,
     ServiceBusSubQueue,
 )
@@ -14,7 +13,6 @@ from azure.servicebus.exceptions import (
     MessageNotFoundError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
-    ServiceBusQuotaExceededError,
 )
 
 from tests.local.broker_support import (
@@ -101,15 +99,6 @@ def test_every_kind_of_body_is_kept(service_bus: ServiceBus, body: dict[str, obj
         assert (content if kind == "value_body" else list(content)) == expected[kind]
 
 
-def test_a_message_of_many_frames_arrives_whole(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    body = bytes(range(256)) * 900
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        send(bus, topic, ServiceBusMessage(body))
-        [got] = receive(receiver, 1)
-        assert b"".join(got.body) == body
-
-
 def test_a_batch_becomes_single_messages_in_order(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus)
     with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
@@ -136,25 +125,6 @@ def test_every_subscription_gets_a_copy(service_bus: ServiceBus) -> None:
     assert service_bus.state()["topics"][topic]["bytes"] == 0
 
 
-def test_names_are_found_whatever_their_case_and_may_hold_slashes(service_bus: ServiceBus) -> None:
-    topic = f"exchange/v1/{uuid.uuid4().hex}"
-    service_bus.add_topic({"name": topic, "subscriptions": [{"name": "Mine"}]})
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic.upper(), "mINE") as receiver:
-        send(bus, topic.title(), "x")
-        assert texts(receive(receiver, 1)) == ["x"]
-
-
-def test_peek_shows_without_taking(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        assert receiver.peek_messages() == []
-        send(bus, topic, *"abcd")
-        assert texts(receiver.peek_messages(3)) == ["a", "b", "c"]
-        assert texts(receiver.peek_messages(3)) == ["d"]
-        assert texts(receiver.peek_messages(10, sequence_number=2)) == ["b", "c", "d"]
-        assert counts(service_bus, topic)["locked"] == 0
-
-
 def test_a_repeated_message_id_is_dropped_within_the_window(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus, duplicateDetectionSeconds=0.5)
     other = new_topic(service_bus)
@@ -175,13 +145,6 @@ def test_a_repeated_message_id_is_dropped_within_the_window(service_bus: Service
 
         wait(sent_again)
         assert texts(receive(receiver, 1)) == ["later"]
-
-
-def test_without_a_window_nothing_is_dropped(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus, duplicateDetectionSeconds=0)
-    with client(service_bus) as bus:
-        send(bus, topic, *(ServiceBusMessage("x", message_id="same") for _ in range(3)))
-    assert counts(service_bus, topic)["active"] == 3
 
 
 def test_scheduled_messages_come_when_their_time_has_come(service_bus: ServiceBus) -> None:
@@ -237,17 +200,6 @@ def test_too_large_a_message_is_refused(service_bus: ServiceBus) -> None:
     assert service_bus.state()["topics"][topic]["messages"] == 1
 
 
-def test_a_full_topic_refuses_until_there_is_room(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus, maxMegabytes=0.01)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        send(bus, topic, ServiceBusMessage(bytes(6000)))
-        with pytest.raises(ServiceBusQuotaExceededError):
-            send(bus, topic, ServiceBusMessage(bytes(6000)))
-        receiver.complete_message(receive(receiver, 1)[0])
-        send(bus, topic, ServiceBusMessage(bytes(6000)))
-    assert service_bus.state()["topics"][topic]["refused"] == 1
-
-
 def test_what_does_not_exist_is_named(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus)
     with client(service_bus) as bus:
@@ -259,25 +211,3 @@ def test_what_does_not_exist_is_named(service_bus: ServiceBus) -> None:
                 bus.get_subscription_receiver(topic, "none", sub_queue=sub_queue) as receiver,
             ):
                 receiver.receive_messages(max_wait_time=RECEIVE_SECONDS)
-
-
-def test_a_queue_is_not_a_subscription(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    connection_string = service_bus.connection_string
-    with ServiceBusClient.from_connection_string(connection_string, retry_total=0) as bus:
-        with pytest.raises(Exception, match="received from a subscription"), bus.get_queue_receiver(topic):
-            pass
-        with pytest.raises(Exception, match="sent to a topic"):
-            send(bus, f"{topic}/Subscriptions/s", "x")
-
-
-def test_a_prefetching_receiver_gets_many_in_order(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s", prefetch_count=50) as receiver:
-        send(bus, topic, *(str(number) for number in range(100)))
-        got = receive(receiver, 100)
-        assert texts(got) == [str(number) for number in range(100)]
-        assert len({message.lock_token for message in got}) == 100
-        assert [message.sequence_number for message in got] == list(range(1, 101))
-        for message in got:
-            receiver.complete_message(message)

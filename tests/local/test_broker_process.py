@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import socket
 import subprocess
 import sys
@@ -18,7 +17,6 @@ from azure.servicebus import ServiceBusMessage
 
 from tests.local.broker_support import client, counts, receive, send, texts
 from tests.local.stacks import is_running, wait
-from tools.local.child import ChildError
 from tools.local.service_bus import ServiceBus, Topic
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -45,20 +43,6 @@ def test_it_starts_with_topics_of_every_form_and_stops(tmp_path: Path) -> None:
         pid = bus.pid
         assert (tmp_path / "service-bus.log").read_text().startswith('{"amqpPort":')
     assert not is_running(pid)
-
-
-def test_a_configuration_may_lie_in_a_file_and_a_signal_ends_the_broker(tmp_path: Path) -> None:
-    config = tmp_path / "broker.json"
-    config.write_text(json.dumps({"topics": [{"name": "t"}]}))
-    with subprocess.Popen(
-        ["node", str(MAIN), "--config", str(config)], stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, text=True
-    ) as broker:
-        assert broker.stdout is not None
-        ports = json.loads(broker.stdout.readline())
-        with urllib.request.urlopen(f"http://127.0.0.1:{ports['controlPort']}/state") as response:
-            assert list(json.load(response)["topics"]) == ["t"]
-        broker.send_signal(signal.SIGTERM)
-        assert broker.wait(10) == 0
 
 
 @pytest.mark.parametrize(
@@ -94,42 +78,6 @@ def test_a_bad_configuration_stops_the_start_with_one_line(config: Mapping[str, 
     assert re.match(f"broker: .*{error}", line)
 
 
-def test_a_missing_or_malformed_file_is_named(tmp_path: Path) -> None:
-    for path, content, error in ((tmp_path / "none", None, "no such file"), (tmp_path / "bad", "{", "JSON")):
-        if content is not None:
-            path.write_text(content)
-        done = subprocess.run(
-            ["node", str(MAIN), "--config", str(path)], capture_output=True, text=True, timeout=30, check=False
-        )
-        assert done.returncode == 2
-        assert error in done.stderr
-
-
-def test_a_taken_port_is_named_and_leaves_nothing_running() -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(ChildError, match=f"EADDRINUSE.*{port}"):
-            ServiceBus.start(["t"], port=port)
-
-
-def test_a_broker_that_is_reset_is_as_new() -> None:
-    with ServiceBus.start(["t"], subscriptions=["s"]) as bus:
-        new = bus.state()
-        bus.add_topic("another")
-        with client(bus) as connected:
-            send(connected, "t", "stored")
-            bus.pause()
-            bus.refuse(every=2)
-            assert bus.state() != new
-            bus.reset()
-            assert bus.state() == new
-        bus.go_away()
-        bus.reset()
-        assert bus.state() == new
-
-
 def test_a_killed_parent_leaves_nothing_running() -> None:
     script = (
         "import time; from tools.local.service_bus import ServiceBus\n"
@@ -155,16 +103,6 @@ def test_a_killed_broker_starts_again_empty_on_its_port() -> None:
             sender.send_messages(ServiceBusMessage("kept"))
             with service_bus.get_subscription_receiver("t", "s") as receiver:
                 assert texts(receive(receiver, 1)) == ["kept"]
-
-
-@pytest.mark.usefixtures("lost_connections")
-def test_it_ends_by_itself_while_clients_are_connected() -> None:
-    bus = ServiceBus.start(["t"], subscriptions=["s"])
-    with client(bus) as service_bus, service_bus.get_topic_sender("t") as sender:
-        sender.send_messages(ServiceBusMessage("x"))
-        bus.child.terminate()
-        assert bus.child.wait(60) == 0
-        bus.stop()
 
 
 def test_other_protocols_and_broken_messages_do_no_harm(service_bus: ServiceBus) -> None:

@@ -22,7 +22,6 @@ from tests.local.broker_support import (
     send,
     texts,
 )
-from tests.local.stacks import wait
 from tools.local.service_bus import ServiceBus
 
 pytestmark = pytest.mark.usefixtures("quick_sdk")
@@ -36,15 +35,6 @@ def test_receive_and_delete_takes_messages_at_once(service_bus: ServiceBus) -> N
         assert texts(receive(receiver, 2)) == ["a", "b"]
         numbers = counts(service_bus, topic)
         assert (numbers["active"], numbers["completed"]) == (0, 2)
-
-
-def test_no_more_is_locked_than_was_asked_for(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        send(bus, topic, *"abcde")
-        assert len(receive(receiver, 2)) == 2
-        numbers = counts(service_bus, topic)
-        assert (numbers["active"], numbers["locked"]) == (5, 2)
 
 
 def test_an_abandoned_message_comes_again_before_later_ones(service_bus: ServiceBus) -> None:
@@ -75,18 +65,6 @@ def test_the_last_failed_delivery_makes_a_dead_letter(service_bus: ServiceBus) -
             dead.complete_message(letter)
     numbers = counts(service_bus, topic)
     assert (numbers["active"], numbers["deadLettered"]) == (0, 0)
-
-
-def test_a_dead_letter_says_why(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        send(bus, topic, "x")
-        [message] = receive(receiver, 1)
-        receiver.dead_letter_message(message, reason="bad", error_description="very bad")
-        assert counts(service_bus, topic)["deadLettered"] == 1
-        with bus.get_subscription_receiver(topic, "s", sub_queue="deadletter") as dead:
-            [letter] = receive(dead, 1)
-            assert (letter.dead_letter_reason, letter.dead_letter_error_description) == ("bad", "very bad")
 
 
 def test_a_deferred_message_is_got_by_its_number_only(service_bus: ServiceBus) -> None:
@@ -150,19 +128,6 @@ def test_a_lock_is_kept_by_renewing_it(service_bus: ServiceBus) -> None:
     assert counts(service_bus, topic)["delivered"] == 1
 
 
-def test_a_closed_receiver_returns_what_it_had_not_handed_out(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus:
-        with bus.get_subscription_receiver(topic, "s", prefetch_count=10) as receiver:
-            send(bus, topic, *"abcdef")
-            receiver.complete_message(receive(receiver, 1)[0])
-            assert counts(service_bus, topic)["locked"] == 5
-        with bus.get_subscription_receiver(topic, "s") as receiver:
-            rest = receive(receiver, 5)
-            assert texts(rest) == list("bcdef")
-            assert {message.delivery_count for message in rest} == {0}
-
-
 def test_receivers_compete(service_bus: ServiceBus) -> None:
     topic = new_topic(service_bus)
     with client(service_bus) as bus:
@@ -172,31 +137,3 @@ def test_receivers_compete(service_bus: ServiceBus) -> None:
             assert texts(first + receive(two, 2)) == list("abcd")
             one.abandon_message(first[1])
             assert texts(receive(two, 1)) == ["b"]
-
-
-def test_receivers_may_close_while_messages_are_on_their_way(service_bus: ServiceBus) -> None:
-    """The credit that they withdraw is less than what has been sent by then."""
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus:
-        with (
-            bus.get_subscription_receiver(topic, "s", prefetch_count=5) as one,
-            bus.get_subscription_receiver(topic, "s", prefetch_count=5) as two,
-        ):
-            send(bus, topic, *"abcdefghij")
-            receive(one, 1)
-            receive(two, 1)
-        wait(lambda: counts(service_bus, topic)["locked"] == 2)
-        assert counts(service_bus, topic)["active"] == 10
-
-
-def test_a_message_held_long_does_not_stop_thousands_after_it(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        with bus.get_topic_sender(topic) as sender:
-            for _ in range(5):
-                sender.send_messages([ServiceBusMessage("x") for _ in range(500)])
-        [held] = receive(receiver, 1)
-        for message in receive(receiver, 2499):
-            receiver.complete_message(message)
-        receiver.complete_message(held)
-    assert counts(service_bus, topic)["completed"] == 2500

@@ -18,9 +18,9 @@ from shared.store import keys
 from tests.local.stacks import free_ports
 from tools.local import state
 from tools.local.azurite import Azurite
-from tools.local.chaos.announced import differences, expected, expected_of_artifacts
+from tools.local.chaos.announced import expected
 from tools.local.chaos.audit import WATCHED_TABLES, leftovers
-from tools.local.chaos.graphs import CHAIN, FAN, Planned, plan
+from tools.local.chaos.graphs import Planned, plan
 
 TASK = Planned("task", "group", ("required",))
 REQUIRED = Planned("required", "group", ())
@@ -36,28 +36,6 @@ def port() -> Iterator[int]:
 def numbered(count: int) -> list[Planned]:
     numbers = itertools.count()
     return plan(count, lambda: str(next(numbers)))
-
-
-@pytest.mark.parametrize("count", [1, 19, 20, 400])
-def test_plan_has_as_many_tasks_as_asked_for(count: int) -> None:
-    tasks = numbered(count)
-    assert len({task.task_id for task in tasks}) == count
-
-
-def test_plan_depends_only_on_earlier_tasks_of_the_same_group() -> None:
-    seen: dict[str, str] = {}
-    for task in numbered(200):
-        assert all(seen[required] == task.task_group_id for required in task.dependencies)
-        seen[task.task_id] = task.task_group_id
-
-
-def test_plan_has_chains_diamonds_and_fans() -> None:
-    tasks = numbered(CHAIN + 5 + FAN + 2)
-    shapes = {
-        tuple(len(task.dependencies) for task in tasks if task.task_group_id == group)
-        for group in {task.task_group_id for task in tasks}
-    }
-    assert shapes == {(0, 1, 1, 1, 1), (0, 1, 1, 1, 3), (0, *[1] * FAN, FAN)}
 
 
 def test_expected_announces_each_run_of_a_task_and_each_group_once() -> None:
@@ -80,24 +58,6 @@ def test_expected_announces_each_run_of_a_task_and_each_group_once() -> None:
             ("task-completed", "task", 2),
         ]
     )
-
-
-def test_expected_announces_links_of_completed_runs_and_allows_those_of_lost_ones() -> None:
-    artifacts = [{"name": "live.log", "storageType": "link"}, {"name": "backing.log", "storageType": "azure"}]
-    occasion = ("artifact-created", "task/live.log", 1)
-    assert expected_of_artifacts("task", {"runId": 1, "state": "completed"}, artifacts) == ({occasion}, set())
-    assert expected_of_artifacts("task", {"runId": 1, "state": "exception"}, artifacts) == (set(), {occasion})
-
-
-def test_differences_are_what_was_lost_repeated_or_made_up() -> None:
-    must, may, other = (("task-completed", name, 0) for name in ("must", "may", "other"))
-    assert differences(Counter({must: 1}), {must}, {may}) == []
-    assert differences(Counter({must: 1, may: 1}), {must}, {may}) == []
-    assert differences(Counter({may: 2, other: 1}), {must}, {may}) == [
-        f"announced 0 times: {must}",
-        f"announced 2 times: {may}",
-        f"announced without a reason: {other}",
-    ]
 
 
 async def test_audit_names_orphans_and_missing_rows() -> None:

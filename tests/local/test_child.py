@@ -25,39 +25,12 @@ def test_a_child_that_ends_early_is_named_with_its_last_words(tmp_path: Path) ->
     child.stop()
 
 
-def test_a_child_that_is_never_ready_is_left_to_the_caller(tmp_path: Path) -> None:
-    child = Child.start("sleeper", [sys.executable, "-c", "import time; time.sleep(60)"], log=tmp_path / "log")
-    with pytest.raises(ChildError, match="sleeper was not ready after 0 s"):
-        child.wait_for("ready", timeout=0.05)
-    assert is_running(child.pid)
-    child.kill()
-    assert not is_running(child.pid)
-
-
-def test_each_start_reads_its_own_part_of_the_log(tmp_path: Path) -> None:
-    for word in ("first", "second"):
-        child = Child.start("echo", [sys.executable, "-c", f"print('{word}')"], log=tmp_path / "log")
-        assert child.wait_for(r"\w+", timeout=10)[0] == word
-        child.stop()
-    assert (tmp_path / "log").read_text().split() == ["first", "second"]
-
-
 @pytest.mark.parametrize("grace", [0, 5])
 def test_what_a_child_started_ends_with_it(tmp_path: Path, grace: float) -> None:
     child = Child.start("parent", [sys.executable, "-c", _WITH_CHILD], log=tmp_path / "log")
     grandchild = int(child.wait_for(r"child (\d+)\n", timeout=10)[1])
     child.stop(grace)
     wait(lambda: not is_running(grandchild))
-
-
-def test_a_child_that_does_not_listen_is_ended_after_its_grace(tmp_path: Path) -> None:
-    deaf = (
-        "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print('deaf', flush=True); time.sleep(60)"
-    )
-    child = Child.start("deaf", [sys.executable, "-c", deaf], log=tmp_path / "log")
-    child.wait_for("deaf", timeout=10)
-    child.stop(grace=0.1)
-    assert child.poll() == -9
 
 
 def test_a_tethered_module_and_what_it_started_end_with_the_parent(tmp_path: Path) -> None:

@@ -14,7 +14,6 @@ import pytest
 
 from tests.local.stacks import free_ports
 from tools.local import emulator_config, state
-from tools.local.cli import app
 from tools.local.stack import Stack, StackOptions
 
 ROOT = state.ROOT
@@ -93,18 +92,5 @@ def running_worker(command: str, folder: Path) -> Iterator[None]:
 _GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
 
 
-def test_every_command_is_documented() -> None:
-    text = (ROOT / "docs" / "local-stack.md").read_text()
-    for command in app.registered_commands:
-        name = command.name or (command.callback.__name__.replace("_", "-") if command.callback else "")
-        assert f"`./dev {name}" in text, name
-
-
 def test_the_topics_of_the_emulator_are_up_to_date() -> None:
     assert emulator_config.FILE.read_text() == emulator_config.document(), "run: python -m tools.local.emulator_config"
-
-
-def test_ci_runs_the_tests_of_dev() -> None:
-    script = ROOT / ".ci" / "run"
-    assert script.stat().st_mode & 0o111
-    assert re.search(r"^exec \./dev test$", script.read_text(), re.MULTILINE)

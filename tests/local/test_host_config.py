@@ -2,19 +2,16 @@
 
 import json
 import logging
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tools.local.host.backoff import MINIMUM_SECONDS, Backoff
+from tools.local.host.backoff import Backoff
 from tools.local.host.config import TRACE, HostConfig, QueueOptions, parse_host_json
 from tools.local.host.connections import Connections
 from tools.local.host.errors import HostError
-from tools.local.host.settings import read_settings, resolve
-from tools.local.host.times import Times, parse_times
+from tools.local.host.settings import resolve
+from tools.local.host.times import Times
 
 
 def host_json(**sections: Any) -> HostConfig:
@@ -48,20 +45,6 @@ def test_app_settings_replace_values_of_host_json() -> None:
     config = parse_host_json(text, settings)
     assert (config.queues.batch_size, config.queues.new_batch_threshold, config.queues.max_dequeue_count) == (8, 4, 9)
     assert (config.route_prefix, config.function_timeout) == ("v1", 60)
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "names"),
-    [
-        ("extensions__queues__batchSize", "64", "batchSize"),
-        ("extensions__queues__batchSize", "many", "batchSize"),
-        ("extensions__queues__batchSizes", "8", "extensions.queues.batchSizes"),
-        ("version__major", "2", "version is no object"),
-    ],
-)
-def test_a_wrong_replacement_is_named(name: str, value: str, names: str) -> None:
-    with pytest.raises(HostError, match=names):
-        parse_host_json('{"version": "2.0"}', {f"AzureFunctionsJobHost__{name}": value})
 
 
 def test_everything_that_the_host_acts_on_is_read() -> None:
@@ -119,40 +102,10 @@ def test_what_is_wrong_or_not_supported_is_named(sections: dict[str, Any], names
         host_json(**sections)
 
 
-def test_lines_of_functions_have_a_level_of_their_own() -> None:
-    levels = {"default": "Warning", "Function.*.User": "Information", "Host.Results": "Error"}
-    assert host_json(logging={"logLevel": levels}).log_level == logging.INFO
-
-
 @pytest.mark.parametrize("text", ["{", "[]", "{}"])
 def test_what_is_no_host_json_is_refused(text: str) -> None:
     with pytest.raises(HostError, match=r"host\.json"):
         parse_host_json(text)
-
-
-def test_settings_are_read_and_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    file = tmp_path / "local.settings.json"
-    file.write_text('\ufeff{"IsEncrypted": false, "Values": {"A": "1"}, "Host": {"CORS": "*"}}')
-    assert read_settings(file) == {"A": "1"}
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("{", "JSON"),
-        ("[]", "object"),
-        ('{"Values": []}', "object"),
-        ('{"Values": {"A": 1}}', "A must be a string"),
-        ('{"IsEncrypted": true, "Values": {}}', "encrypted"),
-    ],
-)
-def test_bad_settings_name_the_file_and_the_mistake(tmp_path: Path, text: str, why: str) -> None:
-    file = tmp_path / "settings.json"
-    file.write_text(text)
-    with pytest.raises(HostError, match=rf"settings\.json.*{why}"):
-        read_settings(file)
-    with pytest.raises(HostError, match="No such file"):
-        read_settings(tmp_path / "absent.json")
 
 
 def test_a_binding_may_name_settings() -> None:
@@ -182,13 +135,6 @@ async def test_a_connection_is_a_string_or_an_identity(azurite_string: str) -> N
     await connections.close()
 
 
-def test_times_replace_the_platforms() -> None:
-    assert parse_times("take=5,grace=0.5") == Times(take=5, grace=0.5)
-    for text in ("took=5", "take=x", "take=0.5", ""):
-        with pytest.raises(ValueError):
-            parse_times(text)
-
-
 @pytest.fixture
 def azurite_string() -> str:
     """A connection string that nothing listens on."""
@@ -201,15 +147,3 @@ def test_the_back_off_doubles_up_to_its_bound_and_begins_anew_when_something_was
     delays = [backoff.next_delay(found=False) for _ in range(8)]
     assert delays == pytest.approx([0.1, 0.2, 0.3, 0.5, 0.9, 1.7, 2.0, 2.0])
     assert [backoff.next_delay(found=found) for found in (True, False)] == pytest.approx([0.1, 0.2])
-
-
-@given(maximum=st.floats(0.1, 100), rolls=st.lists(st.floats(0, 1, exclude_max=True), max_size=30))
-def test_a_delay_lies_within_its_bounds_and_a_fifth_of_the_middle(maximum: float, rolls: list[float]) -> None:
-    chance = iter(rolls + [0.5] * 30)
-    backoff, steady = Backoff(maximum, lambda: next(chance)), Backoff(1e9, lambda: 0.5)
-    for _ in rolls:
-        delay, middle = backoff.next_delay(found=False), steady.next_delay(found=False)
-        assert MINIMUM_SECONDS <= delay <= maximum
-        if delay == maximum:
-            break  # from here on it stays within a step of its bound, while the other one grows
-        assert abs(delay - middle) <= 0.2 * (middle - MINIMUM_SECONDS) + 1e-9

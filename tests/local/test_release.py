@@ -81,18 +81,6 @@ def test_a_fork_may_have_any_name(ready: Path) -> None:
         assert f"--template fork/{name}\n" in (ready / "README.md").read_text()
 
 
-def test_no_image_is_of_a_tag_that_moves() -> None:
-    assert [image for image in release.images() if not re.search(r":v?\d", image.name) or "latest" in image.name] == []
-
-
-def test_without_docker_it_says_so(monkeypatch: pytest.MonkeyPatch, ready: Path) -> None:
-    compose = ready / "tools/compose.yaml"
-    compose.write_text(compose.read_text().replace(f"@{DIGEST}", ""))
-    monkeypatch.setenv("PATH", str(ready))
-    with pytest.raises(release.NoDigestError, match="docker is needed"):
-        release.pin_images(ready)
-
-
 def test_a_release_without_a_sample_of_what_it_stores_is_refused(ready: Path) -> None:
     (ready / "tests" / "samples" / f"storage-{release.version()}.json.gz").unlink()
     assert "no sample" in "".join(release.problems(ready))
@@ -101,23 +89,6 @@ def test_a_release_without_a_sample_of_what_it_stores_is_refused(ready: Path) ->
 def test_a_tag_and_a_repository_that_are_others_are_refused(ready: Path) -> None:
     assert "the tag is v0.0.1" in "".join(release.problems(ready, tag="v0.0.1"))
     assert "and this is fork/queue" in "".join(release.problems(ready, published_by="fork/queue"))
-
-
-def test_every_image_of_the_repository_is_looked_at() -> None:
-    """A file that names an image and is not in the list would be released with whatever its tag means that day."""
-    listed = subprocess.run(
-        ["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True
-    ).stdout.splitlines()
-    naming = re.compile(
-        r'^\s*image:\s*[a-z]|^FROM\s+\S+[:/]|"image":\s*"[a-z]|docker run .*[\w.-]+/[\w.-]+:v?\d', re.MULTILINE
-    )
-    found = {
-        file
-        for file in listed
-        if not file.startswith(("tests/", "docs/")) and file.endswith((".yml", ".yaml", "Dockerfile", ".json"))
-        if naming.search((ROOT / file).read_text())
-    }
-    assert found == set(release.IMAGE_FILES)
 
 
 def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -> None:
@@ -130,12 +101,6 @@ def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -
     assert links
     assert all(link.startswith(("https://", "#")) for link in links), links
     assert f"{OURS}/blob/v{release.version()}/docs/" in text
-
-
-def test_an_address_that_is_no_repository_is_refused(ready: Path) -> None:
-    for address in ("github.com/team/queue", "https://github.com/team", "https://github.com/team/queue/tree/main"):
-        with pytest.raises(ValueError, match="not the address"):
-            release.set_repository(address, ready)
 
 
 @pytest.fixture
@@ -159,16 +124,6 @@ def copied(tmp_path: Path) -> Path:
 def test_every_link_of_the_site_leads_somewhere(copied: Path) -> None:
     assert docs_site.build(copied) == 0
     assert (copied / docs_site.HTML / "search" / "search_index.json").exists()
-
-
-@pytest.mark.large
-def test_a_link_of_the_site_that_leads_nowhere_is_an_error(copied: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    events = copied / "docs" / "events.md"
-    events.write_text(f"{events.read_text()}\n[a](nowhere.md) [b](contract.md#nowhere) [c](../shared/nowhere.py)\n")
-    capfd.readouterr()
-    assert docs_site.build(copied) != 0
-    said = "".join(capfd.readouterr())
-    assert [word in said for word in ("'nowhere.md'", "'#nowhere'", "'../shared/nowhere.py'")] == [True] * 3, said
 
 
 def test_every_page_of_the_documentation_is_in_the_sites_navigation() -> None:

@@ -3,8 +3,6 @@
 import json
 import os
 import shutil
-import subprocess
-import sys
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -16,7 +14,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.storage.queue import QueueServiceClient
 
 from shared.queue.events.exchanges import TOPICS
-from tests.local.stacks import free_ports, is_running, reserve, tiny_app, wait
+from tests.local.stacks import free_ports, is_running, tiny_app, wait
 from tools.local import appsettings, state
 from tools.local.appsettings import AppSettingsError
 from tools.local.child import ChildError
@@ -76,57 +74,6 @@ def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Po
 
 
 @pytest.mark.large
-def test_hosts_that_are_killed_at_once_all_come_back(app: Path, ports: Ports) -> None:
-    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
-        first = StackState.load(ports.api)
-        assert first is not None
-        names = [f"host-{port}" for port in ports.hosts]
-        assert all(first.children[name].signal(9) for name in names)
-        wait(lambda: not any(first.children[name].is_running() for name in names))
-        stop, said = threading.Event(), list[str]()
-        watcher = threading.Thread(target=stack.supervise, args=(stop, said.append))
-        watcher.start()
-        wait(lambda: not watcher.is_alive() or stack.restarts == len(names), 60)
-        stop.set()
-        watcher.join()
-        second = StackState.load(ports.api)
-        assert second is not None
-        assert all(_get(port)["pid"] for port in ports.hosts)
-        assert [stack.host(port).pid for port in ports.hosts] == [second.children[name].pid for name in names]
-
-
-_KILLED_AT_ITS_SECOND_START = """\
-import os, signal, time
-from pathlib import Path
-starts = Path(__file__).with_name("starts")
-with starts.open("a") as file:
-    file.write("x")
-if starts.stat().st_size == 2:
-    os.kill(os.getpgid(0), signal.{signal})
-    time.sleep(60)
-"""
-
-
-@pytest.mark.parametrize("signal", ["SIGKILL", "SIGINT"])
-@pytest.mark.large
-def test_a_host_that_is_killed_while_it_starts_comes_back(app: Path, ports: Ports, signal: str) -> None:
-    code = (app / "function_app.py").read_text()
-    (app / "function_app.py").write_text(_KILLED_AT_ITS_SECOND_START.format(signal=signal) + code)
-    options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
-    with Stack.start(options) as stack:
-        first = stack.host(ports.api).pid
-        stop = threading.Event()
-        watcher = threading.Thread(target=stack.supervise, args=(stop, _ignore))
-        watcher.start()
-        os.kill(first, 9)
-        wait(lambda: not watcher.is_alive() or (app / "starts").stat().st_size == 3, 60)
-        wait(lambda: not watcher.is_alive() or stack.restarts == 2, 60)
-        stop.set()
-        watcher.join()
-        assert stack.host(ports.api).pid != first
-
-
-@pytest.mark.large
 def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports: Ports) -> None:
     options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
     with Stack.start(options) as stack:
@@ -134,42 +81,6 @@ def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports
         os.kill(stack.host(ports.api).pid, 9)
         with pytest.raises(ChildError, match="half an edit"):
             stack.supervise(threading.Event(), _ignore)
-
-
-@pytest.mark.large
-def test_a_host_that_has_just_ended_does_not_keep_the_state_from_being_saved(app: Path, ports: Ports) -> None:
-    """It ends while another one is being started, before anybody has looked at it."""
-    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
-        first = StackState.load(ports.api)
-        assert first is not None
-        other = first.children[f"host-{ports.hosts[1]}"]
-        stack.stop_host()
-        other.signal(9)
-        wait(lambda: not other.is_running())
-        stack.start_host()
-        second = StackState.load(ports.api)
-        assert second is not None
-        assert f"host-{ports.hosts[0]}" in second.children
-        assert f"host-{ports.hosts[1]}" not in second.children
-
-
-@pytest.mark.large
-def test_a_part_that_cannot_be_replaced_takes_the_stack_down(app: Path, ports: Ports) -> None:
-    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
-        stack.azurite.children["queue"].kill()
-        with pytest.raises(ChildError, match="azurite ended with exit code -9"):
-            stack.supervise(threading.Event(), _ignore)
-
-
-@pytest.mark.large
-def test_hosts_can_be_stopped_and_started_by_hand(app: Path, ports: Ports) -> None:
-    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
-        first = _get(ports.api)["pid"]
-        stack.stop_host(kill=True)
-        with pytest.raises(OSError, match="refused"):
-            _get(ports.api)
-        stack.start_host()
-        assert _get(ports.api)["pid"] != first
 
 
 @pytest.mark.parametrize("name", ["amqp", "blob", "api"])
@@ -237,29 +148,8 @@ def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyP
         assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
 
 
-@pytest.mark.large
-def test_clients_get_the_prefix_of_the_topics(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TOPIC_PREFIX", "exchange/x/v1/")
-    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
-        prefix = stack.environment["TOPIC_PREFIX"]
-        assert {prefix + topic for topic in TOPICS} == set(stack.service_bus.state()["topics"])
-
-
 def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
     first = appsettings.stack_secrets(tmp_path / "7071")
     assert appsettings.stack_secrets(tmp_path / "7071") == first
     assert appsettings.stack_secrets(tmp_path / "7171") != first
     assert (tmp_path / "7071" / "secrets.json").stat().st_mode & 0o077 == 0
-
-
-@pytest.mark.parametrize(("port", "hosts"), [(80, 1), (65530, 1), (7071, 0), (7071, 11)])
-def test_ports_that_do_not_fit_are_refused(port: int, hosts: int) -> None:
-    with pytest.raises(ValueError, match="between"):
-        Ports.derive(port, hosts)
-
-
-def test_ports_of_a_test_are_given_to_no_other_process() -> None:
-    port = free_ports().api
-    assert not reserve(port)
-    ask = f"import sys; from tests.local.stacks import reserve; sys.exit(reserve({port}))"
-    assert subprocess.run([sys.executable, "-c", ask], cwd=state.ROOT, check=False).returncode == 0

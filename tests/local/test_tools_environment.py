@@ -64,10 +64,3 @@ def test_a_port_names_a_stack_whatever_the_environment_says(monkeypatch: pytest.
     assert {name: environment[name] for name in LOCAL} == LOCAL
     assert environment["PORT"] == "7100"
     assert not {"STORAGE_ACCOUNT_NAME", "TASKCLUSTER_CERTIFICATE"} & set(environment)
-
-
-@pytest.mark.parametrize("command", [["admin", "task", "--help"], ["listen", "-h"], ["example", "notify", "--help"]])
-def test_help_says_that_there_is_a_port(monkeypatch: pytest.MonkeyPatch, command: list[str]) -> None:
-    monkeypatch.setattr(os, "execve", lambda *_: None)
-    said = CliRunner().invoke(cli.app, command, catch_exceptions=False).output
-    assert f"./dev {' '.join(command[: 2 if command[0] == 'example' else 1])} --port N: the local stack" in said

@@ -17,7 +17,7 @@ from shared.base.retrying import LOST_RACE
 from shared.queue.claims import rules as claims
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.effects import Decision, RemoveMessage
-from shared.queue.tasks.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.queue.tasks.rules import Created, Resolved, State, Task
 from shared.store import keys
 from shared.store.counting import Kind
@@ -298,10 +298,6 @@ async def touch(world: World) -> None:
 
 def puts_event(call: Call) -> bool:
     return (call.kind, call.target) == (Kind.QUEUE_PUT, EVENTS_QUEUE)
-
-
-def puts_claim(call: Call) -> bool:
-    return (call.kind, call.target) == (Kind.QUEUE_PUT, CLAIM_QUEUE)
 
 
 async def by_work(world: World) -> int:

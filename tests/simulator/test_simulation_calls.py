@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable
-from datetime import timedelta
 from typing import Any
 
 from shared.base.dates import parse_date
-from shared.queue.artifacts.rules import Upload
-from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE
+from shared.queue.tasks.internal_messages import CLAIM_QUEUE
 from shared.queue.tasks.rules import Resolved
 from shared.store.counting import Kind, Operations, counting
-from tests.simulator.artifact_scenarios import artifact, relay
-from tests.simulator.situations import A, running
 from tests.simulator.world import CLAIM_TIMEOUT, World
 from tools.bench.simulation.calls import BLOBS, CALLS, PENDING, Call
 
@@ -94,32 +90,5 @@ def test_a_claim_that_expires_is_recorded_as_it_is_modelled() -> None:
             task_id, body["runId"], parse_date(body["put"]), parse_date(body["started"])
         )
         _same("claim", await _recorded(due))
-
-    world.run(story())
-
-
-def test_a_deadline_that_passes_is_recorded_as_it_is_modelled() -> None:
-    world = World()
-
-    async def story() -> None:
-        group = await _known(world)
-        task_id = await world.create(taskGroupId=group)
-        body = _message(world, DEADLINE_QUEUE, task_id)
-        world.clock.advance(timedelta(days=1).total_seconds())
-        put = parse_date(body["put"])
-        due = world.services.timers.deadline_due(task_id, group, body["schedulerId"], put)
-        _same("deadline", await _recorded(due))
-
-    world.run(story())
-
-
-def test_an_artifact_is_recorded_as_it_is_modelled() -> None:
-    world = World()
-
-    async def story() -> None:
-        await running(world)
-        upload = artifact(world, "s3", upload=Upload.RELAY)
-        _same("createArtifact", await _recorded(world.services.artifacts.creation.create(A, 0, upload)))
-        _same("relay PUT", await _recorded(relay(world, services=world.process())))
 
     world.run(story())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -21,7 +20,6 @@ from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Kill, Killed, Phase, as_process, process_name
 
 DAY = 24 * 3600.0
-UNUSED = timedelta(days=30)
 MINUTE = 60.0
 
 
