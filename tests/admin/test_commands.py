@@ -6,10 +6,7 @@ import base64
 import datetime
 import json
 import re
-import threading
 import uuid
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import pytest
 import taskcluster
@@ -17,10 +14,7 @@ import taskcluster
 from shared.base.vault import Vault
 from tests.admin.operators import OLD_KEY, Operator
 from tests.host.service import eventually
-from tests.programs import Program
-from tools.admin.cli import main
 from tools.admin.key_commands import SIZES
-from tools.admin.public_scopes import PUBLIC_SCOPES
 
 
 def test_tasks_and_groups(operator: Operator) -> None:
@@ -98,61 +92,6 @@ def test_refill_undoes_what_the_drain_did_and_no_more(operator: Operator) -> Non
     assert reasons == {"short": ("bad disk", True), "long": ("bad memory", False), "later": ("bad fan", False)}
 
 
-@pytest.mark.parametrize("pool", ["gecko-t", "gecko-t/Linux", "a/b/c", ""])
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("queue", "show", "POOL"),
-        ("pool", "drain", "POOL", "--reason", "x"),
-        ("pool", "refill", "POOL"),
-    ],
-    ids=lambda words: "-".join(words[:2]),
-)
-def test_what_is_no_pool_is_said(operator: Operator, command: tuple[str, ...], pool: str) -> None:
-    code, output, messages = operator.run(*(pool if word == "POOL" else word for word in command))
-    assert (code, output) == (1, "")
-    assert messages == f"{pool!r} is no taskQueueId: that is provisionerId/workerType, such as gecko-t/linux\n"
-
-
-def test_a_pool_that_is_not_there_is_said(operator: Operator) -> None:
-    for words in (("drain", "--reason", "x"), ("refill",)):
-        code, output, messages = operator.run("pool", words[0], operator.pool, *words[1:])
-        assert (code, output) == (1, "")
-        assert messages.startswith(f"there is no pool {operator.pool}: ")
-    operator.create()
-    assert operator.result("pool", "refill", operator.pool)["pending"] == 1, "though no worker has come yet"
-
-
-class _OtherServer(BaseHTTPRequestHandler):
-    """A web server that is no deployment."""
-
-    status = 200
-
-    def do_GET(self) -> None:
-        self.send_response(self.status)
-        self.end_headers()
-        self.wfile.write(b"<html>hello</html>")
-
-    def log_message(self, format: str, *arguments: Any) -> None:
-        """Nothing."""
-
-
-@pytest.mark.parametrize("status", [200, 401, 404])
-def test_a_root_url_of_another_server_is_said(operator: Operator, status: int) -> None:
-    handler = type("Handler", (_OtherServer,), {"status": status})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        url = f"http://127.0.0.1:{server.server_address[1]}"
-        for command in (("queue", "list"), ("group", "list"), ("pool", "refill", "a/b")):
-            code, output, messages = operator.run(*command, environment={"TASKCLUSTER_ROOT_URL": url})
-            assert (code, output) == (1, "")
-            assert messages == (
-                f"{url} returns status {status}, but does not respond as a Taskcluster deployment does: "
-                "is TASKCLUSTER_ROOT_URL right?\n"
-            )
-        server.shutdown()
-
-
 def test_queues(operator: Operator) -> None:
     entries = {entry["queue"]: entry for entry in operator.result("queue", "internal")}
     assert set(entries) == {"claim", "deadline", "resolved", "events", "group-jobs"}
@@ -161,16 +100,6 @@ def test_queues(operator: Operator) -> None:
         assert code == 1
         assert "there is no queue 'pending-x-1'" in messages
     assert operator.run("queue", "poison", "drop", "claim")[0] == 1
-
-
-def test_lists_are_tables_for_people_and_json_for_programs(operator: Operator) -> None:
-    task_id = operator.create()
-    for command in (("queue", "list"), ("group", "list"), ("audit", "group", task_id)):
-        assert operator.result(*command, "--json") is not None
-        code, output, _ = operator.run(*command)
-        assert code == 0
-        assert output.split(maxsplit=1)[0].isupper(), "a head of columns"
-    assert task_id in operator.run("group", "list")[1]
 
 
 def test_what_failed_is_rerun_and_what_was_cancelled_is_not(operator: Operator) -> None:
@@ -190,11 +119,6 @@ def test_a_worker_that_is_gone_gives_back_what_it_runs(operator: Operator) -> No
     assert operator.claim()
     operator.result("worker", "removed", operator.pool, "g", "w")
     assert operator.queue().status(task_id)["status"]["state"] == "pending"
-
-
-def test_a_role_of_public_scopes(operator: Operator) -> None:
-    role = operator.result("public-scopes", "queue:health")
-    assert {"queue:health", *PUBLIC_SCOPES} == set(role["scopes"])
 
 
 def test_exit_codes(operator: Operator) -> None:
@@ -255,31 +179,6 @@ def test_what_is_missing_is_said(operator: Operator, environment: dict[str, str]
     assert (code, output) == (1, "")
     assert message in messages
     assert len(messages.splitlines()) == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "value", "message"),
-    [
-        ("TASKCLUSTER_ROOT_URL", "", "For the local stack: ./dev up --detach"),
-        ("TASKCLUSTER_ACCESS_TOKEN", "", "For the local stack: ./dev up --detach"),
-        ("TASKCLUSTER_ROOT_URL", "127.0.0.1:9", "begins with https:// (or http://), not '127.0.0.1:9'"),
-        ("TASKCLUSTER_ROOT_URL", "http://127.0.0.1:9", "http://127.0.0.1:9 cannot be reached: Connection refused"),
-    ],
-)
-def test_a_deployment_that_is_not_there_is_said(operator: Operator, name: str, value: str, message: str) -> None:
-    code, output, messages = operator.run("queue", "list", environment={name: value})
-    assert (code, output) == (1, "")
-    assert message in messages
-    assert len(messages.splitlines()) == 1
-
-
-@pytest.mark.parametrize("name", [None, "./another admin"])
-def test_the_help_has_the_name_that_was_typed(operator: Operator, name: str | None) -> None:
-    named = {"STARTED_AS": name} if name else {}
-    with Program(main, ["task", "check", "--help"], {**operator.environment, **named}) as program:
-        output, _ = program.communicate()
-    assert output.startswith(f"Usage: {name or './dev admin'} task check [OPTIONS] [TASK_ID]...\n")
-    assert "<bool>" not in output
 
 
 def test_a_deployment_that_lives_is_not_restored_over(operator: Operator) -> None:

@@ -6,17 +6,14 @@ import json
 import os
 import re
 import secrets
-import socket
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
-from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]  # comes without types
-from taskcluster.exceptions import TaskclusterRestFailure
 
 from shared.app.entities import TABLES
 from tests.admin.command_line import run_command
@@ -77,29 +74,6 @@ def _look(state_: str, definition: str = "a") -> drill.Look:
     return lambda: ({"state": state_}, {"payload": definition})
 
 
-def _missing() -> Any:
-    raise TaskclusterRestFailure("no such task", None, status_code=404)
-
-
-@pytest.mark.parametrize(
-    ("restored", "original", "says"),
-    [
-        (_look("completed"), _look("completed"), ""),
-        (_look("running"), _look("completed"), ""),
-        (_look("completed"), None, ""),
-        (_look("completed"), _missing, ""),
-        (_missing, _look("completed"), "404 after the restore"),
-        (_missing, None, "404 after the restore"),
-        (_look("completed"), _look("failed"), "was failed, and is completed"),
-        (_look("pending", "b"), _look("pending"), "another definition"),
-    ],
-)
-def test_what_differs_is_named(restored: drill.Look, original: drill.Look | None, says: str) -> None:
-    found = list(drill.differences("t", restored, original))
-    assert len(found) == (1 if says else 0)
-    assert not says or says in found[0]
-
-
 def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_path: Path) -> None:
     """The step of the workflow, with azcopy played."""
     steps = yaml.safe_load((ROOT / ".github" / "workflows" / "backup.yml").read_text())["jobs"]["backup"]["steps"]
@@ -122,25 +96,3 @@ def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_
     assert re.search(r"https://stqueue\.\S+/definitions/\* https://stbackup\.\S+/definitions --recursive", definitions)
     (folder,) = tmp_path.glob("20*")
     assert {each.name for each in folder.iterdir()} == {f"{table}.jsonl.gz" for table in TABLES}
-
-
-@pytest.mark.parametrize("port", [80, None], ids=["no port for a stack", "taken"])
-def test_a_port_that_cannot_be_had_is_said_before_anything_is_exported(port: int | None, tmp_path: Path) -> None:
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        folder = tmp_path / "backup"
-        with pytest.raises(drill.DrillError, match=r"--into .* port"):
-            drill.run({}, port or taken.getsockname()[1], folder, drill.Drill())
-        assert not folder.exists()
-
-
-def test_a_step_that_fails_fails_the_drill(
-    operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Its steps are processes of their own here."""
-    (tmp_path / "backup").mkdir()
-    (tmp_path / "backup" / "Tasks.jsonl.gz").touch()
-    code, _, messages = _drilled(operator, monkeypatch, capsys, "--folder", str(tmp_path / "backup"))
-    assert code == 1
-    assert "has an export of Tasks already" in messages

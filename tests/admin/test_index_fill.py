@@ -6,8 +6,6 @@ from collections.abc import AsyncIterator, Sequence
 from datetime import datetime
 from typing import Any
 
-import pytest
-
 from shared.base.errors import ResourceNotFound
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
@@ -75,20 +73,6 @@ def test_completed_tasks_are_entered_and_a_repeat_changes_nothing() -> None:
     world.run(story())
 
 
-def test_only_those_that_completed_since() -> None:
-    world = World()
-
-    async def story() -> None:
-        old = await ended(world, ["index.old"])
-        await world.clock.sleep(3600)
-        since = world.clock.now()
-        new = await ended(world, ["index.new"])
-        assert (await fill(world, [old, new], since)).indexed == 1
-        assert (await named(world, "old"), await named(world, "new")) == (None, new)
-
-    world.run(story())
-
-
 def test_a_rerun_that_failed_leaves_the_path_to_the_run_that_completed() -> None:
     world = World()
 
@@ -100,40 +84,5 @@ def test_a_rerun_that_failed_leaves_the_path_to_the_run_that_completed() -> None
         await world.drain(10)
         await fill(world, [task_id])
         assert await named(world, "a") == task_id
-
-    world.run(story())
-
-
-def test_what_has_been_entered_since_is_not_overwritten() -> None:
-    world = World()
-
-    async def story() -> None:
-        old = await ended(world, ["index.a"])
-        task_id = await world.create(routes=["index.a"])
-        (claim,) = await world.claim()
-        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-        await world.drain(10)
-        assert (await fill(world, [old])).indexed == 1
-        assert await named(world, "a") == task_id
-
-    world.run(story())
-
-
-def test_progress_is_reported_page_by_page(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_fill, "PAGE", 2)
-    world = World()
-
-    async def story() -> None:
-        ids = [await ended(world, [f"index.a.n{number}"]) for number in range(5)]
-        reported: list[index_fill.Filled] = []
-
-        async def listed() -> AsyncIterator[str]:
-            for task_id in ids:
-                yield task_id
-
-        records = Records.of(world.memory.storage, Runtime(now=world.clock.now, sleep=world.clock.sleep))
-        done = await index_fill.fill(records, listed(), None, reported.append)
-        assert [(one.tasks, one.indexed) for one in reported] == [(2, 2), (4, 4)]
-        assert (done.tasks, done.indexed) == (5, 5)
 
     world.run(story())

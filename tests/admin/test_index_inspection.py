@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
 
-from shared.base.dates import format_date
 from shared.index.rules import IndexEntry
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import Create, Delete, Merge, Operation
-from tests.simulator import indexing
+from shared.store.interface import Delete, Operation
 from tests.simulator.world import World
-from tools.admin import index_inspection
 from tools.admin.account import Records
 from tools.admin.index_inspection import TOP, IndexRow, inspect_index
 from tools.admin.inspection import Finding, inspect_task
@@ -80,19 +76,6 @@ def test_nothing_is_found_where_all_is_well() -> None:
     world.run(story())
 
 
-def test_how_far_it_is_is_said_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(index_inspection, "PAGE", 2)
-    world = World()
-    said: list[str] = []
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, PATH))
-        await inspected(world, said.append)
-
-    world.run(story())
-    assert said == [f"{number} of 3 rows of the index compared" for number in (0, 2)]  # the entry, two namespaces
-
-
 @pytest.mark.parametrize(
     ("lost", "found"),
     [
@@ -121,19 +104,6 @@ def test_a_namespace_that_is_lost_is_found_and_listed_again(lost: str, found: se
     world.run(story())
 
 
-def test_a_namespace_that_ends_too_early_is_found() -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, PATH))
-        place = in_namespace("team", keys.index_namespace("v2"))
-        early = format_date(world.clock.now() + timedelta(days=1))
-        await change(world, place, Merge(place[1], {"expires": early}))
-        assert set(await inspected(world)) == {PATH}
-
-    world.run(story())
-
-
 @pytest.mark.parametrize("namespace", ["", "team", "team.v2"])
 def test_what_would_never_be_deleted_is_found_and_scheduled(namespace: str) -> None:
     world = World()
@@ -151,19 +121,6 @@ def test_what_would_never_be_deleted_is_found_and_scheduled(namespace: str) -> N
             await world.clock.sleep(3600)
             await world.handlers.expiration.run(300)
         assert world.rows(keys.INDEX) == []
-
-    world.run(story())
-
-
-def test_a_row_at_another_place_is_found() -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, PATH))
-        values = {"path": "elsewhere.app", "expires": format_date(world.clock.now() + timedelta(days=1))}
-        place = in_namespace("team.v2", keys.index_task("moved"))
-        await change(world, place, Create(place[1], values))
-        assert set(await inspected(world)) == {"elsewhere.app"}
 
     world.run(story())
 
@@ -206,41 +163,5 @@ def test_a_task_that_is_not_at_its_path_is_found() -> None:
         await put(second, world.clock.now())
         await world.services.index.remove(PATH)
         assert await texts(second) == [], "it was deleted"
-
-    world.run(story())
-
-
-LAST_DATES = [
-    "9999-12-30T23:59:59.999Z",
-    "9999-12-31T00:00:00.000Z",
-    "9999-12-31T23:45:00.000Z",
-    "9999-12-31T23:59:59.999Z",
-    253402300799999.5,
-]
-
-
-@pytest.mark.parametrize("expires", LAST_DATES)
-def test_entry_of_the_last_dates_that_there_are_stops_nothing(expires: str | float) -> None:
-    """It is entered, found and listed; the sweep of its namespace goes on, and so does the check of the index."""
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, "demo.mine", days=1))
-        await world.create(
-            routes=["index.demo.forever.app", "index.demo.forever"], extra={"index": {"expires": expires}}
-        )
-        (claim,) = await world.claim()
-        await world.services.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)
-        await world.drain(10)
-        found = await world.services.index.find("demo.forever.app")
-        again = replace(found, task_id=world.slugid(), rank=1)
-        await world.services.index.insert(again)
-        assert await inspected(world) == {}
-        await indexing.expire_for(world, 6)
-        assert await inspected(world) == {}
-        left = {str(row.values["path"]) for row in world.rows(keys.INDEX) if row.key.startswith("task~")}
-        assert left == {"demo.forever.app", "demo.forever"}
-        assert (await world.services.index.find("demo.forever.app")).task_id == again.task_id
-        assert [each.path for each in (await world.services.index.namespaces("demo", "", 10))[0]] == ["demo.forever"]
 
     world.run(story())

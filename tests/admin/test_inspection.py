@@ -14,11 +14,9 @@ from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RE
 from shared.queue.tasks.rules import Resolved, Task
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.counting import counting
 from shared.store.interface import Create, Delete, Merge, Operation, Receipt
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
-from tests.twin.driver import Simulation
 from tools.admin.account import Records
 from tools.admin.inspection import Finding, group_tasks, inspect_group, inspect_task
 
@@ -81,27 +79,6 @@ def test_nothing_is_found_where_all_is_well() -> None:
         assert await inspect_group(records(world), cast.group) == []
         for task_id in world.tasks():
             assert await inspect_task(records(world), task_id) == []
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("count", [1, 40, 100])
-def test_dependencies_are_looked_at_side_by_side(count: int) -> None:
-    """Two requests for each; a task may have ten thousand dependencies."""
-    world = World(Simulation.rounds())
-
-    async def story() -> None:
-        group = world.slugid()
-        required = [await world.create(taskGroupId=group) for _ in range(count)]
-        task_id = await world.create(taskGroupId=group, dependencies=required)
-        alone = await world.create(taskGroupId=group, dependencies=[task_id])
-        look = records(world, at_rest=True)
-        with counting() as few:
-            assert await inspect_task(look, alone) == []
-        with counting() as many:
-            assert await inspect_task(look, task_id) == []
-        assert many.total == few.total + 2 * (count - 1)
-        assert many.depth <= few.depth + 2 * (count // 32 + 1)
 
     world.run(story())
 
@@ -334,55 +311,3 @@ def test_check_repairs_a_group() -> None:
         assert await inspect_group(look, group) == []
 
     world.run(story())
-
-
-async def _half_a_task(world: World, cast: Cast) -> str:
-    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_STATUS))
-    return cast.pending
-
-
-async def _no_definition(world: World, cast: Cast) -> str:
-    await _write(world, keys.TASKS, cast.pending, Delete(keys.TASK_DEFINITION))
-    return cast.pending
-
-
-async def _wrong_retries(world: World, cast: Cast) -> str:
-    await _write(world, keys.TASKS, cast.pending, Merge(keys.TASK_STATUS, {"retriesLeft": 9}))
-    return cast.pending
-
-
-async def _no_member(world: World, cast: Cast) -> str:
-    await _write(world, keys.GROUPS, cast.group, Delete(keys.member(cast.pending)))
-    return cast.pending
-
-
-async def _without_task(world: World, cast: Cast) -> str:
-    return world.slugid()
-
-
-@pytest.mark.parametrize(
-    ("damage", "finding"),
-    [
-        (_half_a_task, "no status row"),
-        (_no_definition, "no definition row"),
-        (_wrong_retries, "retries of 5, 9 left"),
-        (_no_member, "no member of its group"),
-        (_without_task, "there is no such task"),
-    ],
-)
-def test_what_needs_a_person_says_so(damage: Damage, finding: str) -> None:
-    world = World()
-
-    async def story() -> None:
-        task_id = await damage(world, await play(world))
-        world.clock.advance(16 * 60)
-        (found,) = [each for each in await inspect_task(records(world), task_id) if finding in each.text]
-        assert found.repair is None
-
-    world.run(story())
-
-
-def test_a_group_that_is_not_there() -> None:
-    world = World()
-    ((found,),) = world.run(inspect_group(records(world), world.slugid()))
-    assert found.text == "there is no such group"

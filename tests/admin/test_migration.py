@@ -77,18 +77,6 @@ def test_roles_are_copied_once_and_what_differs_is_named(operator: Operator, sou
     assert operator.auth().role(role)["scopes"] == ["c"]
 
 
-def test_what_everybody_may_do_is_copied_by_its_name_alone(operator: Operator, source: Source) -> None:
-    definition = {"description": "everybody", "scopes": [f"{source.prefix}:read"]}
-    if "anonymous" in [role["roleId"] for role in source.auth.listRoles()]:
-        source.auth.updateRole("anonymous", definition)
-    else:
-        source.auth.createRole("anonymous", definition)
-    done = _migrate(operator, source, "roles", "--dry-run")[1]
-    assert list(done["leftOut"]) == ["anonymous"]
-    done = _migrate(operator, source, "roles", "--prefix", "anonymous", "--dry-run")[1]
-    assert done["created"] + done["different"] == ["anonymous"]
-
-
 def test_clients_get_new_tokens_that_only_the_operator_reads(
     operator: Operator, source: Source, tmp_path: Path
 ) -> None:
@@ -139,27 +127,3 @@ def test_entries_of_the_index_are_copied_with_all_below(operator: Operator, sour
     found = operator.index().findTask(deep)
     assert (found["taskId"], found["rank"], found["data"]) == (entries[deep]["taskId"], 3, {"n": 3})
     assert _migrate(operator, source, "index", source.prefix)[1]["same"] == 4
-
-
-def test_what_is_refused_is_named_and_the_others_are_copied(operator: Operator, source: Source, tmp_path: Path) -> None:
-    """The caller may not give what it does not have itself."""
-    good, bad = f"{source.prefix}-good", f"{source.prefix}-bad"
-    source.auth.createRole(bad, {"description": "", "scopes": ["more"]})
-    source.auth.createRole(good, {"description": "", "scopes": ["some"]})
-    scopes = ("auth:create-role:*", "auth:list-roles", "some")
-    made = operator.result("mint", *(word for scope in scopes for word in ("--scope", scope)))
-    caller = {
-        "TASKCLUSTER_CLIENT_ID": made["clientId"],
-        "TASKCLUSTER_ACCESS_TOKEN": made["accessToken"],
-        "TASKCLUSTER_CERTIFICATE": made["certificate"],
-    }
-    code, output, _ = operator.run(
-        "migrate", "roles", source.root_url, "--prefix", source.prefix, environment={**source.environment, **caller}
-    )
-    done = json.loads(output)
-    assert (code, done["created"], list(done["failed"])) == (1, [good], [bad])
-
-
-def test_a_source_that_does_not_answer_is_named(operator: Operator) -> None:
-    code, _, messages = operator.run("migrate", "roles", "http://127.0.0.1:9")
-    assert (code, "http://127.0.0.1:9 cannot be reached" in messages) == (1, True)

@@ -11,11 +11,9 @@ import pytest
 
 from shared.overview import operations as poison
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
-from shared.store.counting import Kind
-from shared.store.interface import Queues, Storage, StorageUnavailable
-from tests.twin import Call, Fail, MemoryStorage, Phase
+from shared.store.interface import Queues, Storage
+from tests.twin import Call, MemoryStorage, Phase
 from tests.twin.driver import Simulation
-from tests.twin.gate import open_gate
 from tests.twin.queues import StoredMessage
 
 POISON = f"{RESOLVED_QUEUE}-poison"
@@ -83,11 +81,6 @@ async def test_dropping_all(azure_storage: Storage) -> None:
     assert await azure_storage.queues.length(RESOLVED_QUEUE) == 0
 
 
-def test_queues_of_pools_have_no_poison_queue() -> None:
-    with pytest.raises(ValueError, match="the queues are claim, deadline"):
-        poison.poison_queue("pending-x-1")
-
-
 @pytest.mark.parametrize(("seconds", "hidden"), [(0, 0), (5, 0), (60, 60)])
 def test_a_redrive_ends_though_its_messages_come_back(seconds: float, hidden: int) -> None:
     """While it runs, the handlers dead-letter the redriven messages again, at once or some seconds later.
@@ -127,86 +120,3 @@ def test_a_redrive_ends_though_its_messages_come_back(seconds: float, hidden: in
     assert moved.done == 100 - hidden
     assert len(handled) == 100 - hidden
     assert set(handled.values()) == {1}, "one command sends each message once"
-
-
-@pytest.mark.parametrize("command", [poison.redrive, poison.drop])
-def test_thousands_take_no_longer_than_their_batches(command: Command) -> None:
-    """Counted in round trips, a second of the simulator's time each: messages of a batch go side by side."""
-    simulation = Simulation.rounds()
-    twin = MemoryStorage(simulation.clock)
-    queues = twin.storage.queues
-
-    async def slow(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE:
-            await asyncio.sleep(1)
-
-    async def story() -> tuple[poison.Moved, float]:
-        for number in range(2000):
-            await queues.put(POISON, encode_body(_body(number)))
-        twin.gate = slow
-        begun = twin.clock.now()
-        moved = await command(queues, RESOLVED_QUEUE)
-        return moved, (twin.clock.now() - begun).total_seconds()
-
-    ((moved, round_trips),) = simulation.run(story())
-    assert moved == poison.Moved(2000, 0)
-    assert round_trips <= 1 + 2000 / 32 * 5 + 5
-
-
-async def test_others_are_hidden_only_while_the_one_is_looked_for() -> None:
-    twin = MemoryStorage()
-    queues = twin.storage.queues
-    receipts = [await queues.put(POISON, encode_body(_body(number))) for number in range(100)]
-    hidden: list[int] = []
-
-    async def count(call: Call, phase: Phase) -> None:
-        if call.kind is Kind.QUEUE_PUT and phase is Phase.BEFORE:
-            hidden.append(100 - len(_visible(twin)))
-
-    twin.gate = count
-    assert await poison.redrive(queues, RESOLVED_QUEUE, receipts[40].message_id) == poison.Moved(1, 0)
-    assert hidden == [64], "none beyond the batch that it was in"
-    assert len(_visible(twin)) == 99
-    assert await poison.redrive(queues, RESOLVED_QUEUE, "another") == poison.Moved(0, 0)
-    assert len(_visible(twin)) == 99
-
-
-async def test_a_failure_gives_back_what_was_taken() -> None:
-    twin = MemoryStorage()
-    queues = twin.storage.queues
-    for number in range(40):
-        await queues.put(POISON, encode_body(_body(number)))
-    await queues.put(POISON, GARBAGE)
-    calls = 0
-
-    def tenth(call: Call) -> bool:
-        nonlocal calls
-        calls += call.kind is Kind.QUEUE_PUT
-        return calls == 10
-
-    twin.gate = Fail(tenth)
-    with pytest.raises(StorageUnavailable):
-        await poison.redrive(queues, RESOLVED_QUEUE)
-    sent = len(twin.queues.messages(RESOLVED_QUEUE))
-    assert len(_visible(twin)) == 41 - sent
-    twin.gate = open_gate
-    assert await poison.redrive(queues, RESOLVED_QUEUE) == poison.Moved(done=40 - sent, left=1)
-    assert [message.text for message in _visible(twin)] == [GARBAGE], "what can't be read is not hidden"
-
-
-async def test_a_message_that_somebody_else_has_taken_meanwhile_fails_nothing() -> None:
-    twin = MemoryStorage()
-    queues = twin.storage.queues
-    for number in range(3):
-        await queues.put(POISON, encode_body(_body(number)))
-
-    async def too_slow(call: Call, phase: Phase) -> None:
-        if call.kind is Kind.QUEUE_DELETE and phase is Phase.BEFORE:
-            twin.gate = open_gate
-            twin.clock.advance(600)
-            await queues.get(POISON, count=3, hidden_for=3600)
-
-    for command in (poison.redrive, poison.drop):
-        twin.gate = too_slow
-        assert await command(queues, RESOLVED_QUEUE) == poison.Moved(3, 0)
-        twin.clock.advance(7200)

@@ -6,7 +6,6 @@ import contextlib
 import gzip
 import http.client
 import json
-import re
 import threading
 from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,19 +49,6 @@ def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator)
     others = outcomes.keys() - EXPECTED - {"settings", "roles", "memory", "description"}
     assert {name for name, each in outcomes.items() if each["result"] == "holds"} == others
     assert all(outcomes[name]["found"] for name in EXPECTED)
-
-
-def test_what_was_asked_for_and_could_not_be_checked_is_no_success(operator: Operator) -> None:
-    nowhere = {"STORAGE_CONNECTION_STRING": "", "AZURE_STORAGE_CONNECTION_STRING": "", "SERVICEBUS_NAMESPACE": ""}
-    code, _, messages = operator.run("verify", "--only", "answers", "--only", "settings", environment=nowhere)
-    assert code == 1
-    assert "nothing was checked of settings (AZURE_SUBSCRIPTION_ID, " in messages
-
-
-def test_a_check_that_does_not_exist(operator: Operator) -> None:
-    code, _, messages = operator.run("verify", "--only", "nothing")
-    assert code == 1
-    assert "there is no check nothing; there are answers, " in messages
 
 
 def test_a_difference_ends_with_code_1_and_its_name(operator: Operator) -> None:
@@ -188,13 +174,6 @@ def test_a_front_end_that_does_otherwise_is_found(fronted: Stack, plant: str, ch
     assert wrong.result == "differs", wrong
 
 
-def test_a_task_that_a_failed_check_has_left_spoils_no_other_check(fronted: Stack) -> None:
-    with _listening(Front(fronted, "is down")):
-        assert _outcomes(fronted.environment, "one-task")["one-task"].result == "differs"
-    with _listening(Front(fronted, "")):
-        assert _outcomes(fronted.environment, "long-polls")["long-polls"].result == "holds"
-
-
 def _with_queue(plant: str) -> Deployment:
     deployment = Deployment({"TASKCLUSTER_ROOT_URL": "https://queue.example.com", "STORAGE_ACCOUNT_NAME": "stabc"})
     deployment.queue = lambda: FakeQueue(plant)  # type: ignore[method-assign, assignment, return-value]  # a stand-in
@@ -220,13 +199,6 @@ def test_a_queue_that_does_otherwise_is_found(plant: str, check: str) -> None:
     assert wrong.result == "differs", wrong
 
 
-def test_what_a_check_needs_and_has_not_is_no_difference() -> None:
-    with Deployment({"TASKCLUSTER_ROOT_URL": "https://queue.example.com"}) as deployment:
-        outcomes = {each.check: each for each in run(deployment, _named("message-size", "topics"))}
-    assert {each.result for each in outcomes.values()} == {"not checked"}
-    assert outcomes["topics"].found == "SERVICEBUS_NAMESPACE is not set"
-
-
 def test_a_difference_is_expected_only_where_it_is_known_and_only_on_the_local_stack(stack: Stack) -> None:
     def differ(_: Deployment) -> None:
         raise Differs("otherwise")
@@ -250,13 +222,3 @@ def test_a_refusal_with_another_code_is_a_difference() -> None:
     with pytest.raises(Differs):
         expect(False, "found")
     assert issubclass(NotChecked, Exception)
-
-
-def test_every_check_is_an_assumption_of_the_document_and_the_other_way_round() -> None:
-    rows = [line for line in DOCUMENT.splitlines() if line.startswith('| <a id="')]
-    checked = {re.search(r'<a id="([a-z-]+)">', row)[1] for row in rows if row.endswith("| `verify` |")}  # type: ignore[index]  # the row begins so
-    assert checked == {check.name for check in CHECKS}
-    for row in rows:
-        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", row)[1:-1]]
-        assert len(cells) == 4, row
-        assert all(cells), row

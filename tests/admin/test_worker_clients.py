@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
-from itertools import count, product
+from itertools import count
 from typing import Any
 
 import pytest
@@ -158,43 +158,3 @@ def test_renewal_moves_the_end_of_both_clients_and_changes_nothing_that_workers_
     for client_id, client in deployment.clients.items():
         assert client["expires"] > before[client_id]["expires"]
         assert {**client, "expires": ""} == {**before[client_id], "expires": ""}
-
-
-def test_the_bewit_has_no_end_before_its_clients(deployment: Deployment) -> None:
-    """So a client that is prolonged again and again prolongs it, too."""
-    create()
-    assert deployment.signed_for > timedelta(days=50 * 365)
-
-
-def test_a_bewit_with_an_end_of_its_own_is_rotated_and_not_renewed(
-    deployment: Deployment, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Those that were made before `renew` was there end after a year."""
-    create()
-    deployment.clients[SCALER]["description"] = deployment.clients[WORKER]["description"]
-    ends = deployment.clients[SCALER]["expires"]
-    with pytest.raises(typer.Exit):
-        renew()
-    assert "worker-client rotate" in capsys.readouterr().err
-    assert deployment.clients[SCALER]["expires"] == ends
-    rotate()
-    renew()
-    assert deployment.works()
-
-
-def test_client_that_somebody_else_has_made_keeps_its_token(deployment: Deployment) -> None:
-    made = deployment.createClient(WORKER, {"description": "by hand", "scopes": []})
-    with pytest.raises(typer.Exit):
-        create()
-    assert deployment.clients[WORKER] is made
-    assert made["accessToken"] == "token 1"
-    assert SCALER not in deployment.clients
-
-
-def test_no_two_task_queues_share_the_names_of_their_secrets() -> None:
-    parts = ["".join(letters) for size in (1, 2, 3) for letters in product("aA1-_", repeat=size)]
-    ids = [f"{one}/{other}" for one in parts for other in parts]
-    names = {name.lower() for each in ids for name in worker_clients.secret_names(each)}
-    assert len(names) == 2 * len(ids)
-    with pytest.raises(ValueError, match="may have 127"):
-        worker_clients.secret_names("_" * 38 + "/" + "-" * 38)

@@ -33,12 +33,6 @@ async def test_contents_come_back_as_they_went(blobs: Blobs, path: str, content:
     assert await blobs.list_paths("blobs", "") == [path]
 
 
-async def test_bytes_are_not_decoded(blobs: Blobs) -> None:
-    await blobs.upload("blobs", "a", b"\x1f\x8b no gzip", content_type=_TYPE, content_encoding="gzip")
-    assert await blobs.download("blobs", "a") == b"\x1f\x8b no gzip"
-    assert _seen(await blobs.properties("blobs", "a")) == (10, _TYPE, "gzip")
-
-
 async def test_an_upload_replaces(blobs: Blobs) -> None:
     await blobs.upload("blobs", "a", b"old", content_type="text/plain", content_encoding="gzip")
     before = await blobs.properties("blobs", "a")
@@ -84,10 +78,6 @@ async def test_only_new_blocks_replace_what_was_committed(blobs: Blobs) -> None:
     assert await blobs.download("blobs", "a") == b"newer"
 
 
-async def test_a_commit_in_a_container_that_is_not_there(blobs: Blobs) -> None:
-    assert not await blobs.commit_blocks("blobs", "a", ["1"], content_type=_TYPE, content_encoding="")
-
-
 async def test_headers_change(blobs: Blobs) -> None:
     await blobs.upload("blobs", "a", b"x", content_type="text/plain")
     await blobs.set_headers("blobs", "a", content_type=_TYPE, content_encoding="gzip")
@@ -114,12 +104,6 @@ async def test_a_blob_that_is_not_there(blobs: Blobs, container: str) -> None:
     assert await blobs.list_paths(container, "b") == []
 
 
-async def test_a_deleted_blob_has_no_properties(blobs: Blobs) -> None:
-    await blobs.upload("blobs", "a", b"x", content_type=_TYPE)
-    await blobs.delete("blobs", "a")
-    assert await blobs.properties("blobs", "a") is None
-
-
 async def test_paths_are_listed_by_prefix_up_to_a_limit(blobs: Blobs) -> None:
     paths = ["t/0/a", "t/0/b", "t/1/a", "u"]
     await asyncio.gather(*(blobs.upload("blobs", path, b"x", content_type=_TYPE) for path in paths))
@@ -127,17 +111,3 @@ async def test_paths_are_listed_by_prefix_up_to_a_limit(blobs: Blobs) -> None:
     assert await blobs.list_paths("blobs", "t/0/") == ["t/0/a", "t/0/b"]
     assert await blobs.list_paths("blobs", "t/", limit=2) == ["t/0/a", "t/0/b"]
     assert await blobs.list_paths("blobs", "x") == []
-
-
-async def test_illegal_arguments_are_refused_before_a_request(blobs: Blobs) -> None:
-    with counting() as operations:
-        for block in ("", "x" * 65):
-            with pytest.raises(ValueError):
-                await blobs.put_block("blobs", "a", block, b"x")
-            with pytest.raises(ValueError):
-                await blobs.commit_blocks("blobs", "a", [block], content_type=_TYPE, content_encoding="")
-        with pytest.raises(ValueError):
-            await blobs.download("blobs", "a", limit=0)
-        with pytest.raises(ValueError):
-            await blobs.upload("No_Container", "a", b"", content_type=_TYPE)
-    assert operations.total == 0

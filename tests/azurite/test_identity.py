@@ -23,7 +23,7 @@ from shared.base.ids import new_slugid
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.runtime import Runtime, utc_now
-from shared.store.connection import AzureStorage, Endpoints
+from shared.store.connection import AzureStorage
 from shared.store.interface import StorageUnavailable, Upsert
 from shared.store.signing import SignedAccess
 from tests.azurite.identity import Identity, make_certificate, open_account
@@ -181,26 +181,3 @@ async def test_a_token_that_is_not_taken_is_a_failure_that_says_nothing_of_it(
                 await request
             assert "40" in str(caught.value)
             assert "eyJ" not in str(caught.value)
-
-
-async def test_queues_of_the_emulator_delegate_no_keys(account: AzureStorage, validity: dict[str, datetime]) -> None:
-    """Azure does (`tests/unit/test_signing.py` has the format). Where it does not: STORAGE_ACCOUNT_KEY."""
-    with pytest.raises(StorageUnavailable):
-        await account.storage.access.process_queue("pending-x-1", **validity)
-
-
-async def test_a_server_without_a_trusted_certificate_gets_no_request(guarded: Azurite) -> None:
-    urls = {service: f"https://127.0.0.1:{port}/devstoreaccount1" for service, port in guarded.ports.items()}
-    async with AzureStorage(Endpoints(**urls), Identity()) as account:
-        with pytest.raises(StorageUnavailable):
-            await account.storage.tables.get("Tasks", "p", "r")
-
-
-async def test_a_token_never_goes_over_plain_http(azurite: Azurite) -> None:
-    urls = {service: f"http://127.0.0.1:{port}/devstoreaccount1" for service, port in azurite.ports.items()}
-    identity = Identity()
-    async with AzureStorage(Endpoints(**urls), identity) as account:
-        for request in (account.storage.tables.get("Tasks", "p", "r"), account.storage.queues.length("claim")):
-            with pytest.raises((StorageUnavailable, ValueError)):
-                await request
-    assert identity.scopes == []

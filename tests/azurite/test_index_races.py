@@ -52,26 +52,6 @@ async def test_of_equal_ranks_the_later_wins_in_any_order_of_arrival(bench: Benc
         assert (await bench.handlers.index.find(path)).task_id == entries[2].task_id
 
 
-async def test_two_tasks_that_complete_side_by_side(bench: Bench) -> None:
-    """Both completions are handled at once, each in a process of its own; a repeat of either changes nothing."""
-    await bench.warm()
-    extras = [{"index": {"rank": rank}} for rank in (2, 1)]
-    higher, lower = [await bench.completed(routes=[f"index.{PATH}"], extra=extra) for extra in extras]
-    await together(bench.resolved_due(lower), bench.resolved_due(higher))
-    assert (await bench.calls.index.find(PATH)).task_id == higher
-    await bench.resolved_due(lower)
-    assert (await bench.calls.index.find(PATH)).task_id == higher
-
-
-async def test_first_entries_of_one_namespace_list_it_once(bench: Bench) -> None:
-    entries = [entry(0, path=f"race.n{number}.x") for number in range(3)] + [entry(0, path="race.n0.y")]
-    processes = itertools.cycle((bench.calls, bench.handlers))
-    await together(*(services.index.insert(one) for services, one in zip(processes, entries, strict=False)))
-    top, _ = await bench.calls.index.namespaces("", "", 10)
-    below, _ = await bench.calls.index.namespaces("race", "", 10)
-    assert ([one.path for one in top], [one.path for one in below]) == (["race"], ["race.n0", "race.n1", "race.n2"])
-
-
 async def test_a_deletion_beside_an_insertion_leaves_one_of_both(bench: Bench) -> None:
     await bench.calls.index.insert(entry(0))
     new = entry(1)

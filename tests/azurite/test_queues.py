@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.store.counting import Kind, counting
+from shared.store.counting import counting
 from shared.store.interface import Message, Queues, Receipt, ReceiptLost, Storage
 
 
@@ -64,15 +64,6 @@ async def test_a_message_from_put_to_delete(queues: Queues) -> None:
     assert await queues.peek("q-1") == []
 
 
-async def test_the_receipt_of_a_put_is_as_good_as_that_of_a_get(queues: Queues) -> None:
-    hidden = await queues.put("q-1", "text", visible_in=604_800)
-    assert _near(hidden.visible, 604_800)
-    moved = await queues.update("q-1", hidden, visible_in=0, text="new")
-    assert [message.text for message in await queues.peek("q-1")] == ["new"]
-    await queues.delete("q-1", moved)
-    assert await queues.peek("q-1") == []
-
-
 async def _until_visible(look: Callable[[], Awaitable[list[Message]]]) -> list[Message]:
     for _ in range(300):
         if found := await look():
@@ -116,22 +107,6 @@ async def test_a_receipt_is_lost(queues: Queues, state: str, action: str) -> Non
             await queues.update(queue, receipt, visible_in=5, text="new" if action == "update text" else None)
 
 
-async def test_up_to_32_at_once(queues: Queues) -> None:
-    await asyncio.gather(*(queues.put("q-1", f"text {number}") for number in range(40)))
-    assert len(await queues.peek("q-1", count=32)) == 32
-    with counting() as operations:
-        first = await queues.get("q-1", count=32, hidden_for=60)
-    assert operations.counts == {Kind.QUEUE_GET: 1}
-    rest = await queues.get("q-1", count=32, hidden_for=60)
-    assert (len(first), len(rest)) == (32, 8)
-    assert {message.text for message in [*first, *rest]} == {f"text {number}" for number in range(40)}
-    for count in (0, 33):
-        with pytest.raises(ValueError):
-            await queues.get("q-1", count=count, hidden_for=60)
-        with pytest.raises(ValueError):
-            await queues.peek("q-1", count=count)
-
-
 async def test_illegal_arguments_are_refused_before_a_request(queues: Queues) -> None:
     receipt = await queues.put("q-1", "text")
     with counting() as operations:
@@ -161,24 +136,6 @@ async def test_a_queue_that_is_not_there(azure_storage: Storage) -> None:
         await queues.put("made", "text")
     assert "".join(request.kind for request in operations.requests) == "PMPP"
     assert len(await queues.peek("made", count=32)) == 2
-
-
-async def test_many_make_the_same_queue(azure_storage: Storage) -> None:
-    await asyncio.gather(*(azure_storage.queues.put("race", f"text {number}") for number in range(10)))
-    assert len(await azure_storage.queues.peek("race", count=32)) == 10
-
-
-async def test_refused_requests_are_counted_too(queues: Queues) -> None:
-    with counting() as operations:
-        receipt = await queues.put("q-1", "text")
-        await queues.peek("q-1")
-        receipt = await queues.update("q-1", receipt, visible_in=0)
-        await queues.get("q-1", hidden_for=60)
-        with pytest.raises(ReceiptLost):
-            await queues.delete("q-1", receipt)
-        await queues.get("q-1", hidden_for=60)
-    assert "".join(request.kind for request in operations.requests) == "PKUGDG"
-    assert (operations.depth, operations.retries) == (6, 0)
 
 
 async def test_a_queue_that_is_dropped_is_gone_with_its_messages(queues: Queues) -> None:

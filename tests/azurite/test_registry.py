@@ -12,10 +12,10 @@ from shared.base import bounds
 from shared.base.concurrency import together
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
-from shared.queue.pools.directory import Declaration, DirectoryKind, DirectoryStore
+from shared.queue.pools.directory import DirectoryStore
 from shared.queue.pools.index import Counts, PoolIndex
 from shared.queue.pools.rows import PoolStore
-from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerRecord, WorkerStore
+from shared.queue.pools.worker_rows import Quarantine, WorkerRecord, WorkerStore
 from shared.queue.tasks.effects import ChangePoolRows, PoolRow
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import State
@@ -47,55 +47,6 @@ def rows(count: int, **changes: object) -> list[PoolRow]:
     )
     made = [replace(row, task_id=new_slugid(), scheduled=NOW + timedelta(seconds=second)) for second in range(count)]
     return [replace(one, **changes) for one in made]  # type: ignore[arg-type]  # names of a PoolRow
-
-
-async def test_listings_in_the_order_of_ids(azure_storage: Storage) -> None:
-    names = ["a-b/x", "a/x", "a/x-y", "a/xy", "a1/x", "aB/x", "a_/x", "ab/x", "A/x", "Z9/x", "_/x", "-/x"]
-    store = directory(azure_storage)
-    await together(*(store.declare(DirectoryKind.TASK_QUEUE, name, Declaration(stability="stable")) for name in names))
-    found: list[str] = []
-    start: str | None = ""
-    while start is not None:
-        page, start = await store.page(DirectoryKind.TASK_QUEUE, start, keys.LISTED[1], 5)
-        found.extend(entry.name for entry in page)
-    assert found == sorted(names)
-    within = keys.of_provisioner("a")
-    entries, _ = await store.page(DirectoryKind.TASK_QUEUE, within[0], within[1], 1000)
-    assert [entry.name for entry in entries] == ["a/x", "a/x-y", "a/xy"]
-
-
-async def test_many_processes_see_a_task_queue_at_once(azure_storage: Storage) -> None:
-    processes = [directory(azure_storage) for _ in range(8)]
-    lives = [timedelta(days=1 + number % 5) for number in range(8)]
-    before = Runtime().now()
-    await together(*(process.seen(POOL, life) for process, life in zip(processes, lives, strict=True)))
-    for kind, name in ((DirectoryKind.TASK_QUEUE, POOL), (DirectoryKind.PROVISIONER, "provisioner")):
-        entry = await processes[0].entry(kind, name)
-        assert entry is not None and entry.expires >= before + timedelta(days=5)
-
-
-async def test_budget_of_being_seen(storage_in_rounds: Storage) -> None:
-    first, second = directory(storage_in_rounds), directory(storage_in_rounds)
-    await first.seen("warm/up", LIFE)
-    with counting() as operations:
-        await first.seen(POOL, LIFE)
-    assert (operations.total, operations.depth) <= (6, 3), "new: R, W Expiry and W, of the queue and its provisioner"
-    with counting() as operations:
-        await second.seen(POOL, LIFE)
-    assert (operations.total, operations.depth) == (2, 1), "another process has just written both"
-    with counting() as operations:
-        await first.seen(POOL, LIFE)
-        await second.seen(POOL, LIFE)
-    assert operations.total == 0
-
-
-async def test_a_pool_that_was_never_seen_is_not_listed(azure_storage: Storage) -> None:
-    pools, store = PoolStore(azure_storage, Runtime(), KnownStatuses(utc_now)), directory(azure_storage)
-    await pools.queues.ensure_band(POOL, "high")
-    assert await store.page(DirectoryKind.TASK_QUEUE, "", keys.LISTED[1], 10) == ([], None)
-    await store.seen(POOL, LIFE)
-    assert len((await store.page(DirectoryKind.TASK_QUEUE, "", keys.LISTED[1], 10))[0]) == 1
-    assert await pools.page_of_all(None, 1000) == ([POOL], None)
 
 
 async def _written(write: Awaitable[WorkerRecord | None]) -> WorkerRecord:

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.store.connection import AzureStorage
 from shared.store.counting import Kind, counting
 from shared.store.interface import (
     Create,
@@ -128,22 +127,6 @@ async def test_refusal_names_its_index_in_a_batch(
     assert [(row.key, dict(row.values)) for row in page.rows] == [("there", {"n": 1, "kept": "x"})]
 
 
-async def test_a_hundred_operations(azure_storage: Storage) -> None:
-    tables = azure_storage.tables
-    etags = await tables.transact("Tasks", "p", [Create(f"{number:03}", {"n": number}) for number in range(100)])
-    page = await tables.query("Tasks", "p", start="", end="\uffff")
-    assert [row.values["n"] for row in page.rows] == list(range(100))
-    assert [row.etag for row in page.rows] == etags
-    with pytest.raises(ValueError, match="101"):
-        await tables.transact("Tasks", "p", [Upsert(str(number), {}) for number in range(101)])
-
-
-async def test_nearly_four_mebibytes_at_once(azure_storage: Storage) -> None:
-    content: dict[str, Value] = {f"p{number}": b"x" * 65_000 for number in range(8)}
-    etags = await azure_storage.tables.transact("Tasks", "p", [Create(str(number), content) for number in range(5)])
-    assert len(etags) == 5
-
-
 async def test_a_range_is_read_page_by_page(azure_storage: Storage) -> None:
     tables = azure_storage.tables
     keys = ["a", "a ", "a!", "ab", "b", "b~", "c"]
@@ -198,13 +181,6 @@ async def test_a_table_that_is_not_there(azure_storage: Storage) -> None:
     assert operations.counts == {Kind.TABLE_WRITE: 1}
 
 
-async def test_many_make_the_same_table(azure_storage: Storage) -> None:
-    await asyncio.gather(
-        *(azure_storage.tables.transact("Race", "p", [Create(str(number), {})]) for number in range(10))
-    )
-    assert len((await azure_storage.tables.query("Race", "p", start="", end="\uffff")).rows) == 10
-
-
 async def test_compare_and_swap_loses_no_increment(tables: Tables) -> None:
     all_have_read = asyncio.Barrier(8)
 
@@ -227,11 +203,3 @@ async def test_compare_and_swap_loses_no_increment(tables: Tables) -> None:
     refused = await asyncio.gather(*(count_up() for _ in range(8)))
     assert (await _values(tables, "there")) == {"n": 9, "kept": "x"}
     assert sum(refused) >= 7
-
-
-async def test_prefixes_keep_installations_apart(azure_account: AzureStorage) -> None:
-    await azure_account.storage.tables.transact("Tasks", "p", [Create("k", {})])
-    assert azure_account.names.table("Tasks").startswith("t")
-    other = AzureStorage(azure_account.endpoints, azure_account.credential, prefix=f"{azure_account.names.prefix}x")
-    async with other:
-        assert await other.storage.tables.get("Tasks", "p", "k") is None

@@ -10,7 +10,6 @@ from typing import Any
 import aiohttp
 import pytest
 import taskcluster.aio
-from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterRestFailure
 
 from shared.base.ids import new_slugid
 from tests.clients.deployment import Deployment, a_task, format_time
@@ -78,49 +77,3 @@ async def test_the_life_of_a_task(
     received = await asyncio.to_thread(events.expect, task_id, *kinds, ("task-group-resolved", None))
     announced = [event.body["status"] for event in received if event.topic == "task-completed"]
     assert announced == [(await queue.status(task_id))["status"]]
-
-
-async def test_many_at_once(deployment: Deployment, session: aiohttp.ClientSession, queue: Any) -> None:
-    pool = "aio/many"
-    task_ids = {new_slugid() for _ in range(MANY)}
-    await asyncio.gather(*(queue.createTask(task_id, a_task(pool)) for task_id in task_ids))
-    claims: list[dict[str, Any]] = []
-    while len(claims) < MANY:
-        request = {**WORKER, "tasks": MANY - len(claims)}
-        claims += (await queue.claimWork(pool, request))["tasks"]
-    assert {claim["status"]["taskId"] for claim in claims} == task_ids
-
-    async def complete(claim: dict[str, Any]) -> Any:
-        worker = with_credentials(deployment, session, claim["credentials"])
-        return await worker.reportCompleted(claim["status"]["taskId"], claim["runId"])
-
-    await asyncio.gather(*(complete(claim) for claim in claims))
-    listed: list[dict[str, Any]] = []
-    await queue.statuses(
-        payload={"taskIds": sorted(task_ids)},
-        paginationHandler=lambda page: listed.extend(page["statuses"]),
-        paginationLimit=5,
-    )
-    assert {entry["taskId"] for entry in listed} == task_ids
-    assert {entry["status"]["state"] for entry in listed} == {"completed"}
-
-
-async def test_errors(deployment: Deployment, session: aiohttp.ClientSession, queue: Any) -> None:
-    task_id = new_slugid()
-    with pytest.raises(TaskclusterRestFailure) as missing:
-        await queue.task(task_id)
-    assert (missing.value.status_code, missing.value.body["code"]) == (404, "ResourceNotFound")
-    await queue.createTask(task_id, a_task("aio/errors"))
-    with pytest.raises(TaskclusterRestFailure) as conflict:
-        await queue.createTask(task_id, a_task("aio/errors", payload={"another": 1}))
-    assert (conflict.value.status_code, conflict.value.body["code"]) == (409, "RequestConflict")
-    with pytest.raises(TaskclusterRestFailure) as invalid:
-        await queue.createTask(new_slugid(), a_task("aio/errors", unheard=1))
-    assert (invalid.value.status_code, invalid.value.body["code"]) == (400, "InputValidationError")
-    with pytest.raises(TaskclusterRestFailure) as forbidden:
-        await taskcluster.aio.Queue(deployment.options(None), session=session).cancelTask(task_id)
-    assert (forbidden.value.status_code, forbidden.value.body["code"]) == (403, "InsufficientScopes")
-    wrong = {**deployment.root, "accessToken": "x" * 44}
-    with pytest.raises(TaskclusterAuthFailure) as unknown:
-        await with_credentials(deployment, session, wrong).cancelTask(task_id)
-    assert unknown.value.body["code"] == "AuthenticationFailed"

@@ -6,13 +6,12 @@ import uuid
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
-from urllib.parse import quote
 
 import mohawk
 import pytest
 
 from shared.app.apis import AUTH
-from tests.clients.deployment import Credentials, Deployment, Outcome, format_time, javascript
+from tests.clients.deployment import Credentials, Deployment, format_time, javascript
 
 ENDPOINTS = {endpoint.name: endpoint for endpoint in AUTH.endpoints}
 
@@ -116,28 +115,6 @@ def test_roles_with_the_python_client(deployment: Deployment) -> None:
     assert deployment.python("role", role_id, credentials=deployment.root).code == "ResourceNotFound"
 
 
-def test_pages_of_roles(deployment: Deployment) -> None:
-    names = [unique(f"test:{number}") for number in range(5)]
-    with deployment.auth() as python:
-        for name in names:
-            python.createRole(name, role_definition("x"))
-        everything = check("listRoles2", python.listRoles2())
-        assert everything == {"roles": python.listRoles()}
-        ids = check("listRoleIds", python.listRoleIds())["roleIds"]
-        assert ids == sorted(ids) == [role["roleId"] for role in everything["roles"]]
-        assert set(names) <= set(ids)
-        for method, field in (("listRoles2", "roles"), ("listRoleIds", "roleIds")):
-            pages: list[dict[str, Any]] = []
-            getattr(python, method)(paginationHandler=pages.append, paginationLimit=2)
-            found = [entry for page in pages for entry in check(method, page)[field]]
-            assert [entry if field == "roleIds" else entry["roleId"] for entry in found] == ids
-            assert [len(page[field]) for page in pages[:-1]] == [2] * (len(pages) - 1)
-            assert len(getattr(python, method)(query={"limit": "0"})[field]) == len(ids), "as upstream"
-            assert len(getattr(python, method)(query={"limit": "9" * 5000})[field]) == len(ids)
-        for name in names:
-            python.deleteRole(name)
-
-
 def test_another_service_has_a_signature_checked(deployment: Deployment) -> None:
     client = deployment.new_client("a:*", "assume:anonymous")
     resource, url = "/api/other/v1/x?y=z", "https://other.example.com:8443/api/other/v1/x?y=z"
@@ -231,17 +208,6 @@ def test_a_call_without_the_scopes_is_refused(
     assert (outcome.status, outcome.code) == (403, "InsufficientScopes")
 
 
-def test_scopes_that_suffice(deployment: Deployment) -> None:
-    caller = deployment.new_client("auth:create-client:test/*", "auth:update-client:test/*", "a", "b:*", "c:1")
-    name = unique()
-    assert deployment.python("createClient", name, client_definition(), credentials=caller).status == 200
-    more = client_definition(scopes=["b:2", "c:1"])
-    assert deployment.python("updateClient", name, more, credentials=caller).status == 200
-    kept = client_definition(scopes=["c:1"])
-    weaker = deployment.new_client("auth:update-client:test/*")
-    assert deployment.python("updateClient", name, kept, credentials=weaker).status == 200
-
-
 @pytest.mark.parametrize(
     ("method", "payload", "code"),
     [
@@ -263,98 +229,3 @@ def test_scopes_that_suffice(deployment: Deployment) -> None:
 def test_bad_requests(deployment: Deployment, method: str, payload: dict[str, Any], code: str) -> None:
     outcome = deployment.python(method, unique(), payload, credentials=deployment.root)
     assert (outcome.status, outcome.code) == (400, code)
-
-
-def test_conflicts_and_static_clients(deployment: Deployment) -> None:
-    name, root = unique(), deployment.root
-    with deployment.auth() as python:
-        python.createClient(name, client_definition())
-        python.createRole(name, role_definition("x"))
-    other = client_definition(description="other")
-    assert deployment.python("createClient", name, other, credentials=root).code == "RequestConflict"
-    assert deployment.python("createRole", name, role_definition("y"), credentials=root).code == "RequestConflict"
-    for method in ("disableClient", "enableClient", "resetAccessToken", "deleteClient"):
-        assert deployment.python(method, root["clientId"], credentials=root).code == "InputError"
-    assert deployment.python("client", "no good", credentials=root).code == "InvalidRequestArguments"
-    assert deployment.python("client", "x" * 600, credentials=root).code == "ResourceNotFound"
-
-
-@pytest.mark.parametrize("kind", ["client", "role"])
-def test_who_says_what_was_read_overwrites_nothing_else(kind: str, deployment: Deployment, root: Credentials) -> None:
-    """The later of two who have read the same is refused; who says nothing of it overwrites, as always."""
-    name, definition = unique(), role_definition("x") if kind == "role" else client_definition(scopes=["x"])
-    target = f"/api/auth/v1/{kind}s/{quote(name, safe='')}"
-
-    def update(read: str | None, *scopes: str) -> Outcome:
-        key = {"id": root["clientId"], "key": root["accessToken"], "algorithm": "sha256"}
-        body = json.dumps({**definition, "scopes": scopes})
-        signed = mohawk.Sender(key, deployment.root_url + target, "POST", body, "application/json").request_header
-        headers = {"authorization": signed, "content-type": "application/json"}
-        return deployment.request(
-            "POST", target, headers | ({} if read is None else {"if-match": f'"{read}"'}), body.encode()
-        )
-
-    with deployment.auth() as python:
-        read = getattr(python, f"create{kind.capitalize()}")(name, definition)["lastModified"]
-        assert update(read, "x", "y").status == 200
-        refused = update(read, "z")
-        assert (refused.status, refused.code) == (409, "RequestConflict")
-        assert getattr(python, kind)(name)["scopes"] == ["x", "y"]
-        assert update(None, "z").status == 200
-        found = python._makeHttpRequest("GET", f"audit-details/{kind}/{quote(name, safe='')}", None)["auditHistory"]
-        assert sorted(entry["detail"] for entry in found) == ["granted x", "granted y", "granted z; took x, y"]
-        did = python._makeHttpRequest("GET", f"audit-details/by/{quote(root['clientId'], safe='')}", None)
-        assert did["auditHistory"]
-
-
-def test_anonymous_callers_have_their_role(deployment: Deployment) -> None:
-    with deployment.auth() as python:
-        python.createRole("anonymous", role_definition("auth:current-scopes"))
-        try:
-            found = deployment.python("currentScopes")
-            assert found.body == {"scopes": ["assume:anonymous", "auth:current-scopes"]}
-        finally:
-            python.deleteRole("anonymous")
-    assert deployment.python("currentScopes").status == 403
-
-
-def test_who_did_what_with_the_public_clients(deployment: Deployment, root: Credentials) -> None:
-    """Names, scopes and answers are those of upstream's services/auth; the latest comes first."""
-    client_id, role_id = unique("test/odd:name@x|y+z!"), unique("test:a b#c?d%e")
-    made = client_definition(scopes=["auth:audit-history:role", "auth:create-role:*", "a"])
-    changed = made | {"description": "new"}
-    with deployment.auth() as python:
-        token = python.createClient(client_id, made)["accessToken"]
-        for _ in range(2):
-            python.updateClient(client_id, changed)
-        python.disableClient(client_id)
-        python.enableClient(client_id)
-        history = check("getEntityHistory", python.getEntityHistory("client", client_id))["auditHistory"]
-        actions = ["client enabled", "client disabled", "updated", "created"]
-        assert [entry["actionType"] for entry in history] == actions
-        assert {(entry["entityId"], entry["entityType"]) for entry in history} == {(client_id, "client")}
-        assert {entry["clientId"] for entry in history} == {root["clientId"]}
-        assert token not in json.dumps(history)
-        pages: list[Any] = []
-        python.getEntityHistory("client", client_id, query={"limit": 1}, paginationHandler=pages.append)
-        assert [entry for page in pages for entry in page["auditHistory"]] == history
-        for kind in ("secret", "hook", "worker-pool"):
-            assert python.getEntityHistory(kind, "any/thing") == {"auditHistory": []}
-    assert deployment.python("getEntityHistory", "task", "x", credentials=root).code == "InvalidRequestArguments"
-
-    own: Credentials = {"clientId": client_id, "accessToken": token}
-    assert deployment.python("createRole", role_id, role_definition("a"), credentials=own).status == 200
-    calls = (("getEntityHistory", "role", role_id), ("listAuditHistory", client_id))
-    answers = javascript(*(deployment.javascript_call(*call, credentials=root) for call in calls))
-    answers += [deployment.python(*call, credentials=root) for call in calls]
-    for answer in answers:
-        (entry,) = check("listAuditHistory", answer.body)["auditHistory"]
-        assert {name: entry[name] for name in entry if name != "created"} == {
-            "clientId": client_id,
-            "actionType": "created",
-            "entityId": role_id,
-            "entityType": "role",
-        }
-    assert deployment.python("getEntityHistory", "role", role_id, credentials=own).status == 200
-    for method, *names in (("getEntityHistory", "client", client_id), ("listAuditHistory", client_id)):
-        assert deployment.python(method, *names, credentials=own).code == "InsufficientScopes"

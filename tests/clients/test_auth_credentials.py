@@ -52,26 +52,6 @@ def test_temporary_credentials(deployment: Deployment, client: Credentials, name
         assert set_of(outcome) == {*scopes, ANONYMOUS}
 
 
-def test_authorized_scopes(deployment: Deployment, client: Credentials) -> None:
-    authorized = ["a:1"]
-    for credentials in (client, temporary(client, "a:*", name="test/temporary")):
-        found = deployment.python("currentScopes", credentials=credentials, authorized=authorized)
-        assert set_of(found) == {*authorized, ANONYMOUS}
-        beyond = deployment.python("currentScopes", credentials=credentials, authorized=[*authorized, "b"])
-        assert (beyond.status, beyond.code) == (401, "AuthenticationFailed")
-        assert set_of(deployment.python("currentScopes", credentials=credentials, authorized=[])) == {ANONYMOUS}
-        refused = deployment.python("expandScopes", {"scopes": []}, credentials=credentials, authorized=[])
-        assert (refused.status, refused.code) == (403, "InsufficientScopes")
-        calls = [
-            deployment.javascript_call("currentScopes", credentials=credentials, authorized=scopes)
-            for scopes in (authorized, [*authorized, "b"], [])
-        ]
-        restricted, beyond, nothing = javascript(*calls)
-        assert set_of(restricted) == {*authorized, ANONYMOUS}
-        assert beyond.status == 401
-        assert set_of(nothing) == {ANONYMOUS}
-
-
 def test_signed_urls(deployment: Deployment) -> None:
     allowed = deployment.new_client("auth:get-role:*", "auth:create-client:test/*")
     issued = temporary(allowed, "auth:get-role:*", name="test/temporary")
@@ -113,16 +93,3 @@ def test_the_test_endpoints(deployment: Deployment) -> None:
     lacking = {"clientScopes": ["test:b"], "requiredScopes": ["test:a"]}
     assert deployment.python("testAuthenticate", lacking, credentials=tester).status == 403
     assert deployment.python("testAuthenticate", request, credentials=deployment.root).status == 401
-
-
-def test_without_credentials_and_with_bad_ones(deployment: Deployment) -> None:
-    bad = {"clientId": "nobody", "accessToken": "x" * 44}
-    assert deployment.request("GET", "/api/auth/v1/ping", {"authorization": "Bearer x"}).status == 200
-    assert deployment.python("ping", credentials=bad).status == 200
-    assert deployment.python("currentScopes").status == 403
-    assert deployment.python("currentScopes", credentials=bad).status == 401
-    # Authorisation by the URL comes before everything else: nothing discloses whether there is such a task.
-    target = "/api/queue/v1/task/AAAAAAAAQACAAAAAAAAAAA/status"
-    for path in (target, target.replace("AAAA", "!", 1)):
-        assert deployment.request("GET", path).status == 403
-        assert deployment.request("GET", path, {"authorization": "Bearer x"}).status == 401

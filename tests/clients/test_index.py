@@ -12,7 +12,6 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
 import pytest
-import taskcluster
 from taskcluster.exceptions import TaskclusterRestFailure
 from taskgraph.util import taskcluster as tools
 
@@ -78,18 +77,6 @@ def test_insert_find_and_delete(root: Caller, space: str) -> None:
     assert [one["namespace"] for one in listed] == [f"{space}.v2"], "namespaces stay"
 
 
-def test_a_higher_rank_replaces_all_of_the_entry(root: Caller, space: str) -> None:
-    path = f"{space}.my-task"
-    root("insertTask", path, entry(rank=41, hello="world"))
-    higher = {**entry(rank=42, hello="world-2"), "expires": "2027-01-01T02:00:00+02:00"}
-    assert root("insertTask", path, higher).body == {
-        **higher,
-        "namespace": path,
-        "expires": "2027-01-01T00:00:00.000Z",
-    }
-    assert root("findTask", path).body["data"] == {"hello": "world-2"}
-
-
 def test_lists_hold_what_is_right_below_in_pages(root: Caller, space: str) -> None:
     for name in ("a", "b", "c", "b.deep", "d.deep"):
         root("insertTask", f"{space}.{name}", entry())
@@ -110,24 +97,6 @@ def test_lists_hold_what_is_right_below_in_pages(root: Caller, space: str) -> No
     assert root("listTasks", f"{space}.nothing").body == {"tasks": []}
 
 
-def test_the_forms_without_a_namespace_and_the_older_ones(deployment: Deployment, root: Caller, space: str) -> None:
-    root("insertTask", f"{space}.a", entry())
-    root("insertTask", space, entry())
-
-    def get(target: str) -> Any:
-        return deployment.request("GET", bewit(deployment, target).removeprefix(deployment.root_url)).body
-
-    assert space in [one["name"] for one in get("/api/index/v1/namespaces")["namespaces"]]
-    assert space in [one["namespace"] for one in get("/api/index/v1/tasks/")["tasks"]]
-    with deployment.auth() as auth:  # any client of the package signs any call
-        older = {"method": "post", "route": "/namespaces/<namespace>", "args": ["namespace"], "input": "x", "name": "x"}
-        index_client = taskcluster.Index(auth.options)
-        body = {"limit": 1, "continuationToken": "abc"}
-        assert index_client._makeApiCall(older, space, body) == {"namespaces": []}
-        older = {"method": "post", "route": "/tasks/<namespace>", "args": ["namespace"], "name": "x"}
-        assert [one["namespace"] for one in index_client._makeApiCall(older, space)["tasks"]] == [f"{space}.a"]
-
-
 def test_many_paths_at_once(root: Caller, space: str) -> None:
     for name in ("x", "y", "z"):
         root("insertTask", f"{space}.{name}", entry(rank=ord(name)))
@@ -146,44 +115,9 @@ def test_many_paths_at_once(root: Caller, space: str) -> None:
     assert root("findTasksAtIndex", wanted, query={"limit": "0"}).code == "InputError"
 
 
-def test_a_token_goes_on_in_its_own_list_of_paths_only(root: Caller, space: str) -> None:
-    paths = [f"{space}.my-task", f"{space}.my-task3"]
-    for rank, path in enumerate(paths):
-        root("insertTask", path, entry(rank=rank))
-    first = root("findTasksAtIndex", {"indexes": paths}, query={"limit": "1"}).body
-    assert [one["namespace"] for one in first["tasks"]] == paths[:1]
-    more = {"limit": "1", "continuationToken": first["continuationToken"]}
-    second = root("findTasksAtIndex", {"indexes": paths}, query=more).body
-    assert ([one["namespace"] for one in second["tasks"]], "continuationToken" in second) == (paths[1:], False)
-    for others in ([], [paths[1], f"{space}.whatever"]):
-        assert root("findTasksAtIndex", {"indexes": others}, query=more).body == {"tasks": []}
-    absent = {"indexes": [paths[0], f"{space}.none"]}
-    assert "continuationToken" not in root("findTasksAtIndex", absent, query={"limit": "1"}).body
-
-
-def test_asking_for_no_path_needs_no_scope(deployment: Deployment) -> None:
-    nobody = Caller(deployment, None)
-    assert nobody("findTasksAtIndex", {}).body == {"tasks": []}
-    assert nobody("findTasksAtIndex", {"indexes": []}).body == {"tasks": []}
-
-
 @pytest.mark.parametrize("indexes", [[1], [None], "a", [["a"]]])
 def test_what_is_no_list_of_paths_is_refused(root: Caller, indexes: Any) -> None:
     assert root("findTasksAtIndex", {"indexes": indexes}).code == "InputValidationError"
-
-
-def test_texts_of_any_kind_are_looked_for_and_not_found(root: Caller) -> None:
-    odd = ["", " ", ".", "a/b", "\n", "é", "x" * 5000, "\u2028", "~", "a\x00b"]
-    assert root("findTasksAtIndex", {"indexes": odd}).body == {"tasks": []}
-    assert root("findTasksAtIndex", {"indexes": ["\ud800"]}).status in (200, 400), "half a character"
-
-
-def test_a_percent_sign_and_quotes_are_plain_characters(root: Caller, space: str) -> None:
-    path = f"{space}.a%b.c'(d)~*!"
-    root("insertTask", path, entry())
-    assert root("findTask", path).body["namespace"] == path
-    assert [one["namespace"] for one in root("listTasks", f"{space}.a%b").body["tasks"]] == [path]
-    assert root("findTasksAtIndex", {"indexes": [path]}).body["tasks"][0]["namespace"] == path
 
 
 @pytest.mark.parametrize("path", ["a..b", ".a", "a.", "a b", "a/b", "x" * 256])
@@ -198,11 +132,6 @@ def test_what_is_no_path_is_refused(root: Caller, path: str) -> None:
 def test_what_is_no_entry_is_refused(root: Caller, space: str, changes: dict[str, Any]) -> None:
     assert root("insertTask", f"{space}.a", {**entry(), **changes}).code == "InputValidationError"
     assert root("findTask", f"{space}.a").status == 404
-
-
-def test_data_has_a_limit(root: Caller, space: str) -> None:
-    assert root("insertTask", f"{space}.a", entry(text="x" * 31_000)).status == 200
-    assert root("insertTask", f"{space}.a", entry(text="x" * 32_000)).code == "InputError"
 
 
 def test_scopes_are_needed_for_everything(deployment: Deployment, root: Caller, space: str) -> None:
@@ -222,24 +151,6 @@ def test_scopes_are_needed_for_everything(deployment: Deployment, root: Caller, 
         method: "InsufficientScopes" for method, _ in calls
     }
     assert root("findTask", path).status == 200
-
-
-def test_who_may_not_call_learns_nothing_of_a_path_but_lists_check_it_first(deployment: Deployment) -> None:
-    nobody = Caller(deployment, None)
-    assert nobody("findTask", "a..b").code == "InsufficientScopes"
-    assert nobody("findTask", "a.b.absent").code == "InsufficientScopes"
-    assert nobody("listTasks", "a..b").code == "InvalidRequestArguments"
-    assert nobody("listNamespaces", "a..b").code == "InvalidRequestArguments"
-
-
-def test_an_expired_entry_is_gone_and_replaced_by_any_rank(root: Caller, space: str) -> None:
-    path = f"{space}.a"
-    assert root("insertTask", path, entry(rank=9, life=timedelta(seconds=-1))).status == 200
-    assert root("findTask", path).status == 404
-    assert root("findTasksAtIndex", {"indexes": [path]}).body == {"tasks": []}
-    assert root("findArtifactFromTask", path, "public/x").status == 404
-    lower = entry(rank=1)
-    assert root("insertTask", path, lower).body["taskId"] == lower["taskId"]
 
 
 def test_the_npm_client(deployment: Deployment, space: str) -> None:

@@ -113,11 +113,6 @@ async def test_hundreds_of_events_through_a_broker_that_fails_one_send_in_ten(
     await through_failures(bus, 300, condition, stored=stored)
 
 
-@pytest.mark.large
-async def test_ten_thousand_events_through_a_broker_that_fails_one_send_in_ten(bus: ServiceBus) -> None:
-    await through_failures(bus, 10_000, "com.microsoft:server-busy", stored=False)
-
-
 async def test_nothing_is_lost_when_service_bus_goes_away_under_load(bus: ServiceBus) -> None:
     async with publishing(bus) as publisher:
         service = Service(publisher)
@@ -128,17 +123,5 @@ async def test_nothing_is_lost_when_service_bus_goes_away_under_load(bus: Servic
         await load
         assert service.pointers
         bus.come_back()
-        await service.drain()
-    await assert_all_arrived_once(bus, service.sent)
-
-
-async def test_nothing_is_lost_when_service_bus_stalls_under_load(bus: ServiceBus) -> None:
-    async with publishing(bus, timeout=0.5) as publisher:
-        service = Service(publisher)
-        await service.run_a_task(timeout=30)
-        bus.pause()
-        await run_tasks(service, 100)
-        assert len(service.pointers) == 200
-        bus.resume()
         await service.drain()
     await assert_all_arrived_once(bus, service.sent)

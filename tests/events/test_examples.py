@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import importlib
 import json
-import re
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
-from typing import Any, cast
+from typing import Any
 
-import pytest
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.aio.management import ServiceBusAdministrationClient
 
 from docs.examples.cancelled_task import RunningTasks
 from docs.examples.consume import Handle, consume
-from docs.examples.dependent_scheduler import Graph
 from docs.examples.observing_provisioner import PendingRuns
 from docs.examples.statistics_monitor import Statistics
 from docs.examples.woken_worker import work
@@ -28,7 +24,6 @@ from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.rules import Resolved, Worker
 from tests.events.builders import WORKER, Life
 from tests.events.receiving import publishing
-from tools.listen.filters import CorrelationRule, rules_for
 from tools.listen.subscription import rules_for_any, subscription
 from tools.local.service_bus import ServiceBus
 from tools.local.service_bus_admin import AsyncPlainHttpTransport
@@ -79,45 +74,6 @@ async def until(condition: Callable[[], bool], seconds: float = 30) -> None:
 
 def life(number: int, **changes: Any) -> Life:
     return Life.begin(task_id=f"{number:08d}QACAAAAAAAAAAA", **changes)
-
-
-class Deaf:
-    """Stands in for the SDK: a client and its receivers, which miss their first cancellation."""
-
-    def __init__(self) -> None:
-        self.receivers = 0
-        self.missed = 0
-
-    def get_subscription_receiver(self, topic: str, name: str) -> Deaf:
-        return self
-
-    async def __aenter__(self) -> Deaf:
-        self.receivers += 1
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        self.receivers -= 1
-
-    async def receive_messages(self, max_message_count: int, max_wait_time: float) -> list[object]:
-        try:
-            await asyncio.Event().wait()
-        except asyncio.CancelledError:
-            self.missed += 1
-            if self.missed > 2:
-                raise
-        return []
-
-
-async def test_a_consumer_ends_although_its_receivers_miss_a_cancellation() -> None:
-    deaf = Deaf()
-    job = asyncio.create_task(
-        consume(cast("ServiceBusClient", deaf), dict.fromkeys(TOPICS[:2], NAME), Statistics().handle)
-    )
-    await until(lambda: deaf.receivers == 2)
-    job.cancel()
-    await asyncio.wait([job], timeout=30)
-    assert job.cancelled()
-    assert (deaf.receivers, deaf.missed) == (0, 4)
 
 
 async def test_an_observing_provisioner_keeps_the_pending_count_without_polling() -> None:
@@ -208,20 +164,6 @@ def completed(each: Life) -> EventMessage:
     return message
 
 
-async def test_a_scheduler_schedules_what_has_become_free() -> None:
-    scheduled: list[str] = []
-
-    async def schedule(task_id: str) -> None:
-        scheduled.append(task_id)
-
-    first, second = life(1), life(2)
-    graph = Graph({"both": [first.task.task_id, second.task.task_id], "one": [second.task.task_id]}, schedule)
-    await feed(graph.handle, completed(first))
-    assert scheduled == []
-    await feed(graph.handle, completed(second))
-    assert scheduled == ["both", "one"] * 2
-
-
 async def test_a_monitor_counts_each_run_once() -> None:
     statistics = Statistics()
     failing, canceled = life(2), life(3)
@@ -232,12 +174,3 @@ async def test_a_monitor_counts_each_run_once() -> None:
     pool = statistics.pools["prov/pool"]
     assert pool.outcomes == {"completed": 1, "failed": 1, "canceled": 1}
     assert (pool.waited, pool.ran) == (120, 120)
-
-
-@pytest.mark.parametrize("module", ["observing_provisioner", "woken_worker", "cancelled_task", "dependent_scheduler"])
-def test_the_patterns_in_the_examples_are_cheap_ones(module: str) -> None:
-    text = importlib.import_module(f"docs.examples.{module}").__doc__ or ""
-    (pattern,) = re.findall(r"`(primary\.\S+)`", text)
-    filled = re.sub(r"<\w+>", "x", pattern)
-    (rule,) = rules_for(parse_exchange("task-exception"), filled)
-    assert isinstance(rule, CorrelationRule)

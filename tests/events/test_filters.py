@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shared.queue.events.rendering import render_group
-from shared.queue.events.rules import Exchange, check_routes, route_properties
+from shared.queue.events.rules import Exchange
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate
 from tests.events.topic_patterns import matches, selects
@@ -111,13 +111,6 @@ def test_a_route_or_the_beginning_of_one_takes_a_single_condition() -> None:
     assert rules_for(Exchange.TASK_PENDING, "route.#") == (SqlRule("EXISTS(routes)"),)
 
 
-def test_a_star_within_a_route_takes_a_condition_for_each_route_that_a_task_may_have() -> None:
-    rules = rules_for(Exchange.TASK_PENDING, "route.index.project.*.latest")
-    text = " OR ".join(rule.expression for rule in rules if isinstance(rule, SqlRule))
-    assert text.split(" OR ") == [f"cc{index} LIKE '00|index.01|project.02|%.03|latest.04'" for index in range(64)]
-    assert len(rules) == 4
-
-
 @pytest.mark.parametrize(
     ("pattern", "reason"),
     [
@@ -150,11 +143,6 @@ def test_a_pattern_that_takes_too_many_rules_is_refused() -> None:
         rules_for(Exchange.TASK_PENDING, "#.route" + ".%" * 110 + ".*.#")
 
 
-def test_groups_have_no_custom_routes() -> None:
-    with pytest.raises(PatternError, match=r"no message .* custom routes"):
-        rules_for(Exchange.TASK_GROUP_SEALED, "route.#")
-
-
 def test_patterns_are_built_as_the_clients_build_them() -> None:
     assert pattern_for(Exchange.TASK_PENDING, {"provisionerId": "p", "workerType": "w"}) == "primary.*.*.*.*.p.w.*.*.#"
     assert pattern_for(Exchange.TASK_GROUP_SEALED, {}) == "primary.*.*.#"
@@ -180,30 +168,3 @@ def test_patterns_are_built_as_the_clients_build_them() -> None:
 )
 def test_the_reference_itself(pattern: str, key: str, expected: bool) -> None:
     assert matches(pattern, key) is expected
-
-
-def test_every_set_of_ascii_routes_fits() -> None:
-    check_routes([f"{index:03d}" + "x" * 246 for index in range(64)])
-    check_routes([f"{index:03d}." + "a." * 122 + "a" for index in range(64)])
-
-
-@pytest.mark.parametrize(
-    ("task_routes", "reason"),
-    [
-        (["\U0001f680" * 249] * 64, "too long"),
-        (["." * 249] * 64, "too long"),
-        (["\ud800"], "not valid Unicode"),
-        (["a"] * 65, "64 routes"),
-    ],
-)
-def test_routes_that_no_message_could_carry_are_refused(task_routes: list[str], reason: str) -> None:
-    with pytest.raises(ValueError, match=reason):
-        check_routes(task_routes)
-
-
-@given(st.lists(routes, max_size=6, unique=True))
-def test_properties_keep_to_the_limits_and_tell_routes_apart(task_routes: list[str]) -> None:
-    properties = route_properties(task_routes)
-    assert len(properties) == (len(task_routes) + 1 if task_routes else 0)
-    slots = [value for name, value in properties.items() if name != "routes"]
-    assert len(set(slots)) == len(slots)

@@ -83,13 +83,6 @@ def test_a_frame_is_byte_for_byte_what_the_sdk_sends(message: EventMessage) -> N
             assert ours == by_the_sdk(messages, handle, delivery_id, tag)
 
 
-def test_a_frame_is_no_longer_than_its_messages_and_the_overhead() -> None:
-    for count in (1, 2, 30):
-        encoded = [frames.encoded(VARIANTS["256 bytes"])] * count
-        frame = frames.transfer(encoded, "é" * 256, channel=1, handle=2**31, delivery_id=2**31, delivery_tag=2**31)
-        assert len(frame) <= frames.OVERHEAD + sum(frames.OVERHEAD_EACH + len(message) for message in encoded)
-
-
 @pytest.fixture(scope="module")
 def shared_bus() -> Iterator[ServiceBus]:
     """A broker for the tests of this module."""
@@ -157,14 +150,6 @@ async def test_a_token_is_renewed_when_its_time_comes(bus: ServiceBus) -> None:
         assert await open_.link.send(numbered(13, 2)) == 2
 
 
-async def test_a_token_that_has_expired_is_an_error(bus: ServiceBus) -> None:
-    async with opened(bus) as open_:
-        await open_.link.send(numbered(20, 1))
-        open_.handler._cbs_authenticator._expires_on = int(time.time()) - 5
-        with pytest.raises(ServiceBusError, match="Expired"):
-            await open_.link.send(numbered(21, 1))
-
-
 async def test_credit_that_is_used_up_is_asked_for(bus: ServiceBus) -> None:
     async with opened(bus) as open_:
         await open_.link.send(numbered(30, 1))
@@ -173,19 +158,6 @@ async def test_credit_that_is_used_up_is_asked_for(bus: ServiceBus) -> None:
         assert open_.handler._link.current_link_credit > 0
         assert await open_.link.send(numbered(32, 2)) == 2
         assert open_.by_the_sdk == 1
-
-
-async def test_a_message_of_several_frames_goes_alone_and_others_together(bus: ServiceBus) -> None:
-    large, before = numbered(41, 1, body=b"1" * 150_000), stored(bus, TOPIC)
-    async with opened(bus) as open_:
-        assert await open_.link.send(large + numbered(42, 2)) == 1
-        assert open_.by_the_sdk == 1
-        assert await open_.link.send(numbered(42, 2) + large) == 2
-        many = numbered(50, 9, body=b"1" * 20_000)
-        assert await open_.link.send(many) == 3
-        assert open_.by_the_sdk == 1
-        assert await open_.link.send(numbered(60, 1, body=b"1" * 300_000)) == 0
-    assert stored(bus, TOPIC) == before + 6
 
 
 async def test_a_refusal_is_the_sdks_error_and_the_link_goes_on(bus: ServiceBus) -> None:

@@ -4,22 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from azure.core.exceptions import AzureError, ClientAuthenticationError, ServiceRequestError
-from azure.servicebus.exceptions import ServiceBusAuthorizationError
 
 from tests.events.builders import GROUP_ID, TASK_ID, Life
 from tests.events.receiving import publishing
 from tools.listen.__main__ import main
-from tools.listen.connect import Namespace
-from tools.listen.problems import in_words
 from tools.local.child import Child
 from tools.local.service_bus import ServiceBus
 
@@ -85,16 +79,6 @@ async def test_messages_are_printed_and_the_subscription_is_removed(bus: Service
     assert subscriptions(bus) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-async def test_an_interrupt_removes_the_subscription(bus: ServiceBus, tmp_path: Path, number: signal.Signals) -> None:
-    """One of them as a user starts it; the others are forked (tests/programs.py)."""
-    with listening(bus, tmp_path / "log", "task-running", is_forked=number != signal.SIGINT) as child:
-        assert len(subscriptions(bus, "task-running")) == 1
-        os.kill(child.pid, number)
-        assert await end_of(child) == []
-    assert subscriptions(bus, "task-running") == []
-
-
 async def test_an_existing_subscription_is_read_and_left(bus: ServiceBus, tmp_path: Path) -> None:
     bus.add_subscription("prefix/task-pending", "mine")
     async with publishing(bus, topic_prefix="prefix/") as publisher:
@@ -114,31 +98,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
     return caught.value.code, capsys.readouterr().out
 
 
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [
-        (["--namespace", "there"], Namespace("", "there")),
-        (["--namespace", "there", "--connection-string", "typed"], Namespace("typed", "there")),
-        (["--connection-string", "typed"], Namespace("typed", "of the environment")),
-        ([], Namespace("of the environment", "of the environment")),
-    ],
-)
-def test_what_is_typed_wins_over_what_the_environment_names(
-    monkeypatch: pytest.MonkeyPatch, typed: list[str], meant: Namespace
-) -> None:
-    for variable in ("SERVICEBUS_CONNECTION_STRING", "SERVICEBUS_NAMESPACE"):
-        monkeypatch.setenv(variable, "of the environment")
-    used: list[Namespace] = []
-
-    async def session(namespace: Namespace, *_: object, **__: object) -> None:
-        used.append(namespace)
-
-    monkeypatch.setattr("tools.listen.__main__._listen", session)
-    with pytest.raises(SystemExit):
-        main([TOPIC, *typed])
-    assert used == [meant]
-
-
 def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
     code, output = run(capsys, "filter", TOPIC, "route.notify.by-email", "primary.*.*.*.*.p.w.#")
     assert code == 0
@@ -149,19 +108,6 @@ def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
     assert json.loads(run(capsys, "filter", "taskPending", "#", "route.x")[1]) == {"filter": "true"}
     code, output = run(capsys, "filter", "exchange/taskcluster-queue/v1/task-group-sealed", "--word", "taskGroupId=g")
     assert json.loads(output) == {"filter": "correlation", "properties": {"taskGroupId": "g"}}
-
-
-@pytest.mark.parametrize("name", [None, "./dev listen"])
-def test_the_help_has_the_name_that_was_typed(
-    name: str | None, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("STARTED_AS", raising=False)
-    if name:
-        monkeypatch.setenv("STARTED_AS", name)
-    code, output = run(capsys, "--help")
-    assert code == 0
-    assert output.startswith(f"Usage: {name or 'python -m tools.listen'} [OPTIONS]")
-    assert "<bool>" not in output
 
 
 @pytest.mark.parametrize(
@@ -204,18 +150,3 @@ def test_a_missing_topic_is_said(
 
 
 IDENTITY = "DefaultAzureCredential failed to retrieve a token.\nAttempted credentials:\n\tAzureCliCredential: not found"
-
-
-@pytest.mark.parametrize(
-    ("error", "words"),
-    [
-        (ServiceRequestError("Cannot connect to host"), "sb://here cannot be reached: Cannot connect to host"),
-        (ClientAuthenticationError(IDENTITY), "no one is signed in who could read sb://here: run `az login`"),
-        (ServiceBusAuthorizationError(message="no"), "have no right to listen to task-pending"),
-        (AzureError("first\nsecond"), "first"),
-    ],
-)
-def test_a_failure_is_reported_in_one_line(error: AzureError, words: str) -> None:
-    said = in_words(error, topic=TOPIC, existing="", namespace="sb://here")
-    assert words in said
-    assert "\n" not in said

@@ -236,20 +236,6 @@ def test_a_deadline_never_names_the_worker() -> None:
     assert message.properties["routingKey"] == f"primary.{TASK_ID}.0._._.{KEY_END}"
 
 
-def test_message_ids_of_priority_changes_differ() -> None:
-    life = Life.begin()
-    life.schedule()
-    first, second = only(life.change_priority("high")), only(life.change_priority("highest"))
-    assert body(first) == {
-        "version": 1,
-        "status": status("pending", [pending(0, 0)], priority="high"),
-        "oldPriority": "low",
-        "newPriority": "high",
-    }
-    assert first.properties["routingKey"] == f"primary.{TASK_ID}._._._.{KEY_END}"
-    assert first.message_id != second.message_id
-
-
 @pytest.mark.parametrize("exchange", [Exchange.TASK_GROUP_RESOLVED, Exchange.TASK_GROUP_SEALED])
 def test_group_messages(exchange: Exchange) -> None:
     event = group_event(exchange)
@@ -272,43 +258,6 @@ def test_group_messages(exchange: Exchange) -> None:
     assert body(sealed)["sealed"] == "2026-01-01T13:00:00.000Z"
 
 
-def test_a_group_that_resolves_twice_is_announced_twice_and_a_repeat_is_recognised() -> None:
-    first, second = (
-        render_group(group_event(Exchange.TASK_GROUP_RESOLVED, occasion=f"{TASK_ID}/{generation}"))
-        for generation in (0, 1)
-    )
-    assert first.message_id != second.message_id
-    assert first.message_id == render_group(group_event(Exchange.TASK_GROUP_RESOLVED)).message_id
-
-
-def test_group_priority_change() -> None:
-    message = render_group(
-        group_event(Exchange.TASK_GROUP_PRIORITY_CHANGED, expires=None, new_priority="high", tasks_affected=7)
-    )
-    assert body(message) == {
-        "version": 1,
-        "taskGroupId": GROUP_ID,
-        "schedulerId": "sched",
-        "newPriority": "high",
-        "tasksAffected": 7,
-    }
-
-
-def test_late_rendering_shows_what_an_early_one_did() -> None:
-    life = Life.begin()
-    early = [*life.defined(), *life.schedule(), *life.claim()]
-    early += life.report_exception(Resolved.INTERMITTENT_TASK)
-    early += life.claim()
-    early += life.report(Resolved.FAILED)
-    early += life.rerun()
-    life.claim()
-    life.reclaim()
-    life.report(Resolved.COMPLETED)
-    for message in early:
-        assert isinstance(message.event, TaskEvent)
-        assert render(message.event, life.definition, life.task) == message
-
-
 def test_nothing_secret_is_in_a_message() -> None:
     life = Life.begin()
     messages = [*life.defined(), *life.schedule(), *life.claim(), *life.create_artifact()]
@@ -325,20 +274,6 @@ def test_tags_are_left_out_of_a_message_that_would_be_too_large() -> None:
     assert message.size < 256_000
     event = announcements.pending(life.task, 0)
     assert "task" in json.loads(render(event, life.definition, life.task, size_limit=1_000_000).body)
-
-
-def test_the_size_of_a_message_is_that_of_its_utf8() -> None:
-    life = Life.begin(tags={f"tag-{index}": "😀" * 1000 for index in range(22)})
-    message = only(life.schedule())
-    assert 88_000 < message.size < 100_000
-    assert "😀".encode() in message.body
-
-
-def test_text_of_any_alphabet_survives() -> None:
-    life = Life.begin(tags={"ключ": "值 \u0000"}, routes=["index.проект.名.latest"])
-    message = only(life.schedule())
-    assert json.loads(message.body)["task"]["tags"] == {"ключ": "值 \u0000"}
-    assert message.properties["cc0"] == "00|index.01|проект.02|名.03|latest.04"
 
 
 def test_message_ids_fit_and_say_what_happened() -> None:

@@ -14,7 +14,6 @@ import pytest
 from azure.functions.servicebus import ServiceBusMessage
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio.management import ServiceBusAdministrationClient
-from requests import HTTPError
 
 from docs.examples import notify
 from shared.queue.events.exchanges import parse_exchange
@@ -127,46 +126,6 @@ async def test_tasks_that_failed_are_passed_on_to_those_who_asked(sink: Sink) ->
     assert {body["subject"] for _, body in sink.got} == {f"Task {task_id} has failed"}
     assert {body["link"] for _, body in sink.got} == {f"{ROOT_URL}/tasks/{task_id}"}
     assert {body["text"] for _, body in sink.got} == {"Run 0 in prov/pool: failed."}
-
-
-@pytest.mark.parametrize(
-    ("resolution", "event", "is_sent"),
-    [
-        (Resolved.COMPLETED, "completed", True),
-        (Resolved.COMPLETED, "failed", False),
-        (Resolved.FAILED, "any", True),
-        (Resolved.FAILED, "resolved", True),
-        (Resolved.FAILED, "defined", False),
-    ],
-)
-def test_an_event_goes_to_routes_for_it(sink: Sink, resolution: Resolved, event: str, is_sent: bool) -> None:
-    (message,) = ended(1, resolution, f"{MAIL}.on-{event}")
-    notify.notify(as_trigger(message.body, message.properties))
-    assert [body["address"] for _, body in sink.got] == ["me@example.com"] * is_sent
-
-
-def test_a_run_that_is_retried_is_no_end(sink: Sink) -> None:
-    """A task-exception of a worker that shut down comes while the task is pending again."""
-    life = Life.begin(routes=[f"{MAIL}.on-any"])
-    life.schedule()
-    life.claim()
-    shutdown, _ = life.report_exception(Resolved.WORKER_SHUTDOWN)
-    notify.notify(as_trigger(shutdown.body, shutdown.properties))
-    assert sink.got == []
-
-
-def test_what_is_not_accepted_is_left_to_service_bus(sink: Sink) -> None:
-    sink.status = 503
-    (message,) = ended(1, Resolved.FAILED, f"{MAIL}.on-failed")
-    with pytest.raises(HTTPError):
-        notify.notify(as_trigger(message.body, message.properties))
-
-
-def test_a_kind_without_an_address_is_left_out(sink: Sink, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("NOTIFY_TEAMS_URL")
-    (message,) = ended(1, Resolved.FAILED, f"{TEAMS}.on-failed", "notify.pulse.x.on-any")
-    notify.notify(as_trigger(message.body, message.properties))
-    assert sink.got == []
 
 
 def test_it_is_triggered_by_its_subscription_on_each_topic_of_an_end() -> None:

@@ -9,7 +9,6 @@ from dataclasses import replace
 import pytest
 
 from shared.queue.events.breaker import EventsUnavailable
-from shared.queue.events.publisher import EventPublisher
 from shared.queue.tasks.rules import Resolved
 from tests.events.attempts import (
     TOPIC,
@@ -43,23 +42,11 @@ async def test_what_is_sent_arrives_with_all_its_properties(bus: ServiceBus) -> 
         assert properties == sent.properties
 
 
-async def test_the_prefix_goes_before_the_topics_name(bus: ServiceBus) -> None:
-    async with publishing(bus, topic_prefix="prefix/") as publisher:
-        await publisher.publish([one()])
-    assert stored(bus, f"prefix/{TOPIC}") == 1
-
-
 async def test_repeats_are_hidden(bus: ServiceBus) -> None:
     async with publishing(bus) as publisher:
         for _ in range(3):
             await publisher.publish([one(), one()])
     assert stored(bus, TOPIC) == 1
-
-
-async def test_publishing_nothing_needs_no_connection(bus: ServiceBus) -> None:
-    async with publishing(bus) as publisher:
-        await publisher.publish([])
-        assert bus.state()["connections"] == 0
 
 
 async def test_calls_share_a_connection_and_are_sent_together(bus: ServiceBus) -> None:
@@ -117,21 +104,6 @@ async def test_what_one_call_has_given_up_is_not_sent_for_another(bus: ServiceBu
     assert await all_received(bus) == ["0", "1"]
 
 
-async def test_a_cancelled_call_leaves_nothing_behind(bus: ServiceBus) -> None:
-    async with publishing(bus) as publisher:
-        await publisher.publish([one()])
-        before = asyncio.all_tasks()
-        bus.pause()
-        call = asyncio.create_task(publisher.publish([one(1)]))
-        await until(lambda: bus.state()["held"] == 1)
-        call.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await call
-        bus.resume()
-        await publisher.publish([one(2)])
-        await until(lambda: asyncio.all_tasks() == before)
-
-
 async def test_a_caller_that_leaves_does_not_take_the_others_messages_along(bus: ServiceBus) -> None:
     async with publishing(bus) as publisher:
         calls = [asyncio.create_task(publisher.publish([one(number)])) for number in range(20)]
@@ -141,16 +113,6 @@ async def test_a_caller_that_leaves_does_not_take_the_others_messages_along(bus:
         outcomes = await asyncio.gather(*calls, return_exceptions=True)
         assert outcomes[1::2] == [None] * 10
     assert {str(number) for number in range(1, 20, 2)} <= set(await all_received(bus))
-
-
-async def test_closing_fails_calls_under_way(bus: ServiceBus) -> None:
-    bus.pause()
-    publisher = EventPublisher.from_connection_string(bus.connection_string, timeout=1)
-    call = asyncio.create_task(attempt(publisher, [one()]))
-    await until(lambda: bus.state()["held"] == 1 or call.done())
-    await publisher.close()
-    assert (await call).unsent == 1
-    bus.resume()
 
 
 async def test_bodies_and_keys_are_not_logged(bus: ServiceBus, caplog: pytest.LogCaptureFixture) -> None:

@@ -58,23 +58,6 @@ async def test_a_message_that_is_refused_does_not_take_the_others_with_it(bus: S
         assert await unsent_of(publisher, [one(9), one(9, OTHER)]) == [], "it says nothing of Service Bus"
 
 
-async def test_a_service_bus_that_refuses_everything_is_not_asked_for_each_message(bus: ServiceBus) -> None:
-    messages = [one(number) for number in range(50)]
-    async with publishing(bus) as publisher:
-        bus.refuse("amqp:internal-error")
-        assert await unsent_of(publisher, messages) == messages
-        assert sends(bus, TOPIC) <= 4
-
-
-async def test_all_messages_of_a_send_without_a_known_outcome_count_as_unsent(bus: ServiceBus) -> None:
-    messages = [one(number) for number in range(5)]
-    async with publishing(bus) as publisher:
-        await publisher.publish([one(9)])
-        bus.drop(count=2, stored=True)
-        assert await unsent_of(publisher, messages) == messages
-    assert stored(bus, TOPIC) == 6, "duplicate detection hides the second time, message by message"
-
-
 @pytest.mark.parametrize("outcome", ["release", "modify"])
 async def test_an_outcome_that_is_no_acceptance_counts_as_unsent(
     bus: ServiceBus, outcome: Literal["release", "modify"]

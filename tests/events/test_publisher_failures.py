@@ -7,9 +7,7 @@ import asyncio
 import pytest
 
 from shared.queue.events.breaker import EventsUnavailable
-from shared.queue.events.publisher import EventPublisher
 from tests.events.attempts import (
-    LONGEST_PAUSE,
     OTHER,
     TOPIC,
     Clock,
@@ -47,25 +45,6 @@ async def test_while_service_bus_does_not_answer_calls_are_bounded_and_then_fail
         await publisher.publish([one(9), one(9, OTHER)], PATIENCE)
 
 
-async def test_one_probe_at_a_time_tries_again(bus: ServiceBus) -> None:
-    clock = Clock()
-    async with publishing(bus, timeout=0.2, monotonic=clock) as publisher:
-        await publisher.publish([one()], PATIENCE)
-        bus.pause()
-        await attempt(publisher, [one(1)])
-
-        async def tried() -> list[str]:
-            outcomes = await asyncio.gather(*(attempt(publisher, [one(2, topic)]) for topic in (TOPIC, OTHER) * 5))
-            assert all(outcome.unsent for outcome in outcomes)
-            return [outcome.reason for outcome in outcomes if not outcome.at_once]
-
-        for _ in range(3):
-            assert await tried() == []
-            clock.seconds += LONGEST_PAUSE
-            assert len(await tried()) == 1
-        bus.resume()
-
-
 async def test_refusals_of_one_topic_do_not_stop_the_others(bus: ServiceBus) -> None:
     clock = Clock()
     bus.refuse(topic=TOPIC)
@@ -78,15 +57,6 @@ async def test_refusals_of_one_topic_do_not_stop_the_others(bus: ServiceBus) -> 
         assert stored(bus, OTHER) == 5
         bus.accept()
         await until_accepted(publisher, one(9), clock)
-
-
-@pytest.mark.parametrize("condition", ["amqp:internal-error", "amqp:link:detach-forced", "com.microsoft:timeout"])
-async def test_a_single_failure_is_not_noticed(bus: ServiceBus, condition: str) -> None:
-    async with publishing(bus) as publisher:
-        await publisher.publish([one()])
-        bus.refuse(condition, count=1)
-        await publisher.publish([one(1)])
-    assert stored(bus, TOPIC) == 2
 
 
 async def test_a_lost_connection_is_opened_again(bus: ServiceBus) -> None:
@@ -121,27 +91,3 @@ async def test_an_absent_service_bus_fails_fast_and_is_found_again(bus: ServiceB
         bus.restart()
         await until_accepted(publisher, one(20), clock)
     assert stored(bus, TOPIC) == 1
-
-
-async def test_a_server_that_never_speaks_costs_one_bounded_wait() -> None:
-    connected: list[asyncio.StreamWriter] = []
-
-    async def listen(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        connected.append(writer)
-        await reader.read()
-        writer.close()
-
-    server = await asyncio.start_server(listen, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    text = f"Endpoint=sb://127.0.0.1:{port};SharedAccessKeyName=n;SharedAccessKey=k;UseDevelopmentEmulator=true;"
-    publisher = EventPublisher.from_connection_string(text, timeout=60)
-    try:
-        for unsent in ([one(), one(1)], [one(2)], [one(3)]):
-            outcome = await attempt(publisher, unsent)
-            assert outcome.unsent == len(unsent)
-            assert outcome.reason.endswith("NotOpen"), "no one waits as long as the timeout"
-        assert len(connected) == 1, "later calls do not wait again, and open no other connection"
-    finally:
-        await publisher.close()
-        server.close()
-        await server.wait_closed()

@@ -73,17 +73,6 @@ def test_exceptions_are_announced_with_their_retry(service: Service, reason: str
     assert found[exception(0)].body["workerId"] == "w"
 
 
-def test_a_failure_and_a_rerun(service: Service) -> None:
-    claim = service.claimed(taskGroupId=new_slugid())
-    task_id = claim["status"]["taskId"]
-    service.worker(claim).reportFailed(task_id, 0)
-    service.queue.rerunTask(task_id)
-    (claim,) = service.claim()
-    service.worker(claim).reportCompleted(task_id, 1)
-    again = (("task-pending", 1), ("task-running", 1), ("task-completed", 1))
-    service.events.expect(task_id, DEFINED, PENDING, RUNNING, ("task-failed", 0), *again)
-
-
 def test_reclaims_are_not_announced_and_repeats_are_no_events_of_their_own(service: Service) -> None:
     task_id, task = new_slugid(), service.a_task(taskGroupId=new_slugid())
     for _ in range(2):
@@ -118,15 +107,6 @@ def test_scheduling_is_announced(service: Service) -> None:
     service.events.expect(by_rerun, DEFINED, PENDING)
 
 
-def test_released_dependent_is_announced_pending(service: Service) -> None:
-    required = service.create(taskGroupId=(group := new_slugid()))
-    dependent = service.create(dependencies=[required], taskGroupId=group)
-    service.claim()
-    service.events.expect(dependent, DEFINED)
-    service.queue.reportCompleted(required, 0)
-    service.events.expect(dependent, DEFINED, PENDING)
-
-
 def test_a_deadline_is_announced(service: Service) -> None:
     required = service.create()
     blocked = service.create(dependencies=[required], deadline=in_future(1), taskGroupId=(group := new_slugid()))
@@ -137,17 +117,6 @@ def test_a_deadline_is_announced(service: Service) -> None:
     assert body["status"]["runs"][0]["reasonResolved"] == "deadline-exceeded"
     assert body.keys().isdisjoint({"workerGroup", "workerId"})
     service.events.expect(group, GROUP_RESOLVED)
-
-
-def test_an_expired_claim(hasty: Service) -> None:
-    task_id = hasty.claimed(taskGroupId=(group := new_slugid()), retries=1)["status"]["taskId"]
-    hasty.claim()
-    retry: list[Kind] = [("task-pending", 1), ("task-running", 1)]
-    found = hasty.events.expect(task_id, DEFINED, PENDING, RUNNING, exception(0), *retry, exception(1))
-    expired = by_kind(found)[exception(0)].body
-    assert expired["status"]["runs"][0]["reasonResolved"] == "claim-expired"
-    assert expired["workerId"] == "w"
-    hasty.events.expect(group, GROUP_RESOLVED)
 
 
 def test_groups_and_priorities(service: Service) -> None:

@@ -12,7 +12,7 @@ from taskcluster.aio.download import downloadArtifactToBuf
 
 from shared.base.ids import new_slugid
 from tests.host.artifacts import TIMEOUT, Run
-from tests.host.service import Service, in_future, refused
+from tests.host.service import Service, refused
 
 READS = ("getArtifact", "artifact")
 LATEST_READS = ("getLatestArtifact", "latestArtifact")
@@ -41,13 +41,6 @@ def test_a_reference_leads_where_it_says(run: Run) -> None:
     assert answer.json() == {"storageType": "reference", "url": url}
     assert answer.headers["location"] == url
     assert run.service.queue.artifact(run.task_id, 0, "public/reference") == {"storageType": "reference", "url": url}
-
-
-@pytest.mark.parametrize("url", ["", "no-url", "https://example.com/ä", "https://example.com/a b", "https://e.com/%zz"])
-def test_what_is_no_url_is_refused(run: Run, url: str) -> None:
-    with refused(400, "InputValidationError"):
-        run.refer("public/reference", url)
-    assert get(run, "public/reference").status_code == 404
 
 
 def test_an_error_says_why(run: Run) -> None:
@@ -120,76 +113,6 @@ def test_links_are_followed_with_the_scopes_of_every_name(service: Service, run:
     }
 
 
-def test_links_that_lead_nowhere(run: Run) -> None:
-    run.link("itself", "itself")
-    run.link("a", "b")
-    run.link("b", "c")
-    run.link("c", "a")
-    run.link("nowhere", "nothing")
-    run.link("no name", "ä")
-    for name in ("itself", "a", "b"):
-        for read in READS:
-            with refused(400, "InputError"):
-                getattr(run.service.queue, read)(run.task_id, 0, name)
-    for name in ("nowhere", "no name"):
-        with refused(404, "ResourceNotFound"):
-            run.url_of(name)
-
-
-def test_what_has_expired(run: Run) -> None:
-    """Gone for readers, and still known until it is deleted (trap 44)."""
-    run.create("expired", "reference", url="https://example.com/", expires=in_future(-60))
-    run.link("link", "expired")
-    for name in ("expired", "link"):
-        for read in READS:
-            with refused(410, "ResourceExpired"):
-                getattr(run.service.queue, read)(run.task_id, 0, name)
-    assert run.info("expired")["storageType"] == "reference"
-    assert [each["name"] for each in run.service.queue.listArtifacts(run.task_id, 0)["artifacts"]] == [
-        "expired",
-        "link",
-    ]
-
-
-def test_content_that_has_not_come(run: Run) -> None:
-    """The artifact is known, and its content is not there: also when half of it was sent."""
-    for name, length in (("relayed", None), ("direct", 4)):
-        run.create(name, "s3", contentLength=length)
-        for read in READS:
-            with refused(404, "ResourceNotFound"):
-                getattr(run.service.queue, read)(run.task_id, 0, name)
-        assert run.info(name)["storageType"] == "s3"
-    run.create("azure", "azure")
-    with refused(404, "ResourceNotFound"):
-        run.url_of("azure")
-    with refused(404, "ResourceNotFound"):
-        run.info("unknown")
-
-
-def test_the_latest_run_is_the_last_one_whatever_it_has(service: Service) -> None:
-    run = Run.of(service)
-    run.upload("public/log", b"first")
-    run.refer("public/only-first")
-    run.worker.reportException(run.task_id, 0, {"reason": "worker-shutdown"})
-    (claim,) = service.claim()
-    second = service.worker(claim)
-    request = {"storageType": "s3", "expires": run.expires, "contentType": "text/plain"}
-    run.put(second.createArtifact(run.task_id, 1, "public/log", request)["putUrl"], b"second")
-    queue = service.queue
-    assert requests.get(queue.getLatestArtifact(run.task_id, "public/log")["url"], timeout=TIMEOUT).text == "second"
-    assert requests.get(queue.latestArtifact(run.task_id, "public/log")["url"], timeout=TIMEOUT).text == "second"
-    assert run.fetch("public/log").text == "first"
-    for read in (*LATEST_READS, "latestArtifactInfo"):
-        with refused(404, "ResourceNotFound"):
-            getattr(queue, read)(run.task_id, "public/only-first")
-    assert queue.latestArtifactInfo(run.task_id, "public/log")["contentLength"] == len("second")
-    assert [each["name"] for each in queue.listLatestArtifacts(run.task_id)["artifacts"]] == ["public/log"]
-    assert [each["name"] for each in queue.listArtifacts(run.task_id, 0)["artifacts"]] == [
-        "public/log",
-        "public/only-first",
-    ]
-
-
 def test_signed_urls_are_short_lived_and_say_what_the_content_is(run: Run) -> None:
     run.upload("private/a report.html", b"<p>", "text/html; charset=utf-8")
     url = run.url_of("private/a report.html")
@@ -202,12 +125,6 @@ def test_signed_urls_are_short_lived_and_say_what_the_content_is(run: Run) -> No
         forged = requests.get(url.split("?", 1)[0], params={**query, **change}, timeout=TIMEOUT)
         assert forged.status_code == 403
     assert requests.put(url, data=b"x", headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT).status_code == 403
-
-
-def test_parts_of_the_content(run: Run) -> None:
-    run.upload("public/data", bytes(range(100)), "application/octet-stream")
-    answer = run.fetch("public/data", Range="bytes=10-19")
-    assert (answer.status_code, answer.content) == (206, bytes(range(10, 20)))
 
 
 def test_lists_are_in_the_order_of_names_and_come_in_pages(service: Service, run: Run) -> None:
@@ -229,18 +146,3 @@ def test_lists_are_in_the_order_of_names_and_come_in_pages(service: Service, run
     assert service.queue.listArtifacts(run.task_id, 0, query={"limit": "0"}) == {"artifacts": []}
     with refused(400, "InputError"):
         service.queue.listArtifacts(run.task_id, 0, query={"continuationToken": "!"})
-
-
-def test_lists_of_what_does_not_exist(service: Service, run: Run) -> None:
-    assert service.queue.listArtifacts(run.task_id, 0) == {"artifacts": []}
-    for run_id in (1, 10**30):
-        with refused(404, "ResourceNotFound"):
-            service.queue.listArtifacts(run.task_id, run_id)
-    with refused(404, "ResourceNotFound"):
-        service.queue.listLatestArtifacts(new_slugid())
-    for call in ("listArtifacts", "artifactInfo"):
-        arguments = [run.task_id, 0] if call == "listArtifacts" else [run.task_id, 0, "x"]
-        with refused(403, "InsufficientScopes"):
-            getattr(service.anonymous, call)(*arguments)
-    with refused(403, "InsufficientScopes"):
-        service.with_scopes(f"queue:list-artifacts:{run.task_id}:1").listArtifacts(run.task_id, 0)

@@ -73,12 +73,6 @@ def test_expirations(run: Run) -> None:
         run.create("other", "s3", expires=None)
 
 
-def test_an_upload_ends_before_its_artifact_is_deleted(run: Run) -> None:
-    """The job deletes half an hour after the expiration: nothing may be uploaded after it."""
-    answer = run.create("at once", "s3", expires=in_future(-10 * 60))
-    assert 19 * 60 < _seconds_from_now(answer["expires"]) <= 20 * 60
-
-
 def test_unknown_tasks_and_runs_are_bad_input(service: Service, run: Run) -> None:
     request = {"storageType": "s3", "expires": run.expires, "contentType": "a/b"}
     with refused(400, "InputError"):
@@ -113,18 +107,6 @@ def test_a_run_that_is_over_takes_no_artifacts(service: Service, run: Run, repor
             run.create(name, "s3")
 
 
-@pytest.mark.parametrize("reason", ["malformed-payload", "worker-shutdown", "canceled"])
-def test_an_exception_takes_artifacts_for_a_while(service: Service, run: Run, reason: str) -> None:
-    """Also when the run was retried, whatever ended it."""
-    if reason == "canceled":
-        service.queue.cancelTask(run.task_id)
-    else:
-        run.worker.reportException(run.task_id, 0, {"reason": reason})
-    assert run.upload("relayed", b"log") == 200
-    assert run.upload("direct", b"log", direct=True) == 201
-    assert run.fetch("direct").content == run.fetch("relayed").content == b"log"
-
-
 def test_an_artifact_may_be_created_again_with_changes_that_its_type_allows(run: Run) -> None:
     run.create("s3", "s3")
     run.create("s3", "s3")
@@ -138,35 +120,6 @@ def test_an_artifact_may_be_created_again_with_changes_that_its_type_allows(run:
     run.create("grows", "s3", expires=in_future(DAY))
     run.create("grows", "s3", expires=later)
     assert run.info("grows")["expires"] == later
-
-
-def test_repeats_that_contradict(run: Run) -> None:
-    run.create("s3", "s3")
-    run.create("error", "error", **ERROR)
-    run.link("link", "s3")
-    contradictions: list[tuple[str, str, dict[str, Any]]] = [
-        ("s3", "s3", {"contentType": "text/html"}),
-        ("s3", "s3", {"expires": in_future(DAY)}),
-        ("s3", "azure", {}),
-        ("s3", "reference", {"url": URL}),
-        ("error", "error", {**ERROR, "message": "another"}),
-        ("link", "link", {"artifact": "error"}),
-        ("link", "reference", {"url": URL}),
-    ]
-    for name, storage_type, fields in contradictions:
-        with refused(409, "RequestConflict"):
-            run.create(name, storage_type, **fields)
-    assert run.info("s3")["contentType"] == "text/plain"
-
-
-def test_a_reference_may_become_a_link(run: Run) -> None:
-    """A log that was followed elsewhere while the task ran is the one that was uploaded in the end."""
-    run.refer("public/live.log")
-    run.upload("public/backing.log", b"all of it")
-    run.link("public/live.log", "public/backing.log")
-    assert run.fetch("public/live.log").content == b"all of it"
-    assert run.info("public/live.log")["storageType"] == "link"
-    assert run.info("public/live.log")["contentType"] == "text/plain"
 
 
 def test_what_is_announced(service: Service, run: Run) -> None:
@@ -199,15 +152,6 @@ def test_what_is_announced(service: Service, run: Run) -> None:
     assert (event.body["runId"], event.body["workerGroup"], event.body["workerId"]) == (0, "g", "w")
     assert event.body["status"]["state"] == "running"
     assert announced["public/error"].body["artifact"]["contentType"] == "application/binary"
-
-
-def test_long_names_and_properties(run: Run) -> None:
-    run.create("x" * 1024, "s3")
-    with refused(400, "InputError"):
-        run.create("x" * 1025, "s3")
-    run.refer("long", "https://example.com/" + "x" * 14_000)
-    with refused(400, "InputError"):
-        run.refer("longer", "https://example.com/" + "x" * 20_000)
 
 
 @pytest.mark.parametrize("name", ["ä", "a\tb", "a\nb", "\x7f"])

@@ -99,16 +99,6 @@ def test_two_gigabytes_straight_into_storage(on_disk: Running, run: Run) -> None
 
 @pytest.mark.large
 @pytest.mark.timeout(PATIENCE)
-def test_sixty_megabytes_by_relay(run: Run) -> None:
-    data = PIECE * 60
-    assert run.upload("public/big", data, "application/octet-stream") == 200
-    assert hashlib.sha256(run.download("public/big")).digest() == hashlib.sha256(data).digest()
-    url = run.create("public/too-big", "s3")["putUrl"]
-    assert run.put(url, PIECE * 64 + b"!").status_code == 413
-
-
-@pytest.mark.large
-@pytest.mark.timeout(PATIENCE)
 @pytest.mark.parametrize("encoding", ["gzip", ""], ids=["encoded", "as it is"])
 @pytest.mark.parametrize(
     "content",
@@ -151,22 +141,3 @@ def many(run: Run, count: int) -> None:
         query = {"continuationToken": page["continuationToken"]}
     assert found == names
     assert sizes == [1000] * (count // 1000) + [count % 1000] * (count % 1000 > 0)
-
-
-@pytest.mark.large
-@pytest.mark.timeout(PATIENCE)
-def test_five_thousand_artifacts_of_one_run(run: Run) -> None:
-    many(run, 5000)
-
-
-@pytest.mark.large
-@pytest.mark.timeout(PATIENCE)
-def test_hundreds_of_uploads_are_committed_by_one_resolution(run: Run) -> None:
-    """More than one message of a resolution looks at."""
-    names = [f"public/{number}" for number in range(250)]
-    with ThreadPoolExecutor(8) as threads:
-        statuses = list(threads.map(lambda name: run.upload(name, name.encode(), direct=True), names))
-    assert set(statuses) == {201}
-    run.complete()
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(run.download, names)) == [name.encode() for name in names]

@@ -8,8 +8,6 @@ from collections.abc import Iterator
 import pytest
 import requests
 from azure.storage.blob import BlobServiceClient, PublicAccess
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from shared.store.keys import PUBLIC
 from tests.host.artifacts import TIMEOUT, Run
@@ -68,26 +66,6 @@ def test_public_artifacts_have_plain_urls(run: Run) -> None:
     assert requests.get(private.split("?")[0], timeout=TIMEOUT).status_code in {403, 404}
 
 
-def test_encodings_of_plain_urls(run: Run) -> None:
-    """There is no signature that could tell: the blob itself has to know, after every commit."""
-    packed = b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcbH\xcd\xc9\xc9\x07\x00\x86\xa6\x106\x05\x00\x00\x00"
-    run.upload("public/log", packed, encoding="gzip", direct=True)
-    run.upload("public/relayed.log", packed, encoding="gzip")
-    for name in ("public/log", "public/relayed.log"):
-        assert run.fetch(name).text == "hello"
-        assert run.raw(name) == packed
-    run.complete()
-    run.service.wait_for(run.task_id, "completed")
-    assert run.fetch("public/log").text == "hello"
-
-
-def test_parts_of_plain_urls(run: Run) -> None:
-    run.upload("public/data", bytes(range(200)), "application/octet-stream", direct=True)
-    answer = run.fetch("public/data", Range="bytes=100-")
-    assert (answer.status_code, answer.content) == (206, bytes(range(100, 200)))
-    assert answer.headers["content-range"] == "bytes 100-199/200"
-
-
 def test_what_the_anonymous_role_may_get_needs_no_credentials(run: Run) -> None:
     run.upload("public/a", b"a")
     run.upload("private/a", b"a")
@@ -109,19 +87,6 @@ def test_raw_and_encoded_slash_in_names(run: Run) -> None:
     assert (head.status_code, head.content) == (303, b"")
     answer = requests.get(f"{root}/runs/0/artifacts/", timeout=TIMEOUT)
     assert (answer.status_code, answer.json()["code"]) == (400, "InvalidRequestArguments")
-
-
-def test_the_relay_has_a_limit(run: Run) -> None:
-    """And direct uploads have not."""
-    content = bytes(RELAY_LIMIT)
-    assert run.upload("public/fits", content, "application/octet-stream") == 200
-    url = run.create("public/too-large", "s3")["putUrl"]
-    answer = run.put(url, content + b"!")
-    assert (answer.status_code, answer.json()["code"]) == (413, "InputTooLarge")
-    with refused(404, "ResourceNotFound"):
-        run.url_of("public/too-large")
-    assert run.upload("public/too-large", content + b"!", direct=True) == 201
-    assert run.download("public/too-large") == content + b"!"
 
 
 NAMES = [
@@ -159,14 +124,3 @@ def test_odd_names_survive_upload_and_listing(run: Run, direct: bool) -> None:
         survives(run, f"public/{name}"[:1024], direct=direct)
     listed = [each["name"] for each in run.service.queue.listArtifacts(run.task_id, 0)["artifacts"]]
     assert listed == sorted({*NAMES, *(f"public/{name}"[:1024] for name in NAMES)})
-
-
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(
-    name=st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=80).filter(
-        lambda name: name not in {".", ".."}  # HTTP clients resolve these away
-    ),
-    direct=st.booleans(),
-)
-def test_any_name(run: Run, name: str, direct: bool) -> None:
-    survives(run, name, direct=direct)

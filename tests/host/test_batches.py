@@ -36,13 +36,6 @@ def test_many_definitions_and_statuses(service: Service) -> None:
     assert len(statuses) == 3
 
 
-def test_empty_and_malformed_task_ids(service: Service) -> None:
-    assert service.queue.tasks({}) == {"tasks": []}
-    assert service.queue.statuses({"taskIds": []}) == {"statuses": []}
-    with refused(400, "InputValidationError"):
-        service.queue.tasks({"taskIds": [1]})
-
-
 def test_every_id_must_be_allowed(service: Service) -> None:
     mine, other = service.create(), service.create()
     for verb, call in (("get-task", "tasks"), ("status", "statuses")):
@@ -84,18 +77,6 @@ def test_answersof_a_group_and_of_dependents(service: Service) -> None:
     token = service.queue.listTaskGroup(group, query={"limit": "2"})["continuationToken"]
     with refused(400, "InputError"):
         service.queue.listDependentTasks(first, query={"continuationToken": token})
-
-
-def test_the_client_answersby_itself(service: Service) -> None:
-    group = new_slugid()
-    task_ids = sorted(service.create(taskGroupId=group) for _ in range(5))
-    found: list[str] = []
-
-    def take(answer: dict[str, Any]) -> None:
-        found.extend(each["status"]["taskId"] for each in answer["tasks"])
-
-    service.queue.listTaskGroup(params={"taskGroupId": group}, paginationHandler=take, paginationLimit=2)
-    assert found == task_ids
 
 
 def test_answersof_very_large_tasks_end_where_an_answer_is_full(service: Service) -> None:

@@ -78,20 +78,3 @@ def test_blob_that_was_not_uploaded_as_announced_is_not_finished(run: Run) -> No
         run.worker.finishArtifact(run.task_id, 0, "public/s3", {"etags": [etag]})
     with refused(404, "ResourceNotFound"):
         run.worker.finishArtifact(run.task_id, 0, "public/unknown", {"etags": [etag]})
-
-
-def test_a_run_that_fails_does_not_wait_for_its_uploads(run: Run) -> None:
-    run.create("public/blob", "blob", **hashed(TEXT))
-    run.worker.reportFailed(run.task_id, 0)
-
-
-def test_parts_that_do_not_fit(run: Run) -> None:
-    small, large = {"sha256": "0" * 64, "size": 1}, {"sha256": "0" * 64, "size": 5_000_000}
-    with refused(400, "InputValidationError"):
-        run.create("public/blob", "blob", **hashed(TEXT, parts=[small, large]))
-    with refused(400, "InputError"):
-        run.create("public/blob", "blob", **hashed(TEXT, parts=[large, small]))
-    with refused(400, "InputError"):
-        run.create("public/blob", "blob", contentSha256="0" * 64, contentLength=6 * 10**9)
-    with refused(400, "InputError"):
-        run.create("public/large", "s3", contentLength=5 * 10**9)

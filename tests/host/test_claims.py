@@ -11,7 +11,7 @@ import pytest
 
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
-from tests.host.service import Service, at_once, in_future, refused
+from tests.host.service import Service, at_once, refused
 
 ME = {"workerGroup": "group", "workerId": "me"}
 CLAIM_TIMEOUT = timedelta(minutes=20)
@@ -111,21 +111,6 @@ def test_requests_for_work_that_are_wrong(service: Service, wrong: dict[str, Any
         service.queue.claimWork(service.pool, request)
 
 
-def test_a_claim_of_more_than_there_is_returns_without_waiting(service: Service) -> None:
-    task_ids = {service.create() for _ in range(3)}
-    claims: list[Any] = []
-    while len(claims) < 3:
-        claims += service.queue.claimWork(service.pool, {**ME, "tasks": 32})["tasks"]
-    assert {claim["status"]["taskId"] for claim in claims} == task_ids
-
-
-def test_an_unknown_task_queue_is_empty(service: Service) -> None:
-    """After a wait of LONG_POLL_SECONDS, which is one second here."""
-    started = time.monotonic()
-    assert service.queue.claimWork("nobody/knows-it", ME) == {"tasks": []}
-    assert time.monotonic() - started > 0.8
-
-
 def test_a_long_poll_ends_when_a_task_comes(service: Service) -> None:
     """On whichever host the task is created."""
 
@@ -151,37 +136,6 @@ def test_strictly_by_priority(service: Service) -> None:
     assert order == ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
 
 
-def test_one_call_gets_its_fill_from_several_priorities(service: Service) -> None:
-    by_id = {service.create(priority=priority): priority for priority in ("lowest", "high", "medium", "high")}
-    claims = service.queue.claimWork(service.pool, {**ME, "tasks": 3})["tasks"]
-    assert [by_id[claim["status"]["taskId"]] for claim in claims] == ["high", "high", "medium"]
-    (last,) = service.queue.claimWork(service.pool, {**ME, "tasks": 3})["tasks"]
-    assert by_id[last["status"]["taskId"]] == "lowest"
-
-
-def test_first_in_first_out_within_a_priority(service: Service) -> None:
-    task_ids = [service.create() for _ in range(8)]
-    assert [service.claim()[0]["status"]["taskId"] for _ in task_ids] == task_ids
-
-
-def test_pools_are_apart(service: Service) -> None:
-    other = Service(service.running)
-    mine, yours = service.create(), other.create()
-    assert [claim["status"]["taskId"] for claim in other.claim()] == [yours]
-    assert [claim["status"]["taskId"] for claim in service.claim()] == [mine]
-
-
-def test_what_is_over_is_not_handed_out(service: Service) -> None:
-    canceled = service.create(priority="high")
-    service.queue.cancelTask(canceled)
-    overdue = service.create(deadline=in_future(0.5), priority="high")
-    service.create(dependencies=[overdue])
-    good = service.create()
-    service.wait_for(overdue, "exception")
-    assert [claim["status"]["taskId"] for claim in service.claim()] == [good]
-    assert service.queue.claimWork(service.pool, ME) == {"tasks": []}
-
-
 # reclaimTask (contract 5.4)
 
 
@@ -203,13 +157,6 @@ def test_a_reclaim_renews(service: Service) -> None:
     service.worker(first).reportCompleted(task_id, 0)
 
 
-def test_any_holder_of_the_scope_may_reclaim(service: Service) -> None:
-    claim = service.claimed()
-    task_id = claim["status"]["taskId"]
-    reclaimed = service.with_scopes(f"queue:reclaim-task:{task_id}/0").reclaimTask(task_id, 0)
-    assert (reclaimed["workerGroup"], reclaimed["workerId"]) == ("g", "w")
-
-
 def test_reclaims_that_are_refused(service: Service) -> None:
     with refused(404, "ResourceNotFound"):
         service.queue.reclaimTask(new_slugid(), 0)
@@ -228,15 +175,6 @@ def test_reclaims_that_are_refused(service: Service) -> None:
     service.queue.reportCompleted(pending, 1)
     with refused(409, "RequestConflict"):
         service.worker(claim).reclaimTask(pending, 1)
-
-
-def test_no_reclaim_at_the_deadline(service: Service) -> None:
-    claim = service.claimed(deadline=in_future(1.5))
-    task_id = claim["status"]["taskId"]
-    service.worker(claim).reclaimTask(task_id, 0)
-    service.wait_for(task_id, "exception")
-    with refused(409, "RequestConflict"):
-        service.worker(claim).reclaimTask(task_id, 0)
 
 
 # claimTask (contract 2.4)

@@ -125,10 +125,3 @@ def check(running: Running, cases: Sequence[Case]) -> None:
 @pytest.mark.large
 def test_no_task_is_lost_to_workers_that_hung_up_while_another_waits(deployed: Running) -> None:
     check(deployed, [Case(place, is_first, 1.5) for place in PLACES for is_first in (True, False)])
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("age", [0, 0.5, 2, 4, 6, 9, 13, 18])
-def test_no_task_is_lost_whatever_the_age_of_the_waits(deployed: Running, age: float) -> None:
-    """The table of docs/workers.md."""
-    check(deployed, [Case(place, first, age, dead) for place in PLACES for first in (True, False) for dead in (1, 6)])

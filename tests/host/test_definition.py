@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 
 from shared.base.dates import a_year_after, format_date, parse_date
 from shared.base.ids import new_slugid
-from tests.host.service import METADATA, Refused, Service, eventually, in_future, outcome, refused
+from tests.host.service import METADATA, Refused, Service, in_future, outcome, refused
 from tests.host.wire import send
 
 A_SLUGID = "AAAAAAAAQACAAAAAAAAAAA"
@@ -186,16 +185,6 @@ def test_refused_by_the_schema(service: Service, name: str) -> None:
         service.queue.task(task_id)
 
 
-def test_too_many_dependencies_are_refused(service: Service) -> None:
-    task_id = new_slugid()
-    dependencies = [f"{number:08d}QACAAAAAAAAAAA" for number in range(10_001)]
-    with refused(400, "InputError") as errors:
-        service.queue.createTask(task_id, service.a_task(dependencies=dependencies))
-    assert "10001" in errors[0].message
-    with refused(404, "ResourceNotFound"):
-        service.queue.task(task_id)
-
-
 @pytest.mark.parametrize("name", ["created", "deadline", "payload", "metadata"])
 def test_a_missing_required_property_is_refused(service: Service, name: str) -> None:
     with refused(400, "InputValidationError") as errors:
@@ -238,27 +227,6 @@ def test_task_queue_by_its_halves(service: Service) -> None:
         )
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        {},
-        {"provisionerId": "test"},
-        {"workerType": "pool"},
-        {"taskQueueId": "test/pool", "provisionerId": "test", "workerType": "other"},
-    ],
-    ids=["none", "one half", "the other half", "all, contradicting"],
-)
-def test_task_queue_missing_or_contradicting(service: Service, given: dict[str, str]) -> None:
-    with refused(400, "InputError"):
-        service.create(**{"taskQueueId": None, **given})
-
-
-@pytest.mark.parametrize("scope", ["**", "foo:**", "***"])
-def test_scopes_must_not_end_in_two_stars(service: Service, scope: str) -> None:
-    with refused(400, "InputError"):
-        service.create(scopes=[scope])
-
-
 NUMBERS = json.loads((Path(__file__).parents[1] / "unit" / "numbers_of_javascript.json").read_text())
 SENT = "[" + ", ".join(sent for sent, _ in NUMBERS) + "]"
 WRITTEN = "[" + ", ".join(written for _, written in NUMBERS) + "]"
@@ -280,40 +248,6 @@ def test_numbers_come_back_as_javascript_writes_them(service: Service) -> None:
     (claim,) = service.claim()
     for task in (service.queue.task(task_id), claim["task"]):
         assert exactly(task["payload"]["numbers"]) == exactly(task["extra"]["a"]["numbers"]) == expected
-
-
-def test_numbers_of_an_index_entry_come_back_as_javascript_writes_them(service: Service) -> None:
-    path = f"test-{uuid.uuid4().hex}.a"
-    entry = {"taskId": new_slugid(), "rank": "rank", "data": {"numbers": "here"}, "expires": in_future(3600)}
-    body = json.dumps(entry).replace('"here"', SENT).replace('"rank": "rank"', '"rank": 1e1').encode()
-    answer = send(service, "PUT", f"/api/index/v1/task/{path}", body)
-    for found in (answer.body, service.index.findTask(path)):
-        assert found["rank"] == 10
-        assert exactly(found["data"]) == exactly({"numbers": json.loads(WRITTEN)})
-
-
-def test_numbers_of_a_definition_are_javascripts_in_events_and_in_its_index_entry(service: Service) -> None:
-    path, group = f"test-{uuid.uuid4().hex}.a", new_slugid()
-    index = {"rank": "rank", "data": {"numbers": "here"}}
-    definition = service.a_task(taskGroupId=group, retries="retries", routes=[f"index.{path}"], extra={"index": index})
-    body = json.dumps(definition)
-    for written, number in (
-        ('"here"', SENT),
-        ('"rank": "rank"', '"rank": 1e1'),
-        ('"retries": "retries"', '"retries": 3.0'),
-    ):
-        assert written in body
-        body = body.replace(written, number)
-    task_id = new_slugid()
-    assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body.encode()).status == 200
-    (claim,) = service.claim()
-    service.queue.reportCompleted(task_id, claim["runId"])
-    kinds = [("task-defined", None), ("task-pending", 0), ("task-running", 0), ("task-completed", 0)]
-    for event in service.events.expect(task_id, *kinds):
-        assert exactly(event.body["status"]["retriesLeft"]) == "3"
-    found = eventually(lambda: indexed(service, path))
-    assert exactly(found["rank"]) == "10"
-    assert exactly(found["data"]) == exactly({"numbers": json.loads(WRITTEN)})
 
 
 def indexed(service: Service, path: str) -> Any:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,13 +36,6 @@ class Program:
         assert "Traceback" not in self.child.output()
 
 
-def as_typed(service: Service, name: str, *arguments: str) -> Child:
-    """An example as a reader starts it."""
-    port = str(service.running.stack.options.ports.api)
-    command = [sys.executable, "-m", "tools.local.cli", "example", "--port", port, name, *arguments]
-    return Child.start("example", command, log=_log(service), cwd=ROOT)
-
-
 def forked(service: Service, name: str, *arguments: str) -> Child:
     """The same without two new interpreters."""
     command = [sys.executable, "-m", "tools.local.tethered", f"docs.examples.{name.replace('-', '_')}", *arguments]
@@ -64,14 +55,6 @@ def listening(child: Child) -> Iterator[Program]:
         yield program
     finally:
         child.stop(grace=0)
-
-
-def test_the_monitor_prints_how_runs_end(service: Service) -> None:
-    with listening(as_typed(service, "statistics-monitor")) as program:
-        service.completed()
-        assert "1 completed" in program.says(service.pool)
-        os.kill(program.child.pid, signal.SIGINT)
-        program.ends()
 
 
 def test_the_provisioner_counts_what_was_pending_before_too(service: Service) -> None:
@@ -102,50 +85,3 @@ def test_the_worker_stops_a_task_that_is_cancelled(service: Service) -> None:
         service.queue.cancelTask(task_id)
         program.says(f"stopped {task_id}")
         program.ends()
-
-
-def test_the_scheduler_ends_when_all_is_scheduled(service: Service, tmp_path: Path) -> None:
-    """One of the needed tasks has completed before it starts, the other one completes while it runs."""
-    scheduler = new_slugid()
-    needed = [service.completed(schedulerId=scheduler), service.create(schedulerId=scheduler)]
-    waiting = service.create(schedulerId=scheduler, dependencies=[service.create(taskQueueId="test/never-claimed")])
-    graph = tmp_path / "graph.json"
-    graph.write_text(json.dumps({waiting: needed}))
-    with listening(forked(service, "dependent-scheduler", scheduler, str(graph))) as program:
-        (claim,) = service.claim()
-        assert service.status(waiting)["state"] == "unscheduled"
-        service.worker(claim).reportCompleted(needed[1], 0)
-        program.says(f"scheduled {waiting}")
-        program.ends()
-    assert service.status(waiting)["state"] == "pending"
-
-
-def test_the_function_is_tried_without_functions(service: Service) -> None:
-    with listening(forked(service, "notify")) as program:
-        task_id = service.create(routes=["notify.email.me@example.com.on-failed"])
-        (claim,) = service.claim()
-        service.worker(claim).reportFailed(task_id, 0)
-        program.says(f"email me@example.com: Task {task_id} has failed")
-        os.kill(program.child.pid, signal.SIGINT)
-        program.ends()
-
-
-def test_the_bridge_says_what_it_cannot_reach(service: Service) -> None:
-    bridge = forked(service, "pulse-bridge", "amqp://guest:guest@127.0.0.1:1/%2F", "mine", "task-completed")
-    assert bridge.wait(PATIENCE) == 1
-    assert bridge.output().splitlines()[-1].startswith("RabbitMQ:")
-    assert "Traceback" not in bridge.output()
-    bridge.stop()
-
-
-def test_an_unknown_example_is_answered_with_the_names() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "tools.local.cli", "example", "nothing"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=PATIENCE,
-        check=False,
-    )
-    assert done.returncode == 1
-    assert "statistics-monitor" in done.stderr

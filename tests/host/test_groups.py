@@ -94,15 +94,6 @@ def _all_groups(service: Service, last: str) -> list[dict[str, Any]]:
             limit = 1000
 
 
-def test_unknown_groups(service: Service) -> None:
-    queue, group = service.queue, new_slugid()
-    for call in (queue.getTaskGroup, queue.listTaskGroup, queue.sealTaskGroup, queue.cancelTaskGroup):
-        with refused(404, "ResourceNotFound"):
-            call(group)
-    with refused(404, "ResourceNotFound"):
-        queue.changeTaskGroupPriority(group, {"newPriority": "high"})
-
-
 def test_a_seal_is_for_good(service: Service) -> None:
     group = service.create()
     sealed = service.queue.sealTaskGroup(group)
@@ -187,24 +178,3 @@ def test_a_group_is_resolved_when_its_last_task_is(service: Service) -> None:
     assert event.body == {"version": 1, **header}
     time.sleep(0.4)
     assert len(resolutions(service, group)) == 1
-
-
-def test_each_time_that_a_group_resolves_is_announced(service: Service) -> None:
-    group = new_slugid()
-    first = service.completed(taskGroupId=group)
-    wait_for_resolutions(service, group, 1)
-    service.completed(taskGroupId=group)
-    wait_for_resolutions(service, group, 2)
-    service.queue.rerunTask(first)
-    complete(service, 1)
-    events = wait_for_resolutions(service, group, 3)
-    assert len({event.message_id for event in events}) == 3
-
-
-def test_a_blocked_task_keeps_its_group_open_until_its_deadline(service: Service) -> None:
-    group, outside = new_slugid(), service.create()
-    service.create(taskGroupId=group, dependencies=[outside], deadline=in_future(1.5))
-    service.completed(taskGroupId=group, priority="high")
-    assert resolutions(service, group) == []
-    (event,) = wait_for_resolutions(service, group, 1)
-    assert event.body["schedulerId"] == "-"

@@ -10,7 +10,6 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -221,51 +220,6 @@ LARGE: Mapping[str, Callable[[], Any]] = {
     "noise": lambda: random.Random(2).randbytes(MAX_BODY // 2 - 2000).hex(),
     "lists": lambda: [[[[number]]] for number in range(20_000)] + ["x" * (MAX_BODY * 4 // 5)],
 }
-
-
-@pytest.mark.large
-@pytest.mark.timeout(900)
-@pytest.mark.parametrize("kind", LARGE)
-def test_other_callers_are_answered_while_large_definitions_are_read_and_claimed(alone: Service, kind: str) -> None:
-    service, payload = Service(alone.running), {"large": LARGE[kind]()}
-    with watching(service) as watch:
-        for _ in range(3):
-            body = json.dumps(service.a_task(payload=payload), separators=(",", ":")).encode()
-            task_id = new_slugid()
-            for _ in range(2):  # the second is the retry of a client that saw no answer
-                assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body).status == 200
-            assert send(service, "GET", f"/api/queue/v1/task/{task_id}").body["payload"] == payload
-            claim = json.dumps({"workerGroup": "g", "workerId": "w"}).encode()
-            claimed = send(service, "POST", f"/api/queue/v1/claim-work/{quote(service.pool, safe='')}", claim)
-            assert claimed.body["tasks"][0]["task"]["payload"] == payload
-            assert len(send(service, "GET", f"/api/queue/v1/task-group/{task_id}/list").text) > len(body) // 2
-    assert watch.failures == []
-    assert watch.blocked < BLOCKED
-
-
-@pytest.mark.large
-@pytest.mark.timeout(900)
-@pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
-def test_large_definitions_that_are_read_at_a_time_share_their_memory(alone: Service) -> None:
-    """Together the answers have 240 MB, and as much again before they are written."""
-    service, task_ids = Service(alone.running), [new_slugid() for _ in range(60)]
-    for number, task_id in enumerate(task_ids):
-        noise = random.Random(number).randbytes(MAX_BODY // 2 - 2000).hex()
-        body = json.dumps(service.a_task(payload={"large": noise}), separators=(",", ":")).encode()
-        assert send(service, "PUT", f"/api/queue/v1/task/{task_id}", body).status == 200
-    before = peak(host_of(service))
-    with ThreadPoolExecutor(60) as callers:
-        paths = [f"/api/queue/v1/task/{task_id}" for task_id in task_ids * 4]
-        answers = list(callers.map(lambda path: briefly(send(service, "GET", path)), paths))
-    assert {status for status, _ in answers} <= {200, 503}
-    assert all(length > MAX_BODY * 9 // 10 for status, length in answers if status == 200)
-    assert any(status == 200 for status, _ in answers)
-    assert peak(host_of(service)) - before < 2 * GROWTH
-
-
-def briefly(answer: Answer) -> tuple[int, int]:
-    """Status and length, without the text: what the clients keep is not the service's."""
-    return answer.status, len(answer.text)
 
 
 def peak(pid: int) -> int:

@@ -10,8 +10,6 @@ import pytest
 from shared.base.ids import new_slugid
 from tests.host.service import Service, in_future, refused
 
-SHUTDOWN = {"reason": "worker-shutdown"}
-
 
 def unscheduled(service: Service, **changes: Any) -> str:
     task_id = new_slugid()
@@ -75,13 +73,6 @@ def test_schedule_an_unscheduled_task_whatever_it_waits_for(service: Service) ->
     assert claim["status"]["taskId"] == task_id
 
 
-@pytest.mark.parametrize("start", [pending, running, *RESOLVED], ids=named)
-def test_schedule_a_task_with_runs_changes_nothing(service: Service, start: Start) -> None:
-    task_id = start(service)
-    before = service.status(task_id)
-    assert service.queue.scheduleTask(task_id)["status"] == before
-
-
 # cancelTask
 
 
@@ -98,35 +89,6 @@ def test_cancel_ends_what_is_not_resolved(service: Service, start: Start) -> Non
     assert ("workerId" in run) == (start is running)
     assert service.queue.cancelTask(task_id)["status"] == status == service.status(task_id)
     assert service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"}) == {"tasks": []}
-
-
-def test_reclaim_and_reports_after_cancel_are_conflicts(service: Service) -> None:
-    claim = service.claimed()
-    task_id, worker = claim["status"]["taskId"], service.worker(claim)
-    service.queue.cancelTask(task_id)
-    for call in (worker.reclaimTask, worker.reportCompleted, worker.reportFailed):
-        with refused(409, "RequestConflict"):
-            call(task_id, 0)
-    with refused(409, "RequestConflict"):
-        worker.reportException(task_id, 0, SHUTDOWN)
-
-
-@pytest.mark.parametrize("start", RESOLVED, ids=named)
-def test_cancel_leaves_what_is_resolved(service: Service, start: Start) -> None:
-    task_id = start(service)
-    before = service.status(task_id)
-    assert service.queue.cancelTask(task_id)["status"] == before
-
-
-def test_cancel_a_retry(service: Service) -> None:
-    task_id = running(service)
-    service.queue.reportException(task_id, 0, SHUTDOWN)
-    status = service.queue.cancelTask(task_id)["status"]
-    assert summary(status) == [
-        ("exception", "scheduled", "worker-shutdown"),
-        ("exception", "retry", "canceled"),
-    ]
-    assert status["retriesLeft"] == 4
 
 
 # rerunTask
@@ -148,39 +110,6 @@ def test_rerun_what_is_resolved(service: Service, start: Start) -> None:
     assert service.worker(claim).reportCompleted(task_id, 1)["status"]["state"] == "completed"
 
 
-def test_rerun_an_unscheduled_task_schedules_it(service: Service) -> None:
-    task_id = unscheduled(service)
-    status = service.queue.rerunTask(task_id)["status"]
-    assert summary(status) == [("pending", "rerun", None)]
-    assert service.claim()[0]["status"]["taskId"] == task_id
-
-
-def test_rerun_resets_the_retries(service: Service) -> None:
-    task_id = running(service, retries=2)
-    for run_id in range(3):
-        service.queue.reportException(task_id, run_id, SHUTDOWN)
-        if run_id < 2:
-            service.claim()
-    assert service.status(task_id)["retriesLeft"] == 0
-    assert service.queue.rerunTask(task_id)["status"]["retriesLeft"] == 2
-
-
-def test_fifty_runs_and_no_more(service: Service) -> None:
-    task_id = pending(service, retries=49)
-    for runs in range(1, 51):
-        service.queue.cancelTask(task_id)
-        if runs < 50:
-            status = service.queue.rerunTask(task_id)["status"]
-            assert len(status["runs"]) == runs + 1
-            assert status["retriesLeft"] == min(49, 50 - len(status["runs"]))
-    before = service.status(task_id)
-    assert before["retriesLeft"] == 0
-    with refused(409, "RequestConflict"):
-        service.queue.rerunTask(task_id)
-    assert service.status(task_id) == before
-    assert [run["runId"] for run in before["runs"]] == list(range(50))
-
-
 # changeTaskPriority
 
 
@@ -195,41 +124,12 @@ def test_change_the_priority_of_what_is_not_resolved(service: Service, start: St
         service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})
 
 
-@pytest.mark.parametrize("start", RESOLVED, ids=named)
-def test_no_priority_for_what_was_ever_resolved(service: Service, start: Start) -> None:
-    task_id = start(service, priority="low")
-    with refused(409, "RequestConflict"):
-        service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
-    service.queue.rerunTask(task_id)
-    with refused(409, "RequestConflict"):
-        service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
-    assert service.queue.task(task_id)["priority"] == "low"
-
-
 def test_a_new_priority_decides_who_is_next(service: Service) -> None:
     first, second = pending(service, priority="medium"), pending(service, priority="lowest")
     service.queue.changeTaskPriority(second, {"newPriority": "very-high"})
     claims = service.claim(2)
     assert [claim["status"]["taskId"] for claim in claims] == [second, first]
     assert claims[0]["task"]["priority"] == claims[0]["status"]["priority"] == "very-high"
-
-
-def test_a_rerun_keeps_a_new_priority(service: Service) -> None:
-    other, task_id = pending(service, priority="medium"), pending(service, priority="low")
-    service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})
-    service.queue.cancelTask(task_id)
-    assert service.queue.rerunTask(task_id)["status"]["priority"] == "highest"
-    assert [claim["status"]["taskId"] for claim in service.claim(2)] == [task_id, other]
-
-
-def test_a_running_task_with_a_new_priority_goes_on(service: Service) -> None:
-    claim = service.claimed(priority="low")
-    task_id = claim["status"]["taskId"]
-    service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
-    assert service.worker(claim).reclaimTask(task_id, 0)["status"]["priority"] == "high"
-    service.queue.reportException(task_id, 0, SHUTDOWN)
-    assert service.claim()[0]["runId"] == 1
-    service.queue.reportCompleted(task_id, 1)
 
 
 # After the deadline (contract 4.4)

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from shared.api.answer import PACKED_FROM, at_root, fixed_headers
+from shared.api.answer import PACKED_FROM, fixed_headers
 from shared.base.ids import new_slugid
 from shared.base.version import VERSION
 from tests.host.service import Service, refused
@@ -54,39 +54,12 @@ def test_long_lists_are_compressed_for_those_who_accept_it(service: Service) -> 
     assert (len(claimed.text) > PACKED_FROM, "content-encoding" in claimed.headers) == (True, False)
 
 
-def test_every_service_reports_its_health(service: Service) -> None:
-    for name in ("queue", "auth", "object"):
-        for path in ("ping", "__version__", "__heartbeat__", "__lbheartbeat__"):
-            answer = send(service, "GET", f"/api/{name}/v1/{path}", signed=False)
-            assert answer.status == 200, (name, path)
-
-
 @pytest.mark.parametrize("path", ["/__version__", "/__heartbeat__", "/__lbheartbeat__"])
 @pytest.mark.parametrize("method", ["GET", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"])
 def test_at_the_root_by_any_method(service: Service, method: str, path: str) -> None:
     answer = send(service, method, path, signed=False)
     assert answer.status == 200
     assert answer.body == send(service, "GET", API + path, signed=False).body
-
-
-def test_robots_stay_out(service: Service) -> None:
-    answer = send(service, "GET", "/robots.txt", signed=False)
-    assert (answer.status, answer.headers["content-type"]) == (200, "text/plain; charset=utf-8")
-    assert answer.text.split() == [b"User-agent:", b"*", b"Disallow:", b"/"]
-    assert send(service, "HEAD", "/robots.txt", signed=False).text == b""
-
-
-def test_nothing_else_is_at_the_root() -> None:
-    for path in ("", "/", "/ping", "/__version__/", "/robots.txt/", "/favicon.ico"):
-        assert at_root(path, "1") is None
-
-
-def test_a_trace_id_that_cannot_stand_in_a_header_is_replaced(service: Service) -> None:
-    for sent, kept in (("a-b.c:1", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("\u00e9", False)):
-        headers = {"x-taskcluster-trace-id": sent.encode().decode("latin-1")}
-        answer = send(service, "GET", f"{API}/ping", signed=False, headers=headers)
-        assert (answer.headers["x-for-trace-id"] == sent) is kept
-        assert answer.headers["x-for-trace-id"]
 
 
 def test_https_is_demanded_where_the_root_url_is_one_of_https(service: Service) -> None:

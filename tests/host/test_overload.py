@@ -11,7 +11,6 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -273,62 +272,3 @@ async def test_long_polls_of_one_client_shut_no_other_out(small: Service, sessio
         for poll in polls:
             poll.cancel()
         await asyncio.gather(*polls, return_exceptions=True)
-
-
-@pytest.mark.large
-@pytest.mark.timeout(300)
-async def test_a_thousand_at_once_beside_others(ordinary: Service, session: aiohttp.ClientSession) -> None:
-    over = asyncio.Event()
-
-    async def call_every_second(credentials: dict[str, str]) -> int:
-        count = 0
-        async with taskcluster.aio.createSession() as own:
-            # As the client is by itself: on a slow machine it may be asked once to come again.
-            options = {**ordinary.running.deployment.options(credentials), "maxRetries": 5}
-            queue = taskcluster.aio.Queue(options, session=own)
-            while not over.is_set():
-                await queue.createTask(new_slugid(), ordinary.a_task())
-                count += 1
-                await asyncio.sleep(1)
-        return count
-
-    calling = [asyncio.create_task(call_every_second(a_client(ordinary))) for _ in range(20)]
-    task_ids = await burst(public(ordinary, session), ordinary, 1000)
-    over.set()
-    assert all(count > 1 for count in await asyncio.gather(*calling))
-    assert states(ordinary, task_ids) == {"pending"}
-
-
-def test_long_polls_are_given_up_first(small: Service) -> None:
-    """Long polls do not keep other calls from being answered: those that waited are ended."""
-    pollers = Crowd(small, 0, 0.0)
-    answers: list[tuple[int, float]] = []
-    site = urlsplit(small.running.deployment.root_url)
-
-    def poll() -> None:
-        begun, pool = time.monotonic(), quote(f"{small.pool}x", safe="")
-        worker = {"workerGroup": "g", "workerId": "w"}
-        with closing(http.client.HTTPConnection(str(site.hostname), site.port, timeout=60)) as connection:
-            status = pollers._send(connection, "POST", f"{API}/claim-work/{pool}", worker)
-        answers.append((status, time.monotonic() - begun))
-
-    threads = [threading.Thread(target=poll) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    begun = time.monotonic()
-    while any(thread.is_alive() for thread in threads) and time.monotonic() - begun < 15:
-        crowded(small, clients=20, seconds=1)  # a poll may be admitted late, between two calls of the crowd
-    for thread in threads:
-        thread.join()
-    assert all(seconds < 19 for _, seconds in answers), answers
-
-
-@pytest.mark.large
-@pytest.mark.timeout(300)
-@pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
-def test_five_hundred_clients_at_once_for_a_minute(ordinary: Service) -> None:
-    crowded(ordinary, clients=100, seconds=5)
-    before = resident(ordinary)
-    crowd = crowded(ordinary, clients=500, seconds=60, successes=200)
-    assert resident(ordinary) - before < 100 * MEGABYTE
-    recovered(ordinary, crowd)

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from shared.base.ids import new_slugid
-from tests.host.service import Service, eventually, in_future, refused
+from tests.host.service import Service, refused
 from tests.host.wire import API, send
 from tools.admin.signing import signed_url
 
@@ -110,22 +109,6 @@ def test_a_scaler_asks_with_a_signature_in_the_url(service: Service, slash: str)
     assert send(service, "GET", f"{path}?limit=1").status == 400
 
 
-@pytest.mark.parametrize("report", ["reportCompleted", "reportFailed"])
-def test_reported_work_does_not_count_from_then_on(service: Service, report: str) -> None:
-    claims = [service.claimed() for _ in range(2)]
-    getattr(service.queue, report)(claims[0]["status"]["taskId"], 0)
-    assert counts(service) == (0, 1)
-    service.queue.reportException(claims[1]["status"]["taskId"], 0, {"reason": "internal-error"})
-    assert counts(service) == (0, 0)
-
-
-def test_completed_and_expired_work_does_not_count(service: Service) -> None:
-    service.completed()
-    service.create(deadline=in_future(1))
-    eventually(lambda: service.queue.pendingTasks(service.pool)["pendingTasks"] == 0)
-    eventually(lambda: counts(service) == (0, 0))
-
-
 def test_pending_and_claimed_tasks_are_listed(service: Service) -> None:
     made = [service.create(priority=priority) for priority in ("low", "high", "lowest")]
     listed = service.queue.listPendingTasks(service.pool)["tasks"]
@@ -175,31 +158,6 @@ def test_pages(service: Service, call: str) -> None:
         getattr(service.queue, call)(service.pool, query={"continuationToken": "?"})
 
 
-def test_counts_of_many(service: Service) -> None:
-    service.create()
-    unknown = f"none/x{new_slugid().lower().replace('_', '-')}x"
-    answered = service.queue.taskQueueCountsBatch({"taskQueueIds": [service.pool, unknown]})
-    found = {entry["taskQueueId"]: entry for entry in answered["taskQueueCounts"]}
-    assert found[service.pool] == service.queue.taskQueueCounts(service.pool)
-    assert found[unknown] == service.queue.taskQueueCounts(unknown)
-    assert service.queue.taskQueueCountsBatch({"taskQueueIds": []}) == {"taskQueueCounts": []}
-
-
-@pytest.mark.parametrize(
-    "task_queue_ids",
-    [None, ["a/b", "a/b"], ["a"], ["a/B"], ["a/b/c"], [f"a/b{number}" for number in range(1001)]],
-    ids=["missing", "twice", "half", "upper case", "too long", "too many"],
-)
-def test_what_cannot_be_counted(service: Service, task_queue_ids: list[str] | None) -> None:
-    with refused(400, "InputValidationError"):
-        service.queue.taskQueueCountsBatch({} if task_queue_ids is None else {"taskQueueIds": task_queue_ids})
-
-
-def test_a_thousand_counts(service: Service) -> None:
-    ids = [f"some/queue-{number}" for number in range(1000)]
-    assert len(service.queue.taskQueueCountsBatch({"taskQueueIds": ids})["taskQueueCounts"]) == 1000
-
-
 @pytest.mark.parametrize(
     "path", ["/pending/{}", "/task-queues/{}/counts", "/task-queues/{}/load", "/task-queues/{}/pending"]
 )
@@ -208,20 +166,6 @@ def test_task_queue_id_may_have_raw_or_encoded_slash(service: Service, path: str
     raw = send(service, "GET", API + path.format(service.pool))
     encoded = send(service, "GET", API + path.format(service.pool.replace("/", "%2F")))
     assert (raw.status, raw.body) == (encoded.status, encoded.body) == (200, encoded.body)
-
-
-def test_a_task_queue_itself_takes_the_encoded_slash_only(service: Service) -> None:
-    service.claimed()
-    assert send(service, "GET", f"{API}/task-queues/{service.pool.replace('/', '%2F')}").status == 200
-    raw = send(service, "GET", f"{API}/task-queues/{service.pool}")
-    assert (raw.status, raw.body) == (404, {"error": "Not found"})
-
-
-@pytest.mark.parametrize("task_queue_id", ["a", "a%2FB", "a%2Fb_c", "a%2Fb%2Fc", "a%2F", "%2Fb"])
-def test_what_is_no_task_queue(service: Service, task_queue_id: str) -> None:
-    for path in (f"/pending/{task_queue_id}", f"/task-queues/{task_queue_id}/counts", f"/task-queues/{task_queue_id}"):
-        answer = send(service, "GET", API + path)
-        assert (answer.status, answer.code) == (400, "InvalidRequestArguments")
 
 
 def test_each_call_needs_its_own_scopes(service: Service) -> None:

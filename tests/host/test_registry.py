@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +10,6 @@ import pytest
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
 from tests.host.service import Service, in_future, refused
-from tests.host.wire import API, send
 
 DAY = 86_400
 PROVISIONERS = "provisioners"
@@ -81,16 +79,6 @@ def test_claim_work_makes_everybody_known(service: Service) -> None:
     }
 
 
-def test_claim_task_makes_the_worker_known_and_the_task_queue_for_five_days(service: Service) -> None:
-    task_id = service.create()
-    service.queue.claimTask(task_id, "0", {"workerGroup": "g", "workerId": "w"})
-    queue = service.queue.getTaskQueue(service.pool)
-    life = parse_date(queue["expires"]) - parse_date(queue["lastDateActive"])
-    assert round(life.total_seconds() / DAY) == 5
-    (worker,) = service.queue.listWorkers(*service.pool.split("/"))["workers"]
-    assert worker["latestTask"]["runId"] == 0
-
-
 def test_task_queues_in_pages_and_in_order(service: Service) -> None:
     provisioner_id = f"p{new_slugid()}"
     names = [f"{provisioner_id}/{name}" for name in ("b", "a-b", "a", "ab", "a1")]
@@ -106,26 +94,6 @@ def test_task_queues_in_pages_and_in_order(service: Service) -> None:
     assert service.queue.listTaskQueues(query={"limit": "0"}) == {"taskQueues": []}
 
 
-def test_workers_in_pages_and_in_order(service: Service) -> None:
-    pool, names = service.pool.split("/"), ["b", "a-b", "a", "ab", "a1"]
-    for name in names:
-        service.queue.declareWorker(*pool, "g", name, {"expires": in_future(60)})
-    found = [worker["workerId"] for worker in pages(service.queue.listWorkers, *pool, entries="workers", limit=2)]
-    assert found == sorted(names)
-    assert len(service.queue.listWorkers(*pool, query={"limit": "2"})["workers"]) == 2
-    assert service.queue.listWorkers(*pool, query={"limit": "0"}) == {"workers": []}
-
-
-@pytest.mark.parametrize("call", ["listTaskQueues", "listProvisioners"])
-def test_tokens_that_are_not_ours(service: Service, call: str) -> None:
-    for token in ("?", "é", "AA==A"):
-        with refused(400, "InputError"):
-            getattr(service.queue, call)(query={"continuationToken": token})
-    for query in ({"limit": "x"}, {"limit": "-1"}, {"unknown": "1"}, {"continuationToken": ""}):
-        with refused(400, "InvalidRequestArguments"):
-            getattr(service.queue, call)(query=query)
-
-
 def test_a_declared_worker(service: Service, worker: tuple[str, str, str, str]) -> None:
     found = service.queue.getWorker(*worker)
     assert found["recentTasks"] == []
@@ -134,24 +102,6 @@ def test_a_declared_worker(service: Service, worker: tuple[str, str, str, str]) 
     assert service.queue.declareWorker(*worker, {"expires": in_future(60)})["expires"] == later
     assert service.queue.getTaskQueue(service.pool)["expires"] == later
     assert service.queue.getWorker(*worker)["firstClaim"] == found["firstClaim"]
-
-
-def test_what_cannot_be_declared(service: Service, worker: tuple[str, str, str, str]) -> None:
-    past = in_future(-DAY)
-    other = (*worker[:3], "other")
-    assert service.queue.declareWorker(*other, {"expires": past})["expires"] == past
-    with refused(404, "ResourceNotFound"):
-        service.queue.getWorker(*other)
-    for body in ({}, {"expires": None}, {"expires": in_future(1), "unknown": 1}, {"expires": "soon"}):
-        with refused(400, "InputValidationError"):
-            service.queue.declareWorker(*worker, body)
-    for worker_type in ("Upper", "under_score", "1st", "last-"):
-        with refused(400, "InputError"):
-            service.queue.declareWorker(worker[0], worker_type, "g", "w", {"expires": in_future(DAY)})
-        with refused(404, "ResourceNotFound"):
-            service.queue.getWorkerType(worker[0], worker_type)
-    with refused(400, "InvalidRequestArguments"):
-        service.queue.declareWorker(worker[0], "a.b", "g", "w", {"expires": in_future(DAY)})
 
 
 def test_quarantine(service: Service, worker: tuple[str, str, str, str]) -> None:
@@ -178,41 +128,6 @@ def test_quarantine(service: Service, worker: tuple[str, str, str, str]) -> None
     ]
     assert "quarantineUntil" not in service.queue.listWorkers(*worker[:2])["workers"][0]
     assert len(service.queue.claimWork(service.pool, request)["tasks"]) == 1
-
-
-def test_a_quarantined_worker_leaves_a_task_to_others(service: Service, worker: tuple[str, str, str, str]) -> None:
-    task_id = service.create()
-    quarantine(service, worker, DAY)
-    request = {"workerGroup": worker[2], "workerId": worker[3]}
-    path = f"{API}/task/{task_id}/runs/0/claim"
-    answer = send(service, "POST", path, json.dumps(request).encode())
-    assert answer.status == 503, "old workers delete their message on a 4xx"
-    assert answer.headers["retry-after"]
-    assert service.status(task_id)["state"] == "pending"
-    assert service.queue.claimTask(task_id, "0", {"workerGroup": "g", "workerId": "w"})["runId"] == 0
-
-
-@pytest.mark.parametrize(
-    "body",
-    [
-        {},
-        {"quarantineUntil": "never"},
-        {"quarantineUntil": "2030-01-01T00:00:00Z", "quarantineInfo": "x" * 4001},
-        {"quarantineUntil": "2030-01-01T00:00:00Z", "quarantineInfo": None},
-        {"quarantineUntil": "2030-01-01T00:00:00Z", "other": ""},
-    ],
-)
-def test_what_is_no_quarantine(service: Service, worker: tuple[str, str, str, str], body: dict[str, Any]) -> None:
-    with refused(400, "InputValidationError"):
-        service.queue.quarantineWorker(*worker, body)
-    assert "quarantineDetails" not in service.queue.getWorker(*worker)
-
-
-def test_the_latest_of_quarantines_at_all(service: Service, worker: tuple[str, str, str, str]) -> None:
-    body = {"quarantineUntil": "9999-12-31T23:59:59.999Z", "quarantineInfo": "\x00\x7f\u2028💾" * 1000}
-    assert service.queue.quarantineWorker(*worker, body)["quarantineUntil"] == body["quarantineUntil"]
-    details = service.queue.getWorker(*worker)["quarantineDetails"]
-    assert details[0]["quarantineInfo"] == body["quarantineInfo"]
 
 
 def test_unknown_workers(service: Service) -> None:

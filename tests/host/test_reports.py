@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from shared.base.ids import new_slugid
-from tests.host.service import Service, in_future, refused
+from tests.host.service import Service, refused
 
 REASONS = ["worker-shutdown", "malformed-payload", "resource-unavailable", "internal-error", "intermittent-task"]
 RETRIED = {"worker-shutdown": "retry", "intermittent-task": "task-retry"}
@@ -100,61 +100,9 @@ def test_exceptions_with_retries_left(service: Service, reason: str) -> None:
     assert (status["state"], status["retriesLeft"], len(status["runs"])) == ("exception", 0, 2)
 
 
-def test_an_exception_that_was_retried_may_be_repeated_while_the_retry_is_the_last_run(service: Service) -> None:
-    report, shutdown = REPORTS["worker-shutdown"], {"reason": "worker-shutdown"}
-    claim = service.claimed(retries=3)
-    task_id = claim["status"]["taskId"]
-    first = report(service.queue, task_id, 0)
-    assert report(service.worker(claim), task_id, 0) == first
-    with refused(409, "RequestConflict"):
-        service.queue.reportException(task_id, 0, {"reason": "intermittent-task"})
-    with refused(409, "RequestConflict"):
-        service.queue.reportCompleted(task_id, 0)
-    service.claim()
-    assert report(service.queue, task_id, 0)["status"]["state"] == "running"
-    assert len(service.status(task_id)["runs"]) == 2
-    service.queue.reportException(task_id, 1, shutdown)
-    with refused(409, "RequestConflict"):
-        report(service.queue, task_id, 0)
-    assert report(service.queue, task_id, 1)["status"]["retriesLeft"] == 1
-
-
-def test_retries_mix_until_none_is_left(service: Service) -> None:
-    reasons = ["worker-shutdown", "intermittent-task", "worker-shutdown", "intermittent-task"]
-    task_id = service.create(retries=3)
-    for run_id, reason in enumerate(reasons):
-        (claim,) = service.claim()
-        assert (claim["status"]["taskId"], claim["runId"]) == (task_id, run_id)
-        status = service.worker(claim).reportException(task_id, run_id, {"reason": reason})["status"]
-    assert status["state"] == "exception"
-    assert [run["reasonCreated"] for run in status["runs"]] == ["scheduled", "retry", "task-retry", "retry"]
-    assert [run["reasonResolved"] for run in status["runs"]] == reasons
-    assert [run["runId"] for run in status["runs"]] == [0, 1, 2, 3]
-
-
-@pytest.mark.parametrize("reason", ["superseded", "canceled", "deadline-exceeded", "claim-expired", "", None])
-def test_reasons_that_cannot_be_reported(service: Service, reason: str | None) -> None:
-    claim = service.claimed()
-    for payload in ({"reason": reason}, {}, {"reason": "internal-error", "more": 1}):
-        with refused(400, "InputValidationError"):
-            service.worker(claim).reportException(claim["status"]["taskId"], 0, payload)
-    assert service.status(claim["status"]["taskId"])["state"] == "running"
-
-
 def test_the_legacy_way_to_report_a_failure(service: Service) -> None:
     """reportCompleted with `{"success": false}` (contract 2.4)."""
     for success, state in ((False, "failed"), (True, "completed")):
         task_id = service.claimed()["status"]["taskId"]
         answer = service.call("post", f"task/{task_id}/runs/0/completed", {"success": success})
         assert answer["status"]["state"] == state
-
-
-def test_a_report_after_the_deadline_counts_until_the_deadline_is_handled(service: Service) -> None:
-    """Here DEADLINE_DELAY_SECONDS is short, so either comes first; both are legal, and it stays as it is."""
-    claim = service.claimed(deadline=in_future(0.5))
-    task_id = claim["status"]["taskId"]
-    status = service.wait_for(task_id, "exception")
-    assert status["runs"][0]["reasonResolved"] == "deadline-exceeded"
-    with refused(409, "RequestConflict"):
-        service.worker(claim).reportCompleted(task_id, 0)
-    assert service.status(task_id) == status

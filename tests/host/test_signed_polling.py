@@ -99,17 +99,6 @@ def test_urls_are_good_for_taking_and_deleting_in_one_queue_and_nothing_else(ser
     assert bare_worker.request("GET", f"{other}?{sas}").status == 403
 
 
-def test_several_messages_at_once_and_the_rest_is_released(service: Service) -> None:
-    ids = {service.create() for _ in range(4)}
-    answer = found(service, count=4)
-    assert {body["taskId"] for body in answer.bodies} == ids
-    taken = claims(service, answer.text, tasks=2)
-    assert len(taken) == 2
-    rest = found(service, count=4)  # at once: they were polled for 5 minutes
-    taken += claims(service, rest.text, tasks=4)
-    assert sorted(claim["status"]["taskId"] for claim in taken) == sorted(ids)
-
-
 def test_both_ways_of_polling_work_on_the_same_tasks(service: Service) -> None:
     ids = [service.create() for _ in range(2)]
     (polled,) = claims(service, found(service).text)
@@ -155,38 +144,6 @@ def test_a_forged_message_is_no_claim_and_leaves_the_task_to_others(service: Ser
     assert claim["status"]["taskId"] == task_id
 
 
-def test_a_message_of_another_pool_is_no_claim(service: Service) -> None:
-    task_id = service.create()
-    answer = found(service, hidden=1)
-    foreign = bare_worker.claim(service, answer.text, pool="test/another-pool")
-    assert (foreign.status, foreign.body) == (200, {"tasks": []})
-    assert service.claim()[0]["status"]["taskId"] == task_id
-
-
-def test_a_message_is_good_for_one_claim(service: Service) -> None:
-    service.create()
-    answer = found(service)
-    assert len(claims(service, answer.text)) == 1
-    assert claims(service, answer.text) == []
-    assert claims(service, answer.text, worker="another") == []
-
-
-def test_a_message_that_somebody_else_has_polled_since_is_no_claim(service: Service) -> None:
-    task_id = service.create()
-    stale = found(service, hidden=1)
-    fresh = found(service)
-    assert claims(service, stale.text) == []
-    assert claims(service, fresh.text)[0]["status"]["taskId"] == task_id
-
-
-def test_the_message_of_a_cancelled_task_is_no_claim_and_goes(service: Service) -> None:
-    task_id = service.create()
-    answer = found(service, hidden=1)
-    service.queue.cancelTask(task_id)
-    assert claims(service, answer.text) == []
-    assert service.status(task_id)["state"] == "exception"
-
-
 @pytest.mark.parametrize(
     ("text", "code"),
     [
@@ -202,11 +159,6 @@ def test_what_is_no_answer_of_azure_is_refused(service: Service, text: str, code
     assert (answer.status, answer.code) == (400, code)
 
 
-def test_an_answer_without_messages_claims_nothing(service: Service) -> None:
-    (queue, *_) = poll_urls(service)
-    assert claims(service, poll(queue["signedPollUrl"]).text) == []
-
-
 def test_the_older_form_claims_by_task_and_deletes_the_message_itself(service: Service) -> None:
     task_id = service.create()
     queue = poll_urls(service)[-1]
@@ -219,16 +171,6 @@ def test_the_older_form_claims_by_task_and_deletes_the_message_itself(service: S
     worker.reclaimTask(task_id, 0)
     worker.reportCompleted(task_id, 0)
     assert service.status(task_id)["state"] == "completed"
-
-
-def test_the_older_form_is_retried_like_any_other(hasty: Service) -> None:
-    task_id = hasty.create()
-    queue = poll_urls(hasty)[-1]
-    answer = poll(queue["signedPollUrl"])
-    hasty.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": "old"})
-    bare_worker.delete(queue, answer.values("MessageId")[0], answer.values("PopReceipt")[0])
-    (claim,) = claimed_after_expiry(hasty, found(hasty).text, "bare")
-    assert [run.get("reasonResolved") for run in claim["status"]["runs"]] == ["claim-expired", None]
 
 
 def test_at_taken_until_the_message_is_there_for_the_next_run(hasty: Service) -> None:
@@ -255,47 +197,3 @@ def test_at_taken_until_the_message_is_there_for_the_next_run(hasty: Service) ->
         ("task-completed", 1),
         GROUP_RESOLVED,
     )
-
-
-def test_a_claim_that_is_renewed_moves_the_message(hasty: Service) -> None:
-    task_id = hasty.create()
-    (claim,) = claims(hasty, found(hasty).text)
-    give_up = time.monotonic() + 3.5
-    while time.monotonic() < give_up:
-        claim = {**claim, **hasty.worker(claim).reclaimTask(task_id, 0)}
-        assert find(hasty) is None
-        time.sleep(0.3)
-    answer = found(hasty)
-    assert time.time() >= datetime.fromisoformat(claim["takenUntil"]).timestamp() - 0.1
-    assert answer.bodies[0]["runId"] == 1
-
-
-def test_pollers_and_the_trigger_at_the_same_time_retry_once(hasty: Service) -> None:
-    ids = [hasty.create() for _ in range(6)]
-    taken = claims(hasty, found(hasty, count=6).text, tasks=6, worker="first")
-    assert len(taken) == 6
-    again: list[str] = []
-
-    def all_again() -> bool:
-        answer = find(hasty)
-        for claim in claims(hasty, answer.text, worker="second") if answer is not None else ():
-            hasty.worker(claim).reportCompleted(claim["status"]["taskId"], claim["runId"])
-            again.append(claim["status"]["taskId"])
-        return len(again) == 6
-
-    eventually(all_again, 30)
-    assert sorted(again) == sorted(ids)
-    for task_id in ids:
-        assert [(run["runId"], run["workerId"]) for run in hasty.status(task_id)["runs"]] == [
-            (0, "first"),
-            (1, "second"),
-        ]
-        hasty.events.expect(
-            task_id,
-            ("task-defined", None),
-            *(("task-pending", run) for run in (0, 1)),
-            *(("task-running", run) for run in (0, 1)),
-            ("task-exception", 0),
-            ("task-completed", 1),
-            GROUP_RESOLVED,
-        )

@@ -38,15 +38,6 @@ def test_a_claim_that_is_not_renewed_expires_and_is_retried(hasty: Service) -> N
     assert reasons(status) == [("scheduled", "claim-expired"), ("retry", "claim-expired")]
 
 
-def test_a_poller_at_the_time_a_claim_expires_gets_the_retry(hasty: Service) -> None:
-    """The message reappears at takenUntil; it or the timer comes first, and there is one retry either way."""
-    task_id = hasty.claimed()["status"]["taskId"]
-    (claim,) = hasty.claim()
-    assert (claim["status"]["taskId"], claim["runId"]) == (task_id, 1)
-    assert reasons(claim["status"]) == [("scheduled", "claim-expired"), ("retry", None)]
-    assert hasty.worker(claim).reportCompleted(task_id, 1)["status"]["retriesLeft"] == 4
-
-
 def test_a_claim_that_is_renewed_lasts(hasty: Service) -> None:
     claim = hasty.claimed()
     task_id = claim["status"]["taskId"]
@@ -56,22 +47,6 @@ def test_a_claim_that_is_renewed_lasts(hasty: Service) -> None:
         time.sleep(0.3)
     assert hasty.worker(renewed).reportCompleted(task_id, 0)["status"]["state"] == "completed"
     assert hasty.queue.claimWork(hasty.pool, ME) == {"tasks": []}
-
-
-def test_a_claim_by_task_expires_as_well(hasty: Service) -> None:
-    task_id = hasty.create(retries=1)
-    hasty.queue.claimTask(task_id, 0, ME)
-    (claim,) = hasty.claim()
-    assert (claim["status"]["taskId"], claim["runId"]) == (task_id, 1)
-
-
-def test_a_run_that_was_reported_does_not_expire(hasty: Service) -> None:
-    claim = hasty.claimed()
-    task_id = claim["status"]["taskId"]
-    hasty.worker(claim).reportCompleted(task_id, 0)
-    other = hasty.claimed()["status"]["taskId"]
-    hasty.wait_for(other, "pending")
-    assert reasons(hasty.status(task_id)) == [("scheduled", "completed")]
 
 
 @pytest.mark.parametrize("state", ["unscheduled", "pending", "running"])
@@ -92,27 +67,3 @@ def test_a_deadline_ends_what_is_not_resolved(hasty: Service, state: str) -> Non
     if state == "running":
         with refused(409, "RequestConflict"):
             hasty.worker(claim).reclaimTask(task_id, 0)
-
-
-def test_a_deadline_leaves_what_is_resolved(hasty: Service) -> None:
-    deadline = in_future(4)
-    task_id, open_one = hasty.create(deadline=deadline), hasty.create(deadline=deadline)
-    status = hasty.queue.cancelTask(task_id)["status"]
-    hasty.wait_for(open_one, "exception")
-    assert hasty.status(task_id) == status
-
-
-def test_the_deadline_wins_over_an_expired_claim(hasty: Service) -> None:
-    """takenUntil lies just before the deadline, or behind it: no retry after the deadline (trap 15)."""
-    task_id = hasty.claimed(deadline=in_future(HASTY_CLAIM_SECONDS - 0.3))["status"]["taskId"]
-    status = hasty.wait_for(task_id, "exception")
-    assert reasons(status) == [("scheduled", "deadline-exceeded")]
-
-
-def test_a_rerun_has_the_deadline_again(hasty: Service) -> None:
-    claim = hasty.claimed(deadline=in_future(4))
-    task_id = claim["status"]["taskId"]
-    hasty.worker(claim).reportFailed(task_id, 0)
-    hasty.queue.rerunTask(task_id)
-    status = hasty.wait_for(task_id, "exception")
-    assert reasons(status) == [("scheduled", "failed"), ("rerun", "deadline-exceeded")]

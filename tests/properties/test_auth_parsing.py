@@ -6,7 +6,6 @@ import time
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -111,31 +110,6 @@ async def test_any_bewit(bewit: str) -> None:
     await caller_of({}, target=f"/a?x=1&bewit={bewit}&y={bewit}")
 
 
-@given(st.lists(st.tuples(attribute_texts, attribute_texts, attribute_texts, attribute_texts), min_size=1, max_size=2))
-async def test_any_bewit_structure(parts: list[tuple[str, ...]]) -> None:
-    text = "\\".join("\\".join(part) for part in parts)
-    bewit = base64.urlsafe_b64encode(text.encode("utf-8", "surrogatepass")).decode()
-    await caller_of({}, target=f"/a?bewit={bewit}")
-
-
-HOSTILE_HEADERS = [
-    "Hawk " + " " * 4090,
-    "Hawk " + "a" * 4090,
-    "Hawk " + "," * 4090,
-    'Hawk id="a"' + " " * 4080,
-    'Hawk id="a"' + " \t" * 2040 + "x",
-    "Hawk " + 'id="' * 1020,
-    "Hawk " + 'a="b",' * 680,
-    "Hawk " + 'id="a", ' * 510,
-    'Hawk id="some", ts="1767225600", nonce="n", mac="' + "m" * 4040 + '"',
-    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + "W" * 4030 + '"',
-    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + base64.b64encode(b"[" * 3000).decode() + '"',
-    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + base64.b64encode(b'{"a":' * 600).decode() + '"',
-    'Hawk id="some", ts="1767225600", nonce="n", mac="m", ext="' + base64.b64encode(b"1" * 3000).decode() + '"',
-    "x" * 100_000,
-]
-
-
 async def cost(header: str, target: str = "/a") -> float:
     """CPU seconds of one attempt: the best of several, which noise can only raise."""
     attempts = []
@@ -144,36 +118,6 @@ async def cost(header: str, target: str = "/a") -> float:
         await caller_of({"authorization": header} if header else {}, target)
         attempts.append(time.process_time() - started)
     return min(attempts)
-
-
-def long_valid_header() -> str:
-    certificate = credentials.temporary_credentials(
-        client_id=None,
-        scopes=[f"a:{n:03}" for n in range(300)],
-        start=NOW,
-        expiry=NOW,
-        issuer="some",
-        issuer_token=TOKEN,
-        seed="AAAAAAAAQACAAAAAAAAAAABBBBBBBBRBCBBBBBBBBBBQ",
-    )
-    header = signed_header(
-        json.dumps({"certificate": json.loads(certificate["certificate"])}, separators=(",", ":")).encode(),
-        certificate["accessToken"],
-    )
-    assert 3000 < len(header) <= hawk.MAX_LENGTH
-    return header
-
-
-@pytest.mark.parametrize("header", HOSTILE_HEADERS)
-async def test_a_hostile_header_costs_no_more_than_a_valid_one(header: str) -> None:
-    valid = await cost(long_valid_header())
-    assert await cost(header) <= valid + 0.001
-
-
-async def test_a_hostile_target_costs_no_more_than_a_valid_header() -> None:
-    valid = await cost(long_valid_header())
-    for target in ("/a?" + "bewit=" * 680, "/a?" + "&bewit=x" * 500, "/a?bewit=" + "\\" * 4080):
-        assert await cost("", target) <= valid + 0.001
 
 
 scope_texts = st.text(alphabet="ab:*", max_size=6)

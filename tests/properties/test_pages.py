@@ -13,7 +13,6 @@ from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.queue.groups.rows import active_values
 from shared.queue.pools.directory import DirectoryKind
-from shared.queue.pools.index import PoolIndex
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
 from tests.simulator.situations import GROUP, A
@@ -104,12 +103,6 @@ def test_each_entry_is_on_one_page(listing: str, limit: int, pages: int, more: i
 
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
-@pytest.mark.parametrize("listing", LISTINGS)
-def test_each_entry_is_on_one_page_of_a_thousand(listing: str, more: int) -> None:
-    _walk(listing, MAX_PAGE + more, MAX_PAGE)
-
-
-@pytest.mark.parametrize("more", [-1, 0, 1])
 def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_asked_for(more: int) -> None:
     """Both of one snapshot: the check for the last active row must never see one without the other."""
     world = World(Simulation.scripted([]))
@@ -149,20 +142,3 @@ def test_what_is_due_in_an_hour_is_all_done(count: int) -> None:
 
     world.run(story())
     assert [row.key for row in world.rows(keys.EXPIRY) if row.key != "cursor"] == []
-
-
-@pytest.mark.parametrize("more", [-1, 0, 1])
-def test_counts_of_a_pool_of_more_rows_than_a_page(more: int) -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        values: dict[str, Value] = {"scheduled": LATER, "priority": "lowest", "deadline": LATER}
-        rows = [Create(f"pending~{LATER}~{_id(number)}~0000", values) for number in range(MAX_PAGE + more - 1)]
-        rows.append(Create(f"claimed~{LATER}~{_id(0)}~0000", values))
-        for start in range(0, len(rows), MAX_OPERATIONS):
-            await world.memory.storage.tables.transact(keys.POOLS, POOL_PARTITION, rows[start : start + MAX_OPERATIONS])
-        snapshot = await PoolIndex(world.memory.storage).snapshot(POOL, world.clock.now())
-        assert (snapshot.counts.pending, snapshot.counts.claimed) == (MAX_PAGE + more - 2, 1)
-
-    world.run(story())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from datetime import timedelta
 
 import pytest
@@ -16,7 +15,7 @@ from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operat
 from shared.store.table_requests import encode_entity
 from shared.store.wire import StorageEndpoint
 from tests.selection import examples
-from tests.simulator.situations import GROUP, A, B
+from tests.simulator.situations import GROUP
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase
@@ -61,16 +60,6 @@ def test_transaction_is_no_larger_than_it_counts(partition: str, operations: lis
     assert len(sent) <= limits.transaction_size(partition, operations)
 
 
-@pytest.mark.parametrize("more", [0, 1])
-def test_transaction_holds_a_hundred_operations(more: int) -> None:
-    operations = [Delete(f"{number:05d}", ETAG) for number in range(MAX_OPERATIONS + more)]
-    if more:
-        with pytest.raises(ValueError, match="101 operations"):
-            limits.check_transaction("p", operations)
-    else:
-        limits.check_transaction("p", operations)
-
-
 @pytest.mark.parametrize(("rows", "fits"), [(1, True), (5, True), (6, False)])
 def test_transaction_of_four_mebibytes_is_refused_before_it_is_sent(rows: int, fits: bool) -> None:
     """Each row fits; together they may not."""
@@ -102,32 +91,8 @@ def _world(gate: Largest) -> World:
     return world
 
 
-def _noise(size: int) -> str:
-    return "".join(random.Random(size).choices("0123456789abcdef", k=size))
-
-
 SIZES = [*(2 * packed + step for packed in (16_000, 65_536, 480_000) for step in (-400, 0, 400)), 2_000_000]
 """Characters of noise, which is packed to about half: around what a member row, a property and a row may hold."""
-
-
-@pytest.mark.parametrize("size", SIZES)
-def test_definition_of_any_size_is_stored_and_read_back(size: int) -> None:
-    """In its group's row or not, in one property or several, in its row or in a blob."""
-    world = _world(Largest())
-    routes = [f"route.{number:02d}.{'r' * 200}" for number in range(64)]
-
-    async def story() -> None:
-        wanted = {"taskGroupId": GROUP, "payload": {"noise": _noise(size)}, "routes": routes}
-        await world.create(A, **wanted)
-        await world.create(B, **wanted)
-        for task_id in (A, B):
-            loaded = await world.process().stores.tasks.load(task_id)
-            assert loaded is not None
-            assert loaded.definition.body["payload"] == wanted["payload"]
-        _, listed = await world.process().groups.list(GROUP, start="", limit=1000)
-        assert [each.definition.body["payload"] for each in listed.tasks] == [wanted["payload"]] * 2
-
-    world.run(story())
 
 
 @pytest.mark.parametrize("count", [1, 31, 32])

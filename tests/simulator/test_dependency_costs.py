@@ -6,95 +6,16 @@ import asyncio
 
 import pytest
 
-from shared.queue.groups.rows import MOST_GUARDED
 from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import State
-from shared.store import keys
 from shared.store.counting import counting
 from tests.azurite.budget_table import figures
-from tests.simulator.depending import a_world, complete_tasks, cost_of_create, create_tasks, handle, rerun
-from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
+from tests.simulator.depending import a_world, complete_tasks, cost_of_create, create_tasks
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
 # What createTask costs
-
-
-@pytest.mark.parametrize("count", [1, 4, MOST_GUARDED])
-def test_create_with_open_dependencies_makes_three_requests_in_two_round_trips(count: int) -> None:
-    world = World(Simulation.rounds())
-
-    async def story() -> None:
-        required = await create_tasks(world, count)
-        operations = await cost_of_create(world, dependencies=required)
-        assert (operations.total, operations.depth) == (3, 2)
-
-    world.run(story())
-
-
-def test_create_with_one_resolved_dependency_looks_at_each() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        required = await create_tasks(world, 5)
-        await complete_tasks(world, 1)
-        assert (await cost_of_create(world, dependencies=required)).total == 3 + 1, (
-            "it is not settled yet: its status decides"
-        )
-        await world.drain(90)
-        assert (await cost_of_create(world, dependencies=required)).total == 4 + 5
-        (done,) = (task_id for task_id in required if world.tasks()[task_id].is_resolved)
-        await rerun(world, done)
-        assert (await cost_of_create(world, dependencies=required)).total == 4 + 5 + 1, (
-            "and at the status of what runs again"
-        )
-
-    world.run(story())
-
-
-def test_create_reads_dependencies_that_the_process_does_not_know_once() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        required = await create_tasks(world, 5)
-        world.services = world.process()
-        await world.create(taskGroupId=GROUP)
-        assert (await cost_of_create(world, dependencies=required)).total == 3 + 5
-        assert (await cost_of_create(world, dependencies=required)).total == 3
-        assert (await cost_of_create(world, dependencies=required, taskGroupId=OTHER_GROUP)).total >= 3 + 2 * 5
-
-    world.run(story())
-
-
-def test_new_task_is_pending_at_once_when_its_dependency_was_just_resolved() -> None:
-    """By the same process, which knows so; another one finds the edge with its handler a moment later."""
-    world = a_world()
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        other = world.process()
-        other.stores.known.note(world.tasks()[A])
-        await complete_tasks(world, 1)
-        for task_id in (B, C):
-            await world.create(task_id, taskGroupId=GROUP, dependencies=[A])
-            assert world.tasks()[task_id].state is State.PENDING
-        late = world.definition(taskGroupId=GROUP, dependencies=[A])
-        assert (await other.create_task(late)).state is State.UNSCHEDULED
-        await world.drain(5)
-        assert world.tasks()[late.task_id].state is State.PENDING
-
-    world.run(story())
-
-
-def test_create_with_dependencies_of_another_group_costs_two_requests_each() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        required = await create_tasks(world, 3)
-        await world.create(taskGroupId=OTHER_GROUP)
-        assert (await cost_of_create(world, dependencies=required, taskGroupId=OTHER_GROUP)).total == 3 + 2 * 3
-
-    world.run(story())
 
 
 @pytest.mark.parametrize("resolved", [0, 10, pytest.param(1000, marks=pytest.mark.large)])
@@ -130,22 +51,6 @@ def test_create_with_ten_thousand_dependencies_makes_a_hundred_and_twenty_reques
 # What a resolution costs
 
 
-def test_leaf_of_a_dependent_costs_nine_requests_alone() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        required = await create_tasks(world, 3)
-        await world.create(B, taskGroupId=GROUP, dependencies=required)
-        await complete_tasks(world, 1)
-        (leaf,) = (task_id for task_id in required if world.tasks()[task_id].is_resolved)
-        with counting() as operations:
-            await handle(world, leaf)
-        assert operations.total <= 7 + 2
-        assert world.tasks()[B].satisfied.bit_count() == 1
-
-    world.run(story())
-
-
 @pytest.mark.parametrize("processes", [1, 10])
 def test_leaves_that_are_resolved_together_commit_their_bits_together(processes: int) -> None:
     """In bursts on as many processes; the bit of each is committed when its handler returns."""
@@ -174,26 +79,3 @@ def test_leaves_that_are_resolved_together_commit_their_bits_together(processes:
 
     world.run(all_of_them())
     assert world.tasks()[B].state is State.PENDING
-
-
-@pytest.mark.parametrize("count", [1, 8, 100])
-def test_dependent_that_becomes_free_costs_three_requests_and_its_share_of_a_transaction(count: int) -> None:
-    world = World(Simulation.seeded(3))
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        for _ in range(count):
-            await world.create(taskGroupId=GROUP, dependencies=[A])
-        await complete_tasks(world, 1)
-
-    async def handled() -> None:
-        with counting() as operations:
-            await handle(world, A)
-        assert operations.total <= 7 + 3 * count + 1
-
-    world.run(story())
-    world.is_ordered = True
-    world.run(handled())
-    pending = [row for row in world.rows(keys.POOLS) if row.key.startswith("pending~")]
-    assert len(pending) == count

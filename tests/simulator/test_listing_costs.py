@@ -51,32 +51,6 @@ def a_group(*, pending: int, unscheduled: int, running: int) -> tuple[World, Req
     return world, requests
 
 
-def test_no_task_is_read_to_list_a_group_in_the_process_that_has_created_it() -> None:
-    world, requests = a_group(pending=200, unscheduled=200, running=0)
-
-    async def story() -> None:
-        await world.clock.sleep(60)
-        assert await listed(world.handlers, 100) == truth(world)
-
-    world.run(story())
-    assert requests.of[Kind.TABLE_READ, keys.TASKS] == 0
-    assert requests.of.total() <= 4 * 2 + 1 + 2 * 4, "pages with the header, ETags once more, the index of the pool"
-
-
-def test_another_process_reads_each_task_only_in_its_first_listings() -> None:
-    world, requests = a_group(pending=100, unscheduled=100, running=0)
-    services = world.process()
-
-    async def story() -> None:
-        for most in (200, 200, 0, 0):
-            await world.clock.sleep(10)
-            requests.of.clear()
-            assert await listed(services, 100) == truth(world)
-            assert requests.of[Kind.TABLE_READ, keys.TASKS] <= most
-
-    world.run(story())
-
-
 def test_only_running_tasks_are_read_in_later_listings() -> None:
     world, requests = a_group(pending=100, unscheduled=100, running=10)
 
@@ -86,12 +60,6 @@ def test_only_running_tasks_are_read_in_later_listings() -> None:
 
     world.run(story())
     assert requests.of[Kind.TABLE_READ, keys.TASKS] == 10
-
-
-def test_readers_of_one_page_at_one_time_share_two_readings() -> None:
-    world, requests = a_group(pending=50, unscheduled=0, running=0)
-    world.run(*(listed(world.handlers) for _ in range(20)))
-    assert requests.of[Kind.TABLE_READ, keys.GROUPS] <= 2 * 2
 
 
 def test_pool_with_many_tasks_of_others_is_not_read_through() -> None:

@@ -16,7 +16,6 @@ from typing import Any
 import pytest
 
 from shared.base.ids import new_slugid
-from shared.base.settings import load_settings
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.clients.deployment import Credentials, Deployment
 from tests.host.service import METADATA, eventually, in_future
@@ -125,19 +124,6 @@ def test_a_call_is_a_span_with_its_storage_requests_below(life: Life) -> None:
     assert any(attributes(each).get("messaging.destination.name") for each in below)
 
 
-def test_what_a_call_goes_on_with_after_its_answer_is_a_span_below_it(life: Life) -> None:
-    def reported() -> str | None:
-        return next((each["spanId"] for each in life.collector.spans if each["name"] == "reportCompleted"), None)
-
-    def resolved() -> dict[str, Any] | None:
-        own = (each for each in life.collector.spans if each["name"] == "resolved")
-        return next((each for each in own if attributes(each)["taskId"] == life.task_id), None)
-
-    report, span = eventually(reported), eventually(resolved)
-    assert (span["kind"], span["parentSpanId"]) == ("SPAN_KIND_INTERNAL", report)
-    assert attributes(span)["outcome"] == "done"
-
-
 def test_messages_are_spans_too(life: Life) -> None:
     """A cancellation of a group leaves its tasks' resolutions to messages."""
     task_id = new_slugid()
@@ -151,14 +137,6 @@ def test_messages_are_spans_too(life: Life) -> None:
     # On a busy machine a dependency may not answer in time; then the message comes again.
     eventually(lambda: "done" in outcomes())
     assert outcomes() <= {"done", "again"}
-
-
-def test_the_resource_names_service_environment_and_instance(life: Life) -> None:
-    eventually(lambda: life.collector.resources)
-    resource = life.collector.resources[0]
-    assert resource["service.name"] == "taskcluster-queue"
-    assert resource["deployment.environment"] == "test"
-    assert resource["service.instance.id"]
 
 
 def test_metrics_have_their_names_units_and_labels(life: Life) -> None:
@@ -205,20 +183,6 @@ def test_lines_come_with_their_fields_and_their_trace(life: Life) -> None:
     assert "{" not in line["body"]["stringValue"]
     # Lines and spans are exported apart.
     eventually(lambda: any(span["spanId"] == line["spanId"] for span in life.collector.spans))
-
-
-def test_application_insights_gets_the_fields_of_lines_as_dimensions(life: Life) -> None:
-    def completed() -> dict[str, Any] | None:
-        data = [
-            each["data"]["baseData"] for each in life.collector.envelopes if each["data"]["baseType"] == "MessageData"
-        ]
-        return next((each for each in data if each["properties"].get("action") == "run_completed"), None)
-
-    line = eventually(completed)
-    fields = line["properties"]
-    assert (fields["taskId"], fields["runId"], fields["call"]) == (life.task_id, "0", "reportCompleted")
-    assert "{" not in line["message"]
-    assert "run_completed" not in host_log(life.deployment), "the host would send it a second time, as text"
 
 
 def test_application_insights_gets_traces_and_metrics(life: Life) -> None:
@@ -301,18 +265,6 @@ def test_the_sdk_is_there_only_for_exporters(endpoint: str) -> None:
     assert "observe" in names.split()
     if not endpoint:
         assert facts == "False False"
-
-
-@pytest.mark.parametrize("signal", ["traces", "metrics", "logs"])
-def test_opentelemetrys_own_variables_leave_one_out(signal: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from shared.telemetry import export
-
-    values = {**settings_docs.EXAMPLE_VALUES, "OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:1"}
-    settings = load_settings(values)
-    exporters = {"traces": export._span_exporters, "metrics": export._metric_exporters, "logs": export._log_exporters}
-    monkeypatch.setenv(f"OTEL_{signal.upper()}_EXPORTER", "none")
-    assert {name for name, made in exporters.items() if not list(made(settings))} == {signal}
-    assert not list(exporters[signal](load_settings(settings_docs.EXAMPLE_VALUES)))
 
 
 def _base64(identifier: str) -> str:

@@ -11,18 +11,14 @@ from typing import Any
 import pytest
 from opentelemetry._logs import NoOpLogger
 from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Decision, Sampler
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
 
 from functions.observation import observed
-from shared.base.shares import NAMELESS, share_of
 from shared.runtime import Runtime
 from shared.store.counting import Kind, recorded
 from shared.telemetry.export import OpenTelemetrySpans, _LogHandler
-from shared.telemetry.logs import Record, bound, structure_logs
-from shared.telemetry.nameless import EACH_MINUTE, Nameless
+from shared.telemetry.logs import bound, structure_logs
 from shared.telemetry.sampling import OwnChoice
-from tests.unit.test_shares import in_the_name_of
 
 
 @pytest.fixture
@@ -60,18 +56,6 @@ def split(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
 def test_a_line_ends_with_its_fields(lines: list[logging.LogRecord]) -> None:
     log.info("task %s is done", "é", extra={"action": "done", "runId": 0})
     assert split(lines[0]) == ("task é is done", {"action": "done", "runId": 0})
-
-
-def test_a_line_without_fields_is_its_text(lines: list[logging.LogRecord]) -> None:
-    log.info("100%")
-    log.info("nothing of %s", "note")
-    assert [line.getMessage() for line in lines] == ["100%", "nothing of note"]
-
-
-def test_half_characters_are_escaped(lines: list[logging.LogRecord]) -> None:
-    """The host's handler sends text as UTF-8, and would fail the call that logs it."""
-    log.info("name %s, é", "\ud800", extra={"note": "\udfff"})
-    assert lines[0].getMessage().encode().decode() == 'name \\ud800, é {"note": "\\udfff"}'
 
 
 def test_bound_fields_are_in_every_line_inside(lines: list[logging.LogRecord]) -> None:
@@ -112,13 +96,6 @@ def test_a_failure_keeps_its_stack_and_its_fields(lines: list[logging.LogRecord]
     text = logging.Formatter().format(lines[0])
     assert text.startswith('failed {"action": "failed"}\nTraceback')
     assert text.endswith("ValueError: no")
-
-
-def test_lines_of_others_stay_as_they_are() -> None:
-    with bound(requestId="r"):
-        record = Record("azure.core", logging.INFO, "file", 1, "text %d", (1,), None)
-    assert record.getMessage() == "text 1"
-    assert Record("taskclusters", logging.INFO, "file", 1, "text", (), None).fields == {}
 
 
 @pytest.mark.parametrize("sampler", [ALWAYS_ON, ALWAYS_OFF])
@@ -186,41 +163,6 @@ def sent(lines: list[logging.LogRecord]) -> Iterator[tuple[Sent, _LogHandler]]:
     logging.getLogger("taskcluster").addHandler(handler)
     yield logger, handler
     logging.getLogger("taskcluster").removeHandler(handler)
-
-
-def test_calls_without_a_name_fill_no_log(sent: tuple[Sent, _LogHandler]) -> None:
-    """The daily cap of a deployment's log is where its alerts stop."""
-    logger, handler = sent
-    clock = 0.0
-    handler._nameless = Nameless(lambda: clock)
-    with in_the_name_of(NAMELESS):
-        for number in range(1000):
-            with bound(call="status", requestId=str(number)):
-                log.info("status: 403", extra={"action": "call_done", "outcome": "403"})
-        log.warning("storage failed", extra={"action": "storage_unavailable"})
-    with in_the_name_of(share_of("somebody")):
-        log.info("named", extra={"action": "call_done", "outcome": "200"})
-    assert [text for text, _ in logger.lines] == ["status: 403"] * EACH_MINUTE + ["storage failed", "named"]
-    clock = 60.0
-    with in_the_name_of(NAMELESS):
-        log.info("status: 403", extra={"action": "call_done", "outcome": "403"})
-    (summary, attributes), (text, _) = logger.lines[-2:]
-    assert (attributes["action"], attributes["lines"]) == ("lines_left_out", 1000 - EACH_MINUTE)
-    assert "980 × INFO status 403" in summary
-    assert text == "status: 403"
-    assert "requestId" not in attributes
-
-
-def test_a_stranger_does_not_decide_what_is_traced() -> None:
-    stranger = TraceContextTextMapPropagator().extract({"traceparent": f"00-{1:032x}-{1:016x}-01"})
-    outcomes = iter([0.1, 0.9, 0.1])
-    sampler = OwnChoice(0.5, lambda: next(outcomes))
-    kept = [sampler.should_sample(stranger, 1, "call").decision is Decision.RECORD_AND_SAMPLE for _ in range(2)]
-    assert kept == [True, False]
-    spans = TracerProvider(sampler=sampler).get_tracer("test")
-    with spans.start_as_current_span("call", context=stranger) as call, spans.start_as_current_span("below") as below:
-        assert [each.is_recording() for each in (call, below)] == [True, True]
-        assert below.get_span_context().trace_id == 1, "it is found by the caller's trace all the same"
 
 
 @pytest.mark.parametrize(

@@ -5,13 +5,10 @@ from __future__ import annotations
 import re
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from shared.telemetry.instruments import (
     CLAIMED,
     COMPLETED,
-    DURATION,
     FAN_OUT_LAG,
     INSTRUMENTS,
     PENDING,
@@ -95,54 +92,6 @@ def test_what_only_a_process_knows_names_it_and_gauges_do_not() -> None:
         "# TYPE queue_completed_tasks counter\n"
         'queue_completed_tasks{provisionerId="p",workerType="w",process="here"} 1\n'
     )
-
-
-@given(st.dictionaries(st.tuples(st.text(max_size=8), st.text(max_size=8)), st.floats(0, 1e6), max_size=5))
-def test_any_label_can_be_read_back(values: dict[tuple[str, str], float]) -> None:
-    meter = Meter()
-    for labels, value in values.items():
-        meter.set(PENDING, value, *labels)
-    assert parsed(exposition(meter, "")) == {
-        ("queue_pending_tasks", frozenset(zip(PENDING.labels, labels, strict=True))): value
-        for labels, value in values.items()
-    }
-
-
-@given(st.lists(st.floats(0, 5000)))
-def test_buckets_hold_every_observation_once(values: list[float]) -> None:
-    meter = Meter()
-    for value in values:
-        meter.record(DURATION, value, "call", "200")
-    for _, series in meter.series():
-        (found,) = series.values()
-        assert isinstance(found, Distribution)
-        assert found.count == len(values)
-        for index, bound in enumerate(DURATION.buckets):
-            assert sum(found.buckets[: index + 1]) == sum(value <= bound for value in values)
-
-
-def test_who_listens_hears_what_was_counted_and_what_comes() -> None:
-    meter, heard = Meter(), list[tuple[str, float, tuple[str, ...]]]()
-    meter.add(COMPLETED, "p", "w")
-    meter.add(COMPLETED, "p", "w")
-    meter.listen(lambda instrument, value, labels: heard.append((instrument.name, value, labels)))
-    meter.add(COMPLETED, "p", "w")
-    meter.record(FAN_OUT_LAG, 1.5)
-    assert heard == [
-        ("queue_completed_tasks", 2, ("p", "w")),
-        ("queue_completed_tasks", 1, ("p", "w")),
-        ("queue_fan_out_lag_seconds", 1.5, ()),
-    ]
-
-
-def test_a_wrong_kind_or_wrong_labels_are_a_defect() -> None:
-    meter = Meter()
-    with pytest.raises(AssertionError):
-        meter.set(COMPLETED, 1, "p", "w")
-    with pytest.raises(AssertionError):
-        meter.add(COMPLETED, "p")
-    with pytest.raises(AssertionError):
-        meter.record(PENDING, 1, "p", "w")
 
 
 def test_series_of_one_name_are_bounded_and_nothing_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
