@@ -72,13 +72,14 @@ def test_what_is_about_nothing_is_dropped(service: Service) -> None:
     (claim,) = service.claim()
     service.queue.reportCompleted(task_id, claim["runId"])
     settle(service.running, [task_id])
-    assert not any(text in _texts(_queue(service, poison_queue(queue))) for queue, text in texts.items())
+    poisoned = [q for q, text in texts.items() if text in _texts(_queue(service, poison_queue(q)))]
+    assert poisoned == []
 
 
 def _body(queue: str, task_id: str, put: str) -> Mapping[str, Any]:
     """What the service itself would put there about a task, with every field that must be there."""
     bodies: Mapping[str, Mapping[str, Any]] = {
-        CLAIM_QUEUE: {"taskId": task_id, "runId": 0, "put": put},
+        CLAIM_QUEUE: {"taskId": task_id, "runId": 0, "put": put, "started": put},
         DEADLINE_QUEUE: {"taskId": task_id, "taskGroupId": task_id, "schedulerId": "-", "put": put},
         RESOLVED_QUEUE: {"taskId": task_id, "runId": 0, "put": put},
         EVENTS_QUEUE: {"pointer": json.dumps({"of": "nothing"})},

@@ -83,7 +83,10 @@ def test_the_age_of_an_orphan_is_that_before_its_task_was_looked_for(age: Age) -
     for time in age.changes:
         if time in (protocol.ORPHAN_AFTER, protocol.ROWS_COMPLETE_AFTER):
             seconds = time.total_seconds() - SLOW / 2
-            assert look(age, seconds, is_slow=True) == look(age, seconds), name(time)
+            slow = look(age, seconds, is_slow=True).removesuffix(
+                "; "
+            )  # a call that waits looks again where time is left
+            assert look(age, seconds).startswith(slow), name(time)
 
 
 def test_every_constant_is_reached() -> None:

@@ -35,6 +35,7 @@ PARAMS = {
     "workerId": "worker",
     "clientId": "somebody",
     "entityType": "client",
+    "auditedType": "client",
     "entityId": "somebody",
 }
 

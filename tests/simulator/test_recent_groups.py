@@ -13,7 +13,6 @@ from shared.base.ids import new_slugid
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.groups.recent import RecentGroup
 from shared.store import keys
-from shared.store.interface import Replace
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -60,17 +59,6 @@ def test_a_group_with_one_task_is_told_from_others() -> None:
         world.run(world.services.group_jobs.call(GroupJob(task_group_id=A, kind="priority", new_priority="high")))
         ((found,),) = world.run(listed(world.services))
         assert (found.is_single, found.created.task_id) == (task_id == A, A)
-
-
-def test_a_group_that_was_created_before_its_first_task_was_noted_is_listed() -> None:
-    world = open_world()
-    world.run(world.create(A, taskGroupId=GROUP))
-    (row,) = world.rows(keys.DIRECTORY, keys.GROUP)
-    values = {name: value for name, value in row.values.items() if name not in ("taskId", "projectId")}
-    tables = world.memory.storage.tables
-    world.run(tables.transact(keys.DIRECTORY, keys.GROUP, [Replace(row.key, values, row.etag)]))
-    ((found,),) = world.run(listed(world.services))
-    assert (found.created.task_id, found.created.project_id) == ("", "")
 
 
 def test_a_page_costs_a_bounded_number_of_requests() -> None:

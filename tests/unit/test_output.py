@@ -20,7 +20,7 @@ DASHED = "-bcdefghQaCaaaaaaaaaaA"
 ASCII = {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}
 
 
-@pytest.mark.parametrize("arguments", [["task", "show", DASHED], ["task", "show", "--json", DASHED]])
+@pytest.mark.parametrize("arguments", [["audit", "task", DASHED], ["audit", "group", "--json", DASHED]])
 def test_an_id_that_begins_with_a_dash_is_no_option(arguments: list[str]) -> None:
     _, _, messages = run_command(arguments, {})
     assert "TASKCLUSTER_ROOT_URL" in messages

@@ -204,7 +204,7 @@ def _hand_out(auth: Any, task_queue_id: str, secret_names: tuple[str, str], key_
 
 def _put(key_vault: str, name: str, value: str) -> None:
     """By a file, since other users of the machine can read the arguments of a command."""
-    with tempfile.NamedTemporaryFile("w", prefix="secret-") as file:  # readable by its owner alone
+    with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="secret-") as file:  # readable by its owner alone
         file.write(value)
         file.flush()
         command = ["az", "keyvault", "secret", "set", "--vault-name", key_vault, "--name", name]

@@ -62,6 +62,7 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
         pytest += ["--timeout", "1800"]
     checks = [
         ("Lint", ["ruff", "check"]),
+        ("Encodings", ["ruff", "check", "--preview", "--select", "PLW1514"]),  # files open alike in every locale
         ("Format", ["ruff", "format", "--check"]),
         ("Types", ["mypy"]),
         ("Imports", ["tools.local.check_imports"]),
@@ -138,7 +139,7 @@ class _Beside:
 
 @contextmanager
 def _beside(title: str, command: Sequence[str], environment: Mapping[str, str]) -> Iterator[_Beside]:
-    with tempfile.TemporaryFile("w+") as output, _start(command, environment, output) as process:
+    with tempfile.TemporaryFile("w+", encoding="utf-8") as output, _start(command, environment, output) as process:
         try:
             yield _Beside(title, command, process, output)
         finally:

@@ -52,6 +52,7 @@ def main() -> int:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        encoding="utf-8",
     )
     signal.signal(signal.SIGINT, lambda *_: process.send_signal(signal.SIGINT))
     functions: list[tuple[str, str]] = []
