@@ -7,7 +7,7 @@ from typing import Any
 from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.store.counting import Operations, counting
-from tests.simulator.situations import GROUP, A
+from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 
@@ -37,14 +37,6 @@ async def complete_tasks(world: World, count: int, resolution: Resolved = Resolv
 async def rerun(world: World, task_id: str) -> None:
     """One more run of a resolved task."""
     await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
-
-
-async def fail_and_complete_again(world: World) -> None:
-    """A, of the group, has failed, was run again and is completed; none of its resolved messages was handled."""
-    await world.create(A, taskGroupId=GROUP)
-    await complete_tasks(world, 1, Resolved.FAILED)
-    await rerun(world, A)
-    await complete_tasks(world, 1)
 
 
 async def handle(world: World, task_id: str, run_id: int = 0) -> None:

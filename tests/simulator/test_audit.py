@@ -17,15 +17,13 @@ from shared.index.rules import IndexEntry
 from shared.overview.operator_endpoints import NOT_CONFIRMED
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, encode_body
 from shared.queue.tasks.messages import poison_queue
-from shared.queue.tasks.rules import Resolved
 from shared.store import keys
-from shared.store.interface import Delete, StorageUnavailable
-from tests.simulator.expiring import DAY, expire
+from shared.store.interface import Delete
 from tests.simulator.situations import GROUP, A, B
 from tests.simulator.test_handlers_of_endpoints import called
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Gate, Kill, Killed, Phase, Resent, process_name
+from tests.twin.gate import Gate, Kill, Killed, Phase
 
 PROVISIONER, WORKER_TYPE = POOL.split("/")
 WORKER = {"provisionerId": PROVISIONER, "workerType": WORKER_TYPE, "workerGroup": "group", "workerId": "worker"}
@@ -368,44 +366,6 @@ def test_killed_at_every_request_and_repeated(story: Story, phase: Phase) -> Non
             raise
 
 
-@dataclass
-class Lose:
-    """A gate: the answer to the victim's request of that number is lost, and the SDK sends it again."""
-
-    number: int
-    hit: Call | None = None
-
-    async def __call__(self, at: Call, phase: Phase) -> None:
-        """Count, and lose it."""
-        if process_name() != VICTIM:
-            return
-        if phase is Phase.BEFORE and self.hit is None:
-            self.number -= 1
-            self.hit = at if self.number == 0 else None
-        elif phase is Phase.AFTER and self.hit is at and self.number == 0:
-            self.number = -1
-            raise Resent
-
-
-@each_story
-def test_a_lost_answer_of_the_storage_neither_doubles_nor_loses_an_entry(story: Story) -> None:
-    unharmed = Kill(process=VICTIM)
-    act(prepared(story, unharmed), story)
-    for number, at in enumerate(unharmed.calls, 1):
-        world = prepared(story, Lose(number))
-        try:
-            outcome = act(world, story)
-            assert outcome is None or isinstance(outcome, ApiError | StorageUnavailable), repr(outcome)
-            check(world, story)
-            if outcome is None:
-                for history in histories(world, story):
-                    assert len(history) == 1
-                    assert confirmed(history) == [story.action] or story.name in ("deleteRole", "deleteClient")
-        except BaseException as failure:
-            failure.add_note(f"lost the answer to request {number}: {at}")
-            raise
-
-
 @each_story_and_move
 def test_what_is_refused_or_changes_nothing_leaves_no_entry(story: Story) -> None:
     world = prepared(story)
@@ -448,74 +408,6 @@ def test_a_history_of_a_task_is_that_of_its_group_without_the_other_tasks() -> N
         assert found == of_a
         none = await call(world.services, "taskGroupAuditHistory", {"limit": "0"}, params=GROUPS)
         assert none == {"auditHistory": []}
-
-    world.run(story())
-
-
-def test_workers_and_schedulers_make_no_request_for_it() -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        assert await world.claim()
-        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-
-    world.run(story())
-    assert world.rows(keys.AUDIT) == []
-
-
-def test_entries_go_when_they_are_too_old_and_not_before() -> None:
-    world = World()
-
-    async def actions() -> list[str]:
-        params = {"entityType": "client", "entityId": CLIENT}
-        return confirmed((await call(world.services, "getEntityHistory", params=params))["auditHistory"])
-
-    async def story() -> None:
-        params = {"clientId": CLIENT}
-        await call(world.services, "createClient", params=params, body=client(world))
-        await world.clock.sleep(10 * DAY)
-        await call(world.services, "disableClient", params=params)
-        await expire(world, 19 * 24)
-        assert await actions() == ["client disabled", "created"]
-        await expire(world, 60)
-        assert await actions() == ["client disabled"]
-        await expire(world, 240)
-
-    world.run(story())
-    assert world.rows(keys.AUDIT) == []
-    assert [row for row in world.rows(keys.EXPIRY) if row.key.startswith(keys.AUDIT_SWEEP)] == []
-
-
-def test_a_longer_retention_holds_for_what_is_there() -> None:
-    world = World()
-    settings = world.services.settings.model_copy(update={"audit_retention_days": 60})
-
-    async def story() -> None:
-        await call(world.services, "createClient", params={"clientId": CLIENT}, body=client(world))
-        audit = world.handlers.audit
-        audit._kept = timedelta(days=settings.audit_retention_days)
-        await expire(world, 40 * 24)
-        assert world.rows(keys.AUDIT)
-        await expire(world, 22 * 24)
-        assert world.rows(keys.AUDIT) == []
-
-    world.run(story())
-
-
-def test_a_client_that_expires_is_in_its_history() -> None:
-    world = World()
-
-    async def story() -> None:
-        body = client(world, deleteOnExpiration=True)
-        await call(world.services, "createClient", params={"clientId": CLIENT}, body=body)
-        await expire(world, 48)
-        params = {"entityType": "client", "entityId": CLIENT}
-        found = (await call(world.services, "getEntityHistory", params=params))["auditHistory"]
-        assert [(each["actionType"], each["clientId"]) for each in found] == [
-            ("expired", "static/taskcluster/auth"),
-            ("created", "somebody"),
-        ]
 
     world.run(story())
 

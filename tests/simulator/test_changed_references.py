@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.base.dates import format_date
 from shared.queue.artifacts.rules import Artifact
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A, running
@@ -45,20 +44,6 @@ def test_changed_url_is_announced(numbers: list[int]) -> None:
         await running(world)
         ids = await announced(*(url(world, number) for number in numbers), world=world)
         assert len(set(ids)) == len(numbers)
-
-    world.run(story())
-
-
-def test_new_link_and_later_expiration_are_announced() -> None:
-    world = World()
-
-    async def story() -> None:
-        await running(world)
-        task = world.tasks()[A]
-        later = replace(link(world), expires=task.expires)
-        ids = await announced(first(world), link(world), later, world=world)
-        assert len(set(ids)) == 3
-        assert format_date(task.expires).encode() in world.topics.messages[-1].body
 
     world.run(story())
 

@@ -20,7 +20,7 @@ from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
-from tests.twin.gate import Call, Killed, Phase, as_process, process_name
+from tests.twin.gate import Call, Phase, process_name
 
 COUNT = 3
 ERRORS: dict[str, Callable[[], Exception]] = {
@@ -103,12 +103,6 @@ def test_whatever_one_request_raises_the_other_claims_are_delivered(error: str, 
         assert all(task.state is State.RUNNING for task in world.tasks().values()), note
 
 
-def test_requests_that_were_tried_include_commits_leases_rows_and_timers() -> None:
-    own = requests()[first() :]
-    assert {keys.TASKS, keys.POOLS, "claim", pending_queue(POOL, "lowest")} <= {at.target for at in own}
-    assert sum(at.kind is Kind.TABLE_WRITE and at.target == keys.TASKS for at in own) == COUNT
-
-
 def test_a_defect_of_the_only_task_is_no_error_of_the_call_and_is_counted() -> None:
     """The worker goes on polling, and the message comes back later and later."""
 
@@ -156,56 +150,6 @@ def test_a_failed_read_or_timer_lets_the_message_go_at_once(target: str) -> None
     world.run(world.clock.sleep(1))
     assert len(world.run(world.claim())[0]) == 1
     assert world.tasks()[A].last_run.taken_until == world.clock.now() + CLAIM_TIMEOUT
-
-
-def test_a_message_that_is_put_back_before_its_commit_still_names_its_run() -> None:
-    """Old workers claim the run that the message names, and delete the message on a 404."""
-    held = {"on": True}
-
-    async def slow_commit(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE and process_name() == "creator" and keys.TASK_STATUS in call.keys and held["on"]:
-            held["on"] = False
-            await world.clock.sleep(2)
-
-    world = World(None, slow_commit)
-    world.is_ordered = False
-
-    async def create() -> None:
-        await world.create(A)
-
-    async def poll() -> None:
-        await world.clock.sleep(0.5)
-        assert await world.services.work.claim_work(POOL, WORKER, 1, 0.4) == []
-        ((body, _),) = world.messages(pending_queue(POOL, "lowest"))
-        assert body["runId"] == 0
-        await world.clock.sleep(5)
-        claimed = await world.services.work.claim_task(
-            await world.services.work.found_for_claim(A), body["runId"], WORKER
-        )
-        assert claimed.run_id == 0
-
-    world.run(as_process("creator", create()), poll())
-
-
-def test_a_message_whose_poller_died_is_there_again_within_a_minute() -> None:
-    async def die(call: Call, phase: Phase) -> None:
-        if phase is Phase.AFTER and process_name() == "victim" and call.kind is Kind.QUEUE_GET:
-            raise Killed
-
-    world = World(None, die)
-    world.run(world.create(A))
-    world.simulation.outcomes(world.victim(world.services.work.claim_work(POOL, WORKER, 1, 0.4)))
-    ((_, visible),) = world.messages(pending_queue(POOL, "lowest"))
-    assert (visible - world.clock.now()).total_seconds() <= 60
-    world.run(world.clock.sleep(60))
-    assert len(world.run(world.process().work.claim_work(POOL, WORKER, 1, 1.5))[0]) == 1
-
-
-def test_a_claim_puts_one_timer_and_nothing_that_it_takes_back() -> None:
-    world, given, _ = claim(FailAt())
-    assert len(given) == len(world.messages("claim")) == COUNT
-    own = requests()[first() :]
-    assert sum(at.target == "claim" for at in own) == sum(at.kind is Kind.QUEUE_UPDATE for at in own) == COUNT
 
 
 @pytest.mark.parametrize(("seconds", "commits"), [(119, True), (122, False)])

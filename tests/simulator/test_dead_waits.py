@@ -13,18 +13,12 @@ from datetime import timedelta
 import pytest
 
 from shared.app.services import Services
-from shared.queue.claims.polling import CALLS_AGAIN, STILL_THERE
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.rules import State, Worker
-from shared.store import keys
-from shared.store.counting import Kind
 from tests.simulator import invariants
 from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
 from tests.simulator.running import finish
-from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER, World
-from tests.twin.gate import Call, Phase
 
 PAUSES: dict[str, Callable[[float], float]] = {
     "calls at once": lambda waited: 0.05,
@@ -100,29 +94,6 @@ def test_a_task_waits_for_the_next_worker_where_only_clients_wait_that_hung_up()
     world.run(story())
 
 
-def test_a_call_whose_messages_came_to_nothing_for_long_is_given_no_more() -> None:
-    """Storage is slow, and what the call has taken is of no task: meanwhile its client may have gone."""
-
-    async def be_slow(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE and call.target == keys.TASKS and call.subject == A:
-            await world.clock.sleep(STILL_THERE)
-
-    world = a_world(be_slow)
-
-    async def story() -> None:
-        stores = world.services.stores
-        await stores.pools.queues.ensure_band(POOL, "lowest")
-        content = PendingContent(task_queue_id=POOL, task_id=A, run_id=0, hint_id=world.slugid())
-        await stores.messages.put_pending(content, "lowest", None)
-        waits = hang_up(world, world.services)
-        await world.clock.sleep(1)
-        await world.create()
-        assert not any(await asyncio.gather(*waits))
-        assert len(await world.claim()) == 1
-
-    world.run(story())
-
-
 @pytest.mark.parametrize(
     ("pauses", "waited", "most"),
     [
@@ -141,75 +112,6 @@ def test_a_worker_that_waits_has_the_task_as_soon_as_it_calls_again(pauses: str,
         await world.create()
         created = world.clock.elapsed
         assert await working - created < most
-
-    world.run(story())
-
-
-def test_who_calls_again_at_once_is_told_before_who_pauses_first() -> None:
-    """Of workers that call again 5 s after their last call at the earliest, one that has waited longer is told."""
-    world = a_world()
-
-    async def story() -> None:
-        working = []
-        for until_next in (2, 4, 2, 1):
-            working.append(asyncio.ensure_future(live(world, world.services, pauses="generic-worker")))
-            await world.clock.sleep(until_next)
-        began = world.clock.elapsed
-        await world.create()
-        (first,), _ = await asyncio.wait(working, return_when=asyncio.FIRST_COMPLETED)
-        assert first is working[1], "it has waited for 7 s"
-        assert await first - began < 0.2
-        for _ in range(3):
-            await world.create()
-        await asyncio.wait(working)
-
-    world.run(story())
-
-
-def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() -> None:
-    """Otherwise one task would have all workers of a large pool call at once."""
-    world = a_world()
-
-    def waiting() -> int:
-        return world.services.waiting_workers.of_task_queue(POOL)["claimWork"]
-
-    async def story() -> None:
-        waits = hang_up(world, *[world.services] * 15)
-        await world.clock.sleep(1)
-        await world.create()
-        await world.clock.sleep(CALLS_AGAIN / 2)
-        assert waiting() == 14
-        await world.create()
-        await world.clock.sleep(CALLS_AGAIN / 4)
-        assert waiting() == 13
-        await world.clock.sleep(CALLS_AGAIN + 0.3)
-        assert waiting() == 13 - 2 * 2
-        assert len(await world.claim(2)) == 2
-        await world.clock.sleep(3 * CALLS_AGAIN)
-        assert waiting() == 9, "somebody came"
-        assert not any(await asyncio.gather(*waits))
-
-    world.run(story())
-
-
-def test_a_worker_that_is_told_costs_one_look_more() -> None:
-    """Beside those at intervals, which a worker costs that waits for longer."""
-    looks: list[Kind] = []
-
-    async def look(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE and call.kind in (Kind.QUEUE_PEEK, Kind.QUEUE_GET):
-            looks.append(call.kind)
-
-    world = a_world(look)
-
-    async def story() -> None:
-        waiting = hang_up(world, world.services)
-        await world.clock.sleep(0.5)
-        looks.clear()
-        await world.create()
-        await asyncio.wait(waiting)
-        assert len(await world.claim()) == 1
-        assert looks == [Kind.QUEUE_PEEK, Kind.QUEUE_GET]
 
     world.run(story())
 
@@ -236,20 +138,3 @@ def test_a_worker_with_room_for_more_keeps_the_run_that_it_has_not_renewed() -> 
     world.run(story())
     invariants.check(world)
     finish(world, is_acknowledged=False)
-
-
-def test_a_worker_that_got_less_than_it_asked_for_is_answered_though_another_came_later() -> None:
-    """It came first, has a task of a high band, and the later one takes the rest."""
-    world = a_world()
-
-    async def story() -> None:
-        await world.create()
-        waits = [asyncio.ensure_future(calls_again(world, worker, count=3)) for worker in (WORKER, ANOTHER)]
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        (task,) = world.tasks().values()
-        assert task.state is State.RUNNING
-        await world.create()
-        answers = await asyncio.gather(*waits)
-        assert sorted(len(answer) for answer in answers) == [1, 1]
-
-    world.run(story())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 import pytest
 
 from shared.base.dates import format_date
-from shared.base.protocol import LONGEST_TIMER, ORPHAN_AFTER
-from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
+from shared.base.protocol import LONGEST_TIMER
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
 from shared.queue.tasks.rules import Resolved, State
 from shared.store.interface import Receipt
 from tests.simulator import world as worlds
@@ -63,43 +63,6 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
     assert handled == -(-timedelta(days=days) // LONGEST_TIMER)
 
 
-@pytest.mark.parametrize("early", [timedelta(milliseconds=1), timedelta(hours=1)])
-def test_early_deadline_message_is_put_again_for_the_time_that_is_left(early: timedelta) -> None:
-    """Clocks differ, and a rerun leaves the message of the earlier generation behind."""
-    world = _world()
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        deadline = world.tasks()[A].deadline
-        for message in await world.memory.queues.get(DEADLINE_QUEUE, count=32, hidden_for=60):
-            await world.memory.queues.delete(DEADLINE_QUEUE, message.receipt)
-        put = world.clock.now()
-        await world.clock.sleep((deadline + DELAY - early - world.clock.now()).total_seconds())
-        before = len(_waiting(world))
-        await world.handlers.timers.deadline_due(A, GROUP, "-", put)
-        assert world.tasks()[A].state is State.PENDING
-        assert len(_waiting(world)) == before + 1
-        (last,) = [body for body, visible in world.messages(DEADLINE_QUEUE) if visible <= deadline + 2 * DELAY][-1:]
-        assert last["put"] == format_date(put)
-        await world.drain(early.total_seconds() + 5)
-        assert world.tasks()[A].last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
-
-    world.run(story())
-
-
-def test_deadline_message_without_its_task_is_looked_at_for_five_minutes() -> None:
-    world = _world()
-
-    async def story() -> None:
-        await world.services.stores.messages.put_deadline(A, GROUP, "-", world.clock.now() - DELAY)
-        await world.drain(290)
-        assert len(_waiting(world)) == 1, "its createTask may still commit"
-        await world.drain(60)
-        assert _waiting(world) == []
-
-    world.run(story())
-
-
 def test_deadline_message_of_a_resolved_task_calls_for_its_resolution_once_more() -> None:
     """The resolved handler never finished: the deadline message is the timer behind it."""
     world = _world()
@@ -120,37 +83,6 @@ def test_deadline_message_of_a_resolved_task_calls_for_its_resolution_once_more(
         assert _waiting(world) == []
 
     world.run(story())
-
-
-def test_batches_answer_in_the_order_of_the_ids_that_were_asked_for() -> None:
-    world = _world()
-
-    async def story() -> None:
-        ids = [await world.create() for _ in range(40)]
-        wanted = [*ids[::2], "unknown", *reversed(ids[1::2])]
-        known = [task_id for task_id in wanted if task_id != "unknown"]
-        assert [task_id for task_id, _ in await world.services.batches.statuses(wanted)] == known
-        found, rest = await world.services.batches.definitions(wanted)
-        assert ([each.definition.task_id for each in found], rest) == (known, None)
-
-    world.run(story())
-
-
-def test_claim_message_whose_claim_never_comes_is_looked_at_for_two_minutes() -> None:
-    """Its call died before the commit. When it was first put is passed on from one message to the next."""
-    world = _world()
-
-    put: list[datetime] = []
-
-    async def story() -> None:
-        await world.create(A)
-        put.append(world.clock.now())
-        await world.services.stores.messages.put_claim(A, 0, taken_until=put[0], put=put[0], started=put[0])
-        await world.drain(ORPHAN_AFTER.total_seconds() + 5)
-
-    world.run(story())
-    assert world.messages(CLAIM_QUEUE) == []
-    assert 10 < world.handled[CLAIM_QUEUE, A, "0", "", format_date(put[0])] <= 62
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])

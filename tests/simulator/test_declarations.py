@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
-import pytest
-
-from shared.app.assembly import assemble
-from shared.base.errors import InputError, ResourceNotFound
 from shared.queue.pools.directory import Declaration
 from shared.queue.tasks.rules import Worker
 from shared.store import keys
 from shared.store.counting import Kind
-from tests.simulator.registry import DAY, HOUR, MINUTE, after, expire, listed, poll
+from tests.simulator.registry import DAY, after, poll
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Phase, chain
@@ -34,36 +29,6 @@ def test_declared_expirations_only_move_forward(world: World) -> None:
         assert (await directory.provisioner("provisioner")).expires == until
         await poll(world)
         assert (await directory.task_queue(POOL)).description == "some", "being seen leaves what was declared"
-
-    world.run(story())
-
-
-def test_declared_in_the_past(world: World) -> None:
-    async def story() -> None:
-        past = after(world, -30 * DAY)
-        assert (await world.services.workers.declare(POOL, WORKER, past)).record.expires == past
-        with pytest.raises(ResourceNotFound):
-            await world.services.workers.get(POOL, WORKER)
-        await world.clock.sleep(3 * HOUR)
-        await expire(world)
-        assert world.rows(keys.POOLS, keys.pool(POOL)) == []
-        assert await listed(world) == []
-
-    world.run(story())
-
-
-def test_a_declaration_lasts_five_days_by_default(world: World) -> None:
-    async def story() -> None:
-        directory = world.services.directory
-        entry = await directory.declare_task_queue("some/type", Declaration(description="x"))
-        assert entry.expires == world.clock.now() + timedelta(days=5) or entry.expires < after(world, 5 * DAY)
-        assert (await directory.provisioner("some")).expires == entry.expires
-        action = {"name": "", "title": "", "context": "worker", "url": "", "method": "POST", "description": ""}
-        await directory.declare_provisioner("some", Declaration(actions=(action, {**action, "context": "provisioner"})))
-        assert await directory.actions("some", "worker") == [action]
-        assert await directory.actions("none", "worker") == []
-        with pytest.raises(InputError):
-            await directory.declare_provisioner("some", Declaration(actions=({**action, "url": "x" * 30_000},)))
 
     world.run(story())
 
@@ -101,26 +66,3 @@ def test_a_fleet_that_starts_at_once_is_declared_without_a_refusal() -> None:
     (again,) = world.run(declare(7))
     assert again
     assert len(writes) <= 2 * 2 * 50, "two attempts each, of the pool and its provisioner, on the average"
-
-
-def test_declarations_that_differ_all_come_through() -> None:
-    """Eight provisioners' worth of declarations of one task queue, side by side."""
-
-    chance = random.Random(2)
-    simulation = Simulation.scripted([])
-
-    async def slow(call: Call, phase: Phase) -> None:
-        await simulation.clock.sleep(0.005)
-
-    world = World(simulation, slow)
-    world.is_ordered = False
-    runtime = replace(world.services.runtime, jitter=chance.random)
-    processes = [assemble(world.services.settings, runtime, world.account.connect(), world.topics) for _ in range(8)]
-
-    async def declare(number: int) -> None:
-        declaration = Declaration(expires=after(world, DAY * (number + 1)), description=str(number))
-        await processes[number].directory.declare_task_queue(POOL, declaration)
-
-    world.run(*(declare(number) for number in range(8)))
-    (entry,) = world.run(world.services.directory.task_queue(POOL))
-    assert entry.expires >= after(world, 8 * DAY - MINUTE)

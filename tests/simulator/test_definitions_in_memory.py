@@ -4,11 +4,9 @@ and no answer has more than its share."""
 from __future__ import annotations
 
 import asyncio
-import gc
 import math
-import random
 import weakref
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
@@ -22,16 +20,12 @@ from shared.base.jsontext import memory_of, write
 from shared.base.memory import NoRoom
 from shared.base.shares import Place
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.codec import MEMORY
 from shared.queue.tasks.definition import Definition, Json
-from shared.queue.tasks.rules import Resolved, Worker
+from shared.queue.tasks.rules import Worker
 from shared.runtime import Runtime
-from shared.store import keys
-from shared.store.counting import Kind
-from shared.store.interface import Replace, StorageUnavailable
 from tests.simulator.topics import Topics
 from tests.simulator.world import POOL, World, settings
-from tests.twin import Call, Fail, MemoryStorage, Phase
+from tests.twin import Call, MemoryStorage, Phase
 from tests.twin.clock import VirtualClock
 from tests.twin.gate import open_gate
 
@@ -120,28 +114,6 @@ async def test_calls_side_by_side_use_no_more_than_there_is_room(
     assert KEPT < in_memory.most <= KEPT + IN_USE
 
 
-async def test_one_that_is_larger_than_all_the_room_has_it_to_itself(
-    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task_ids = await created(memory, clock, 4)
-    monkeypatch.setattr(bounds, "IN_HAND", SIZE // 2)
-    services, in_memory = process(memory, clock, definition_cache_bytes=0), InMemory(monkeypatch)
-    memory.gate = mixed
-    await together(*map(services.lifecycle.definition, task_ids))
-    assert SIZE < in_memory.most < 2 * SIZE
-
-
-async def test_small_definitions_never_wait(memory: MemoryStorage, clock: VirtualClock) -> None:
-    (large,) = await created(memory, clock, 1)
-    (small,) = await created(memory, clock, 1, payload={})
-    services = process(memory, clock)
-    held = await services.lifecycle.existing(large)
-    budget = services.memory
-    assert budget.try_take(Place(units=KEPT + IN_USE - budget.used, share="another"))
-    assert (await services.lifecycle.definition(small))["payload"] == {}
-    assert held.definition.task_id == large
-
-
 async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_taken(
     memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,34 +140,6 @@ async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_take
     del held, waiting, got
     await asyncio.sleep(0)  # the loop has the task in hand until then
     assert budget.used == 0
-
-
-@pytest.fixture
-def without_garbage_collector() -> Iterator[None]:
-    """What refers to itself stays."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
-
-
-@pytest.mark.usefixtures("without_garbage_collector")
-async def test_failed_calls_leave_nothing_taken(memory: MemoryStorage, clock: VirtualClock) -> None:
-    (task_id,) = await created(memory, clock, 1, payload={"noise": random.Random(7).randbytes(600_000).hex()})
-    services = process(memory, clock, definition_cache_bytes=0)
-    budget = services.memory
-    memory.gate = Fail(lambda call: call.kind is Kind.BLOB_READ, times=6)
-    for _ in range(3):
-        with pytest.raises(StorageUnavailable):
-            await services.lifecycle.existing(task_id)
-        with pytest.raises(StorageUnavailable):
-            await services.groups.list(task_id, start="", limit=10)
-    assert budget.used == 0
-    memory.gate = Fail(lambda call: call.kind is Kind.QUEUE_PUT)
-    with pytest.raises(StorageUnavailable):
-        await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
-    await asyncio.sleep(0)
-    assert budget.used == 0, "what a failed call has read is not kept by its error"
 
 
 Page = tuple[list[tuple[str, Json]], object]
@@ -275,38 +219,3 @@ async def test_listing_ends_where_its_share_does_and_goes_on_from_there(
     assert sorted(found) == sorted(task_ids)
     assert answers == math.ceil(number / max(1, ANSWER // (size + 3000)))
     assert in_memory.most <= max(KEPT + IN_USE, 2 * size)
-
-
-async def test_kept_definitions_count_in_an_answer_as_well(memory: MemoryStorage, clock: VirtualClock) -> None:
-    task_ids = await created(memory, clock, 10)
-    services = process(memory, clock, definition_cache_bytes=10 * SIZE * 2)
-    for task_id in task_ids:
-        await services.lifecycle.existing(task_id)
-    found, rest = await services.batches.definitions(task_ids)
-    assert ([each.definition.task_id for each in found], rest) == (task_ids[:3], task_ids[3])
-
-
-async def test_claims_that_do_not_fit_into_the_answer_are_there_for_the_next_one(
-    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task_ids = await created(memory, clock, 10)
-    services, in_memory = process(memory, clock), InMemory(monkeypatch)
-    memory.gate = mixed
-    answers = await claim_all(services, len(task_ids))
-    assert sorted(claim.task.task_id for claims in answers for claim in claims) == sorted(task_ids)
-    assert all(sum(len(write(claim.definition)) for claim in claims) <= ANSWER for claims in answers)
-    assert len(answers) <= 5
-    assert in_memory.most <= KEPT + IN_USE
-
-
-async def test_rows_that_do_not_tell_their_memory_are_read(memory: MemoryStorage, clock: VirtualClock) -> None:
-    task_ids = await created(memory, clock, 2)
-    tables = memory.storage.tables
-    for task_id in task_ids:
-        row = await tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
-        assert row is not None
-        older = {name: value for name, value in row.values.items() if name != MEMORY}
-        await tables.transact(keys.TASKS, task_id, [Replace(keys.TASK_DEFINITION, older, row.etag)])
-    services = process(memory, clock)
-    found, rest = await services.batches.definitions(task_ids)
-    assert ([each.definition.task_id for each in found], rest) == (task_ids, None)

@@ -9,21 +9,18 @@ import pytest
 
 from shared.base import bounds
 from shared.queue.groups import rows as group_rows
-from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks import dependents
 from shared.queue.tasks import edges as group_edges
-from shared.queue.tasks.codec import pack_definition
 from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
-from tests.simulator.depending import a_world, complete_tasks, create_tasks, fail_and_complete_again, handle, rerun
+from tests.simulator.depending import a_world, complete_tasks, create_tasks, handle
 from tests.simulator.running import VICTIM, Attempt, Harmed, finish
 from tests.simulator.scenarios import Scenario
-from tests.simulator.situations import GROUP, A, B, C, fixed
+from tests.simulator.situations import GROUP, A, B, fixed
 from tests.simulator.world import HANDLER, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Fail, Kill, Killed, Phase, as_process, process_name
+from tests.twin.gate import Call, Fail, Phase, as_process, process_name
 
 
 @pytest.fixture
@@ -120,86 +117,6 @@ def test_dependency_that_is_handled_right_before_its_edge_is_written_was_seen(fe
     world.run(story())
 
 
-def test_new_dependent_of_a_rerun_whose_first_resolution_is_handled_last() -> None:
-    """Its own active row would still be there, and let a new edge pass that nobody follows with the right state."""
-    world = a_world()
-
-    async def story() -> None:
-        await fail_and_complete_again(world)
-        await handle(world, A, 1)
-        await world.create(B, taskGroupId=GROUP, dependencies=[A])
-        await handle(world, A, 0)
-        assert world.tasks()[B].state is State.PENDING
-
-    world.run(story())
-
-
-def test_slow_call_to_create_a_task_that_was_settled_since_does_not_bring_its_guard_back() -> None:
-    """It has found the member row and no task; then the task was created, has failed and was run again."""
-    has_looked, settles = asyncio.Event(), asyncio.Event()
-    slow_calls: list[asyncio.Task[None]] = []
-
-    async def held(call: Call, phase: Phase) -> None:
-        if process_name() == VICTIM and (call.subject, phase) == (A, Phase.AFTER) and not settles.is_set():
-            has_looked.set()
-            await settles.wait()
-        if process_name() == HANDLER and phase is Phase.BEFORE and keys.active(A, 1) in call.keys:
-            settles.set()
-            await asyncio.gather(*slow_calls, return_exceptions=True)
-
-    world = a_world(held)
-
-    async def story() -> None:
-        await world.create(C, taskGroupId=GROUP)
-        definition = world.definition(A, taskGroupId=GROUP, priority="high")
-        await world.services.create_task._membership.join(definition, await pack_definition(definition))
-
-        async def create_slowly() -> None:
-            await world.process().create_task(definition)
-
-        slow_calls.append(asyncio.create_task(as_process(VICTIM, create_slowly())))
-        await has_looked.wait()
-        await world.services.create_task(definition)
-        await complete_tasks(world, 1, Resolved.FAILED)
-        await rerun(world, A)
-        await world.drain(5)
-        await complete_tasks(world, 1)
-        await world.drain(5)
-        assert settles.is_set(), "the handler of the rerun was held up"
-        await world.clock.sleep(61)
-        await world.create(B, taskGroupId=GROUP, dependencies=[A])
-        await world.drain(60)
-        assert world.tasks()[B].state is State.PENDING
-
-    world.run(story())
-
-
-def test_guard_does_not_make_a_task_look_younger_to_a_job_on_its_group() -> None:
-    """A call on a whole group that died goes on with the tasks of its time, whatever has come to wait for them."""
-    kill = Kill(number=4, process=VICTIM)
-    world = a_world(kill)
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await world.clock.sleep(60)
-
-    async def cancel() -> None:
-        await world.services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
-
-    world.run(story())
-    (outcome,) = world.simulation.outcomes(world.victim(cancel()))
-    assert isinstance(outcome, Killed)
-
-    async def later() -> None:
-        await world.clock.sleep(5)
-        await world.create(B, taskGroupId=GROUP, dependencies=[A])
-        await world.drain(600)
-        assert world.tasks()[A].last_run.reason_resolved is Resolved.CANCELED
-        assert not world.tasks()[B].is_resolved, "it came after the call"
-
-    world.run(later())
-
-
 def test_handler_returns_only_when_its_bit_is_committed() -> None:
     """While the commit of another handler of the process is under way, and when that one fails."""
     world = a_world(
@@ -218,57 +135,5 @@ def test_handler_returns_only_when_its_bit_is_committed() -> None:
         assert not all(bits)
         await world.drain(700)
         assert world.tasks()[B].state is State.PENDING
-
-    world.run(story())
-
-
-def test_lost_races_are_tried_again_for_as_long_as_patience_lasts() -> None:
-    """The message has been received: to put it again would cost more."""
-    lost = 0
-
-    async def overtake(call: Call, phase: Phase) -> None:
-        nonlocal lost
-        is_commit = call.kind is Kind.TABLE_WRITE and call.subject == B and keys.TASK_STATUS in call.keys
-        if phase is not Phase.BEFORE or process_name() != HANDLER or not is_commit or lost == 9:
-            return
-        lost += 1
-        tasks = world.services.stores.tasks
-        read = await tasks.existing(B)
-        await as_process("other", tasks.commit(read, read.task))
-
-    world = a_world(overtake)
-
-    async def story() -> None:
-        first, _ = required = await create_tasks(world, 2)
-        await world.create(B, taskGroupId=GROUP, dependencies=required)
-        await complete_tasks(world, 2)
-        started = world.clock.now()
-        await as_process(HANDLER, handle(world, first))
-        assert world.tasks()[B].satisfied.bit_count() == 1
-        assert lost == 9
-        assert world.clock.now() - started < dependents.TRIED_FOR
-
-    world.run(story())
-
-
-def test_waiting_handler_that_is_cancelled_leaves_the_others_alone() -> None:
-    at_work = asyncio.Event()
-
-    async def noted(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE and call.kind is Kind.TABLE_WRITE and call.subject == B and process_name() == HANDLER:
-            at_work.set()
-
-    world = a_world(noted)
-
-    async def story() -> None:
-        leaves = await create_tasks(world, 3)
-        await world.create(B, taskGroupId=GROUP, dependencies=leaves)
-        await complete_tasks(world, 3)
-        first, *others = (asyncio.create_task(as_process(HANDLER, handle(world, leaf))) for leaf in leaves)
-        await at_work.wait()
-        first.cancel()
-        await asyncio.gather(*others)
-        assert world.tasks()[B].satisfied & 0b110 == 0b110
-        assert world.services.resolution._dependents._queues == {}
 
     world.run(story())

@@ -14,21 +14,20 @@ from shared.base.dates import format_date
 from shared.base.protocol import EXPIRY_GRACE_PERIOD
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.expiry.failures import STUCK_AFTER
-from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.expiring import FIRST_RETRY, LAST_RETRY, ExpiryStore
-from shared.store.interface import Merge, StorageUnavailable, Upsert
+from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
-from tests.simulator.situations import GROUP, A, B, C
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin import MemoryStorage
 from tests.twin.clock import VirtualClock
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Phase, as_process, process_name
+from tests.twin.gate import Call, Phase, process_name
 
 Chosen = Callable[[Call], bool]
 
@@ -117,46 +116,6 @@ def test_undeletable_thing_holds_up_nothing_else(what: str, error: type[Exceptio
     assert scheduled(world) == set()
 
 
-def test_first_undeletable_thing_of_an_hour_is_not_the_last_one_looked_at() -> None:
-    gate = Refusing(writes(keys.TASKS, keys.TASK_STATUS, A))
-    world = open_world(gate)
-
-    async def story() -> None:
-        expires = format_date(world.clock.now() + timedelta(hours=4))
-        for task_id in (A, B, C):
-            await world.create(task_id, taskGroupId=GROUP, expires=expires)
-        await world.drain(8 * HOUR)
-        assert await expire(world, 1) == 0, "a run in which something could be deleted has not failed"
-        assert set(world.tasks()) == {A}
-        hours = [row.partition for row in world.rows(keys.EXPIRY) if row.key.startswith("task~")]
-        assert hours and all(hour > keys.hour(world.clock.now() - timedelta(hours=1)) for hour in hours)
-
-    world.run(story())
-
-
-def test_run_in_which_nothing_can_be_deleted_fails() -> None:
-    gate = Refusing(lambda call: call.target not in {keys.EXPIRY, EVENTS_QUEUE})
-    world = open_world(gate)
-    world.run(everything(world))
-    world.run(world.drain(8 * HOUR))
-    with pytest.raises(StorageUnavailable, match="none of"):
-        world.run(as_process(JOB, world.handlers.expiration.run(300)))
-    gate.is_on = False
-    world.run(expire(world, 24 * 3))
-    assert left(world) == set()
-
-
-def test_outage_of_the_expiry_table_loses_nothing() -> None:
-    gate = Refusing(writes(keys.EXPIRY))
-    world = open_world(gate)
-    world.run(everything(world))
-    world.run(world.drain(8 * HOUR))
-    assert world.run(expire(world, 5)) == [5]
-    gate.is_on = False
-    world.run(expire(world, 24 * 3))
-    assert (left(world), scheduled(world)) == (set(), set())
-
-
 def test_what_fails_again_and_again_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     chosen, _ = UNDELETABLE["task"]
     world = open_world(Refusing(chosen))
@@ -190,56 +149,6 @@ def test_back_off_doubles_up_to_a_day_and_starts_anew_after_a_success() -> None:
     for wait, delay in zip(waits, [1, 2, 4, 8, 16, 24, 24], strict=False):
         assert delay <= wait <= delay + 2
     assert len(waits) >= 6
-
-
-UNREADABLE = {
-    "of an unknown kind": Upsert("sprocket~a", {}),
-    "without its values": Upsert("worker~a~b~c~d", {}),
-    "without its words": Upsert("artifact~", {"name": "x"}),
-    "with a date that is none": Upsert(f"upload~{A}~0000x~y", {"name": "x"}),
-}
-
-
-@pytest.mark.parametrize("row", UNREADABLE.values(), ids=UNREADABLE)
-def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
-    world = open_world(Refusing(lambda call: False))
-
-    async def story() -> None:
-        await everything(world)
-        hour = keys.hour(world.clock.now() + timedelta(hours=1))
-        await world.memory.storage.tables.transact(keys.EXPIRY, hour, [row])
-        await world.drain(8 * HOUR)
-        await expire(world, 24 * 3)
-
-    world.run(story())
-    assert left(world) == set()
-    stays = [each.key for each in world.rows(keys.EXPIRY) if not each.key.startswith(("cursor", keys.AUDIT_SWEEP))]
-    assert stays == [row.key], "a person may look"
-    kind = row.key.partition("~")[0]
-    counted = {label for label, _ in world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)}
-    assert counted == {"unknown" if kind == "sprocket" else kind}, "names of no kind would be values without an end"
-
-
-NEWER = {
-    "artifact": (keys.TASKS, A, keys.artifact(0, EARLY)),
-    "definition": (keys.TASKS, B, keys.TASK_DEFINITION),
-}
-
-
-@pytest.mark.parametrize("what", NEWER)
-def test_row_of_a_newer_version_holds_up_nothing(what: str) -> None:
-    """As after a rollback."""
-    world = open_world(Refusing(lambda call: False))
-
-    async def story() -> None:
-        await everything(world)
-        table, partition, key = NEWER[what]
-        await world.drain(4 * HOUR)
-        await world.memory.storage.tables.transact(table, partition, [Merge(key, {"schema": 999})])
-        await expire(world, 24 * 4)
-
-    world.run(story())
-    assert left(world) <= {f"content of {A}"}
 
 
 def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> None:
@@ -276,16 +185,6 @@ def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> 
 
     world.run(story())
     assert left(world) <= {"worker", "listed pool", "listed provisioner"}
-
-
-def test_undeletable_task_keeps_its_large_definition() -> None:
-    gate = Refusing(writes(keys.TASKS, keys.TASK_STATUS, B))
-    world = open_world(gate)
-    world.run(everything(world))
-    world.run(world.drain(8 * HOUR))
-    world.run(expire(world, 24 * 3))
-    (definition,) = world.run(world.process().lifecycle.definition(B))
-    assert len(definition["payload"]["noise"]) == 1_000_000
 
 
 async def test_failures_in_a_row_are_counted_and_a_later_expiration_ends_the_row() -> None:

@@ -17,9 +17,6 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.simulator.deletions import soon
 from tests.simulator.expiring import DAY, HOUR, JOB, expire, left
-from tests.simulator.late import TOOK_EFFECT, LateRequest
-from tests.simulator.running import VICTIM
-from tests.simulator.scenarios import REFUSED, Scenario
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -70,47 +67,6 @@ def test_group_goes_after_a_call_that_died(phase: Phase, is_raised: bool, is_rep
     assert 5 < number < MOST - 1
 
 
-@pytest.mark.parametrize("is_raised", [True, False], ids=["raised", "made"])
-def test_group_goes_although_its_expiry_row_could_not_be_written(is_raised: bool) -> None:
-    fail = Fail(
-        lambda call: call.target == keys.EXPIRY and any(key.startswith(keys.SWEPT_GROUP) for key in call.keys), times=0
-    )
-    world = open_world(fail)
-
-    async def story() -> None:
-        if is_raised:
-            await a_group_that_ends_early(world)
-        definition = world.definition(A, taskGroupId=GROUP)
-        fail.times = 1
-        with pytest.raises(StorageUnavailable):
-            await world.services.create_task(definition)
-        await world.process().create_task(definition)
-        await world.create(C if not is_raised else None, taskGroupId=GROUP)
-        await to_the_end(world)
-        assert world.rows(keys.GROUPS) == []
-        assert world.tasks() == {}
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("scenario", REFUSED, ids=lambda scenario: scenario.name)
-def test_group_goes_with_what_a_refused_call_has_written_late(scenario: Scenario) -> None:
-    """Each write is sent twice, and the first one takes effect after the second one was rolled back."""
-    for number in range(1, MOST):
-        late = LateRequest(number, "doubled")
-        world = late.world = open_world(late)
-        world.run(scenario.prepare(world))
-        world.simulation.outcomes(as_process(VICTIM, scenario.act(world)))
-        if late.hit is None:
-            break
-        late.land()
-        world.run(to_the_end(world))
-        assert world.rows(keys.GROUPS) == [], f"{late.hit} {late.outcome}"
-        assert world.rows(keys.DIRECTORY, keys.GROUP) == [], f"{late.hit} {late.outcome}"
-        assert world.tasks() == {}
-    assert 5 < number < MOST - 1
-
-
 def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
     """The note of such a call would have no group, and nothing else would ever look into its partition."""
 
@@ -138,27 +94,6 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
         assert world.rows(keys.GROUPS) == []
 
     explore_distinct(scenario, in_order=True)
-
-
-def test_task_goes_whose_commit_came_after_its_rows_in_its_group_had_gone() -> None:
-    """They went as orphans. Nothing else would ever lead the job to the task."""
-    late = LateRequest(5)
-    world = late.world = open_world(late)
-
-    async def story() -> None:
-        await world.create(C, taskGroupId=GROUP)
-        with pytest.raises(StorageUnavailable):
-            await as_process(VICTIM, world.process().create_task(world.definition(A, taskGroupId=GROUP)))
-        await world.services.lifecycle.cancel(await world.services.lifecycle.existing(C))
-        await world.drain(400)
-        late.land()
-        assert late.outcome == TOOK_EFFECT
-        assert A in world.tasks()
-        await world.drain(6 * HOUR)
-        await expire(world, 24 * 4)
-        assert left(world) == set()
-
-    world.run(story())
 
 
 @pytest.mark.parametrize("is_settled", [False, True], ids=["nothing was done", "its group was not checked"])

@@ -202,18 +202,3 @@ def _meet(meeting: Meeting, gate: Pause, act: Act, other: Act) -> None:
     except BaseException as error:
         error.add_note(f"{gate.phase.value} request {gate.number} of the {gate.process}, {gate.hit}")
         raise
-
-
-@pytest.mark.parametrize("seeds", SEEDS, ids=str)
-@pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
-def test_job_and_call_mixed_at_random(meeting: Meeting, seeds: range) -> None:
-    for seed in seeds:
-        world = World(Simulation.seeded(seed, yield_after=True))
-        encounter = Encounter(meeting, world)
-        everybody_knows_a(encounter)
-        world.run(encounter.job(), encounter.call())
-        try:
-            encounter.finish()
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise

@@ -16,13 +16,13 @@ from shared.store.counting import Kind
 from shared.store.interface import Create, Delete, Merge, Row, Upsert
 from shared.store.partitions import delete_unchanged, rows_of
 from tests.simulator.deletions import members
-from tests.simulator.expiring import HOUR, JOB, expire, left, relay, scheduled
+from tests.simulator.expiring import HOUR, JOB, expire, relay
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin import MemoryStorage
 from tests.twin.clock import VirtualClock
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Gate, Killed, Phase, as_process, process_name
+from tests.twin.gate import Call, Gate, Phase, as_process, process_name
 
 MINUTE = timedelta(minutes=1)
 
@@ -106,45 +106,6 @@ def test_group_goes_an_hour_after_the_last_of_its_tasks() -> None:
     world.run(story())
 
 
-def test_tasks_and_their_group_expire_in_one_hour() -> None:
-    """As after a pause of the job: everything is due at once, in buckets of several hours."""
-    world = open_world()
-
-    async def story() -> None:
-        for task_id in (A, B, C):
-            await resolved(world, task_id, expires=format_date(world.clock.now() + timedelta(hours=4)))
-        await world.clock.sleep(20 * HOUR)
-        await as_process(JOB, world.handlers.expiration.run(300))
-        assert not world.tasks()
-        assert not world.rows(keys.GROUPS)
-        # The worker and its pool live for a day.
-        assert scheduled(world) == {"worker", "pool", "provisioner"}
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("others", [0, 2])
-def test_member_row_that_a_call_has_just_written_stays_for_a_while(others: int) -> None:
-    """The call may be creating a new task of this id, once the old one is gone."""
-    world = open_world()
-    task_ids = (A, B, C)[: others + 1]
-
-    async def story() -> None:
-        for task_id in task_ids:
-            await resolved(world, task_id, expires=format_date(world.clock.now() + timedelta(hours=4)))
-        await world.clock.sleep(20 * HOUR)
-        touch = Merge(keys.member(A), {})
-        await world.memory.storage.tables.transact(keys.GROUPS, GROUP, [touch])
-        await as_process(JOB, world.handlers.expiration.run(300))
-        assert members(world, GROUP) == {A}
-        assert not world.tasks()
-        await expire(world, 3)
-        assert not members(world, GROUP)
-        assert not world.tasks()
-
-    world.run(story())
-
-
 @pytest.mark.parametrize(("seconds", "left"), [(-5, {A}), (5, set())])
 def test_member_row_stays_for_as_long_as_a_call_may_rely_on_it(seconds: float, left: set[str]) -> None:
     world = open_world()
@@ -173,19 +134,6 @@ def test_hour_is_worked_off_once_no_call_adds_to_it(seconds: float, left: int) -
 
     world.run(story())
     assert sum(row.key.startswith(keys.EXCHANGED) for row in world.rows(keys.EXPIRY)) == left
-
-
-def test_run_without_time_has_looked_at_nothing() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        for number in range(3):
-            await world.services.expiration._expiry.id_token(f"fingerprint{number}", world.clock.now())
-        await world.clock.sleep(3 * HOUR)
-        assert await world.handlers.expiration.run(0) == 0
-        assert await world.handlers.expiration.run(300) == 3
-
-    world.run(story())
 
 
 def test_row_that_was_young_when_its_task_was_looked_for_stays() -> None:
@@ -246,28 +194,6 @@ def test_task_of_more_rows_than_a_transaction_or_a_page_holds(number: int) -> No
     assert not world.account.committed(keys.PUBLIC)
 
 
-def test_run_that_is_killed_again_and_again_gets_through_a_large_task() -> None:
-    """Each run deletes 150 blobs, and dies. The next one tries again after a back-off, of a day at the most."""
-    deleted = 0
-
-    async def killing(call: Call, phase: Phase) -> None:
-        nonlocal deleted
-        if process_name() == JOB and call.kind is Kind.BLOB_WRITE and phase is Phase.BEFORE:
-            deleted += 1
-            if deleted > 150:
-                raise Killed
-
-    world = open_world(killing)
-    world.run(with_artifacts(world, 700))
-    runs = 0
-    while world.rows(keys.TASKS) and runs < 20:
-        deleted = 0
-        world.simulation.outcomes(as_process(JOB, world.process().expiration.run(300)))
-        world.run(world.clock.sleep(26 * HOUR))
-        runs += bool(deleted)
-    assert runs <= 8, "a run has to do again at most a hundred of the 150"
-
-
 def test_run_ends_in_time_and_the_next_one_goes_on() -> None:
     async def slow(call: Call, phase: Phase) -> None:
         if process_name() == JOB and call.kind is Kind.BLOB_WRITE and phase is Phase.BEFORE:
@@ -285,45 +211,6 @@ def test_run_ends_in_time_and_the_next_one_goes_on() -> None:
     assert 2 <= runs <= 10
 
 
-def test_group_of_more_members_than_a_page_holds() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await resolved(world, A, expires=format_date(world.clock.now() + timedelta(hours=4)))
-        for start in range(0, 1100, 100):
-            orphans = [Create(keys.member(f"x{start + index:05d}"), {}) for index in range(100)]
-            await world.memory.storage.tables.transact(keys.GROUPS, GROUP, orphans)
-        await world.clock.sleep(10 * HOUR)
-        await as_process(JOB, world.handlers.expiration.run(300))
-
-    world.run(story())
-    assert world.rows(keys.GROUPS) == []
-    assert A not in world.tasks()
-
-
-def test_long_history_of_a_worker_goes_with_it() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await resolved(world, A)
-        entries = [key for row in world.rows(keys.POOLS) if (key := row.key).startswith("worker~")]
-        assert len(entries) == 1
-        partition = keys.pool("provisioner/pool")
-        start, _ = keys.quarantines("group", "worker")
-        for number in range(0, 250, 50):
-            values = {"clientId": "x", "updatedAt": format_date(world.clock.now()), "quarantineInfo": ""}
-            rows = [
-                Create(f"{start}{number + index:015d}~x", {**values, "quarantineUntil": values["updatedAt"]})
-                for index in range(50)
-            ]
-            await world.memory.storage.tables.transact(keys.POOLS, partition, rows)
-        await expire(world, 24 * 4)
-
-    world.run(story())
-    assert left(world) == set()
-    assert [row.key for row in world.rows(keys.POOLS)] == [keys.POOL]
-
-
 @pytest.fixture
 def memory() -> MemoryStorage:
     return MemoryStorage(VirtualClock())
@@ -337,14 +224,6 @@ async def numbered(memory: MemoryStorage, number: int) -> list[Row]:
     return [row async for page in rows_of(memory.storage.tables, keys.TASKS, "p", select=()) for row in page]
 
 
-@pytest.mark.parametrize("number", [0, 1, 99, 100, 101, 1001])
-async def test_all_rows_that_were_read_are_deleted(memory: MemoryStorage, number: int) -> None:
-    rows = await numbered(memory, number)
-    assert len(rows) == number
-    await delete_unchanged(memory.storage.tables, keys.TASKS, rows)
-    assert memory.rows(keys.TASKS) == []
-
-
 async def test_rows_that_have_changed_since_stay_and_all_others_go(memory: MemoryStorage) -> None:
     rows = await numbered(memory, 250)
     tables = memory.storage.tables
@@ -352,12 +231,3 @@ async def test_rows_that_have_changed_since_stay_and_all_others_go(memory: Memor
     await tables.transact(keys.TASKS, "p", [Delete("00007"), Delete("00199"), Create("00250", {})])
     await delete_unchanged(memory.storage.tables, keys.TASKS, rows)
     assert [row.key for row in memory.rows(keys.TASKS)] == ["00000", "00120", "00249", "00250"]
-
-
-async def test_row_that_was_created_again_stays(memory: MemoryStorage) -> None:
-    rows = await numbered(memory, 1)
-    tables = memory.storage.tables
-    await tables.transact(keys.TASKS, "p", [Delete("00000")])
-    await tables.transact(keys.TASKS, "p", [Create("00000", {})])
-    await delete_unchanged(memory.storage.tables, keys.TASKS, rows)
-    assert [row.key for row in memory.rows(keys.TASKS)] == ["00000"]

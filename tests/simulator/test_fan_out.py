@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
 
 import pytest
 
@@ -15,11 +14,10 @@ from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE,
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
-from shared.store.interface import StorageUnavailable
 from tests.simulator.situations import GROUP, A, B, C, failed_and_completed_again
-from tests.simulator.world import HANDLER, HIDDEN, World, resolved_message
+from tests.simulator.world import World, resolved_message
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Fail, Phase, as_process, process_name
+from tests.twin.gate import Call, Fail, Phase, process_name
 
 
 @dataclass
@@ -195,22 +193,6 @@ def test_edge_without_a_dependent_stays_for_as_long_as_its_call_may_commit(
     assert _edges(world, A) == left
 
 
-@IN_PLACE
-def test_edge_that_was_touched_since_is_left_alone(place: str) -> None:
-    world = _world()
-
-    async def story() -> None:
-        await world.create(A)
-        await _edge(world, A, B, place)
-        await _complete(world, A)
-        await world.drain(200)
-        await _edge(world, A, B, place)
-        await world.drain(400)
-        assert _edges(world, A) == 1
-
-    world.run(story())
-
-
 def test_message_before_its_commit_is_looked_at_again() -> None:
     world = _world()
 
@@ -226,22 +208,6 @@ def test_message_before_its_commit_is_looked_at_again() -> None:
         assert len(world.messages(RESOLVED_QUEUE)) == 1, "the commit may still come"
         await world.drain(120)
         assert world.messages(RESOLVED_QUEUE) == []
-
-    world.run(story())
-
-
-def test_resolution_of_a_retried_run_unblocks_no_task() -> None:
-    world = _world()
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await world.create(B, dependencies=[A], requires="all-resolved")
-        assert await world.claim()
-        await world.services.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
-        message = ResolvedBody(task_id=A, run_id=0, put=world.clock.now())
-        await world.handlers.resolution.resolved_due(message)
-        assert world.tasks()[B].state is State.UNSCHEDULED
-        assert any(row.key == keys.active(A, 0) for row in world.rows(keys.GROUPS, GROUP))
 
     world.run(story())
 
@@ -296,43 +262,6 @@ def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> 
     world.run(story())
 
 
-@IN_PLACE
-def test_deadline_message_stays_while_other_messages_have_work_left(place: str) -> None:
-    """More pages, edges without dependents: at the deadline all of it is done once more."""
-    world = _world()
-
-    async def story() -> None:
-        await world.create(A)
-        await world.create(C)
-        for _ in range(101):
-            await world.create(dependencies=[A], **({"taskGroupId": A} if place == "in the group" else {}))
-        await _edge(world, C, B, place)
-        await _complete(world, A, C)
-        await world.drain(30)
-        assert (_deadlines(world, A), _deadlines(world, C)) == (1, 1)
-        await world.drain(timedelta(hours=4).total_seconds())
-        assert (_deadlines(world, A), _deadlines(world, C)) == (0, 0)
-
-    world.run(story())
-
-
-def test_task_settles_though_a_dependent_cannot_be_followed() -> None:
-    def unreadable(call: Call) -> bool:
-        return process_name() == "handler" and call.target == keys.TASKS and call.subject == B
-
-    world = _world(Fail(unreadable, times=10**6))
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await world.create(B, dependencies=[A])
-        await _complete(world, A)
-        await world.drain(30)
-        assert len(world.topics.of("task-group-resolved")) == 1
-        assert _deadlines(world, A) == 1
-
-    world.run(story())
-
-
 def test_young_orphans_are_waited_for_by_one_handler_alone() -> None:
     """Each handler looks once more; from then on the one of the last resolution goes on, however many orphans come."""
     world = _world()
@@ -356,93 +285,5 @@ def test_young_orphans_are_waited_for_by_one_handler_alone() -> None:
         assert len(world.topics.of("task-group-resolved")) == 1
         assert len(handled.messages) <= 2 * len(ids) + 8
         assert sum(not message.group_only for message in handled.messages) == len(ids), "the rest is done once"
-
-    world.run(story())
-
-
-@pytest.mark.parametrize(
-    ("stuck", "place"),
-    [
-        ("a dependent of every page", "of another group"),
-        ("a dependent of every page", "in the group"),
-        ("the first page's group", "of another group"),
-    ],
-)
-def test_pages_that_fail_again_and_again_lead_to_the_next_one_once(
-    stuck: str, place: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """What one page cannot do for hours is tried again for that page alone, whose number of tries is no factor of the
-    others'; the other dependents are free at once, and all of them in the end."""
-    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", SMALL_PAGE)
-    hours, pages = 2, 6
-    chosen: set[str] = set()
-    gate = Fail(
-        lambda call: call.kind is Kind.TABLE_WRITE and call.subject in chosen and process_name() == HANDLER, times=0
-    )
-    world = _world(gate)
-    handled = Handled(world)
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        group = {"taskGroupId": GROUP} if place == "in the group" else {}
-        made = [await world.create(dependencies=[A], **group) for _ in range(SMALL_PAGE * pages)]
-        await _complete(world, A)
-        chosen.update(sorted(made)[::SMALL_PAGE] if "dependent" in stuck else [GROUP])
-        gate.times = 1_000_000
-        await world.drain(hours * 3600)
-        free = [task_id for task_id in made if world.tasks()[task_id].state is State.PENDING]
-        assert len(free) == len(made) - len(chosen & set(made))
-        gate.times = 0
-        await world.drain(HIDDEN + 60)
-        assert all(world.tasks()[task_id].state is State.PENDING for task_id in made)
-
-    world.run(story())
-    tries = hours * 3600 / HIDDEN + 3
-    assert len(handled.messages) <= (tries + 1) * pages
-    assert world.messages(RESOLVED_QUEUE) == []
-
-
-@IN_PLACE
-def test_what_is_to_be_looked_at_again_is_put_once_however_often_a_page_fails(place: str) -> None:
-    """A page that fails is handled again as a whole: messages that it put each time would go on beside each other."""
-    gate = Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject == B and process_name() == HANDLER, times=0)
-    world = _world(gate)
-
-    def left() -> list[bool]:
-        return [bool(body.get("waiting")) for body, _ in world.messages(RESOLVED_QUEUE)]
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await world.create(B, dependencies=[A])
-        await _complete(world, A)
-        await _edge(world, A, C, place)
-        ((body, _),) = world.messages(RESOLVED_QUEUE)
-        gate.times = 6
-        for _ in range(6):
-            with pytest.raises(StorageUnavailable):
-                await as_process(HANDLER, world.handlers.resolution.resolved_due(resolved_message(body)))
-            assert left() == [False]
-        await as_process(HANDLER, world.handlers.resolution.resolved_due(resolved_message(body)))
-        assert left().count(True) == 1
-
-    world.run(story())
-
-
-def test_a_page_that_is_put_again_has_tries_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of its message count for the pages that are left."""
-    monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", SMALL_PAGE)
-    stuck: set[str] = set()
-    world = _world(Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject in stuck, times=1_000))
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        stuck.add(min([await world.create(dependencies=[A]) for _ in range(SMALL_PAGE + 1)]))
-        await _complete(world, A)
-        ((body, _),) = world.messages(RESOLVED_QUEUE)
-        tried = ResolvedBody.model_validate({**body, "attempts": 12, "waits": 3})
-        await as_process(HANDLER, world.handlers.resolution.resolved_due(tried))
-        (again,) = [each for each, _ in world.messages(RESOLVED_QUEUE) if "end" in each]
-        assert "attempts" not in again
-        assert "waits" not in again
 
     world.run(story())

@@ -1,22 +1,16 @@
 """A group is announced when the last of its tasks is resolved, whatever rows dead calls have left behind."""
 
-from collections import Counter
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from shared.app.services import Services
-from shared.base.errors import ServiceUnavailable
 from shared.base.protocol import ORPHAN_AFTER
-from shared.base.retrying import LOST_RACE
-from shared.queue.groups.check import GroupCheck
-from shared.queue.groups.rows import FINAL, Group
+from shared.queue.groups.rows import FINAL
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
-from shared.store.counting import Kind, counting
-from shared.store.interface import Merge, Page
+from shared.store.interface import Page
 from tests.simulator.situations import GROUP, A, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -113,65 +107,6 @@ def test_row_of_an_earlier_generation_is_an_orphan() -> None:
     world.run(story())
 
 
-def test_a_row_that_was_put_again_after_the_resolution_does_not_hold_the_group_up() -> None:
-    world = World()
-    world.run(_two_tasks(world))
-    world.run(_complete(world, A))
-    world.run(world.drain(60))
-    world.run(world.services.stores.groups.add_active(GROUP, A, 0))
-    world.run(world.drain(600))
-    world.run(_complete(world, C))
-    world.run(world.drain(60))
-    assert _announced(world) == 1
-
-
-@pytest.mark.parametrize("due", ["a~0", "b~1"])
-def test_check_that_is_done_is_cleared_from_a_header_that_was_sealed_meanwhile(due: str) -> None:
-    """Only that check: another one that has become due since stays."""
-    world = World()
-    groups = world.services.stores.groups
-
-    async def note(value: str) -> Group:
-        await world.memory.tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {"due": value})])
-        return await header()
-
-    async def header() -> Group:
-        found = await groups.header(GROUP)
-        assert found is not None
-        return found
-
-    async def story() -> str:
-        await world.create(A, taskGroupId=GROUP)
-        checked = await note("a~0")
-        await groups.seal(await note(due), world.clock.now())
-        await GroupCheck(world.services.stores).clear_due(checked)
-        return (await header()).due
-
-    assert world.run(story()) == ["" if due == "a~0" else due]
-
-
-def test_header_that_always_changes_is_tried_with_pauses_and_then_left_to_the_next_attempt() -> None:
-    pauses: list[float] = []
-    world = World()
-    stores = world.services.stores
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-        await world.memory.tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {})])
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        header = await stores.groups.header(GROUP)
-        assert header is not None
-        await world.memory.tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {})])
-        runtime = replace(stores.runtime, sleep=pause, jitter=lambda: 1.0)
-        with pytest.raises(ServiceUnavailable):
-            await GroupCheck(replace(stores, runtime=runtime)).clear_due(header)
-
-    world.run(story())
-    assert pauses == [LOST_RACE.first * 2**attempt for attempt in range(LOST_RACE.tries - 1)]
-
-
 def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:
     """However often a task is opened again: the row must not fill up with what is never read."""
     world = World()
@@ -243,53 +178,6 @@ def test_message_of_a_resolution_that_nobody_handles_is_put_again(seconds: float
 
     world.run(story())
     assert [body["taskId"] for body, _ in world.messages(RESOLVED_QUEUE)] == [A] * messages
-
-
-def test_task_that_holds_the_group_up_is_read_once() -> None:
-    """By the first check of a process that meets its active row, while that row is the same."""
-    world = World()
-
-    async def handled(number: int) -> Counter[str]:
-        message = ResolvedBody(task_id=LEAVES[number], run_id=0, put=world.clock.now())
-        with counting() as operations:
-            await world.handlers.resolution.resolved_due(message)
-        return Counter(request.target for request in operations.requests if request.kind is Kind.TABLE_READ)
-
-    async def story() -> None:
-        for task_id in (A, *LEAVES):
-            await world.create(task_id, taskGroupId=GROUP)
-        assert len(await world.claim(5)) == 5
-        for leaf in LEAVES:
-            await _complete(world, leaf)
-        reads = [(await handled(number))[keys.TASKS] for number in range(2)]
-        await world.create(C, taskGroupId=GROUP, dependencies=[A])
-        reads.append((await handled(2))[keys.TASKS])
-        await world.clock.sleep(ORPHAN_AFTER.total_seconds())
-        reads.append((await handled(3))[keys.TASKS])
-        assert reads == [2, 1, 2, 2], "a dependent rewrites the row; and after five minutes it is read again"
-
-    world.run(story())
-
-
-def test_row_that_came_back_does_not_hold_the_group_up_for_a_process_that_has_seen_it() -> None:
-    world = World()
-
-    async def story() -> None:
-        for task_id in (A, C, LEAVES[0]):
-            await world.create(task_id, taskGroupId=GROUP)
-        assert len(await world.claim(3)) == 3
-        await _complete(world, C)
-        await world.drain(60)
-        stale, world.handlers = world.handlers, world.process()
-        await _complete(world, A)
-        await world.drain(60)
-        await world.services.stores.groups.add_active(GROUP, A, 0)
-        world.handlers = stale
-        await _complete(world, LEAVES[0])
-        await world.drain(60)
-        assert _announced(world) == 1
-
-    world.run(story())
 
 
 @pytest.mark.parametrize("seed", range(12))

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
-from dataclasses import replace
-from datetime import timedelta
 from typing import Any, Literal
 
 import pytest
 
-from shared.app.assembly import assemble
 from shared.base.bounds import TASKS_AT_A_TIME
 from shared.queue.groups import jobs as group_jobs
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.groups.rows import active_values
 from shared.queue.tasks.internal_messages import GROUP_QUEUE
-from shared.queue.tasks.rules import Resolved, State
+from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import MAX_OPERATIONS, Create, Operation, StorageUnavailable
-from tests.simulator import world as worlds
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
@@ -86,45 +82,6 @@ def test_later_priority_of_the_group_stays() -> None:
     assert {task.priority for task in world.tasks().values()} == {"highest"}
 
 
-def test_later_priority_of_the_group_stays_though_it_changed_nothing() -> None:
-    """The tasks have the priority that the later call asks for already, so no status row shows it."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        for task_id in (A, C):
-            await world.create(task_id, taskGroupId=GROUP, priority="medium")
-        asked = world.clock.now()
-        await world.clock.sleep(10)
-        await world.services.group_jobs.call(_priority("medium"))
-        await world.services.group_jobs.job_due(_priority("very-low"), asked)  # its call died before it changed any
-
-    world.run(story())
-    assert {task.priority for task in world.tasks().values()} == {"medium"}
-
-
-@pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
-def test_later_priority_of_the_group_stays_in_tasks_that_have_it_already(state: State) -> None:
-    """An earlier call's job is under way: it has listed the tasks, and comes to this one last."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP, priority="medium", dependencies=[A] * (state is State.UNSCHEDULED))
-        if state is State.RUNNING:
-            assert await world.claim()
-        asked = world.clock.now()
-        ((listed, *_), _) = await world.services.stores.groups.active_page(GROUP, None)
-        await world.clock.sleep(10)
-        assert await world.process().group_jobs.call(_priority("medium")) == []
-        with pytest.raises(group_jobs._NotMeant):
-            await world.services.group_jobs._change(_priority("very-low"), asked, listed)
-
-    world.run(story())
-    assert world.tasks()[A].priority == "medium"
-    assert world.topics.of("task-priority-changed") == []
-
-
 def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_has_just_set() -> None:
     """Both are under way, and the job comes to the task after the later call was made, and before that does."""
     world = World(Simulation.scripted([]))
@@ -164,12 +121,6 @@ def test_what_was_rerun_or_created_since_a_cancellation_is_not_cancelled() -> No
     assert states == {A: State.PENDING, B: State.PENDING, C: State.EXCEPTION}
 
 
-def test_what_was_rerun_or_created_since_the_repeat_of_a_cancellation_is_not_cancelled() -> None:
-    world = _world_after(CANCEL)
-    _later(world, _call(CANCEL), _rerun_a, _create_b)
-    assert {world.tasks()[task_id].state for task_id in (A, B)} == {State.PENDING}
-
-
 @pytest.mark.parametrize("job", [CANCEL, _priority("highest")], ids=lambda job: job.kind)
 def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
     """The promise behind the filters: what was there when the call was made is done."""
@@ -186,52 +137,6 @@ def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
     world.run(story())
     for task in world.tasks().values():
         assert (task.state is State.EXCEPTION) if job is CANCEL else task.priority == "highest"
-
-
-def test_job_of_a_call_that_died_before_its_note_is_done() -> None:
-    """An earlier note does not replace a later job."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await world.services.group_jobs.call(_priority("low"))
-        await world.clock.sleep(10)
-        await world.services.group_jobs.job_due(_priority("highest"), world.clock.now())
-
-    world.run(story())
-    assert world.tasks()[A].priority == "highest"
-
-
-def test_call_reaches_what_was_created_just_before_it_though_clocks_differ() -> None:
-    """The rows are dated by storage, whose clock is ahead of that of the process. Jobs tolerate one second."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-    runtime = replace(world.services.runtime, now=lambda: world.clock.now() - timedelta(seconds=10))
-    behind = assemble(worlds.settings(), runtime, world.account.connect(), world.topics)
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        assert await behind.group_jobs.call(CANCEL) == [A]
-
-    world.run(story())
-
-
-def test_generation_that_is_opened_between_listing_and_change_is_left_alone() -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        (listed, *_), _ = await world.services.stores.groups.active_page(GROUP, None)
-        await world.claim()
-        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-        await _rerun_a(world)
-        with pytest.raises(group_jobs._NotMeant):
-            await world.services.group_jobs._change(CANCEL, world.clock.now(), listed)
-
-    world.run(story())
-    assert world.tasks()[A].state is State.PENDING
 
 
 @pytest.mark.parametrize("count", [33, 101])
@@ -338,24 +243,3 @@ def test_a_task_that_fails_keeps_no_other_from_its_change(
         assert left() == []
 
     world.run(story())
-
-
-def test_later_priority_of_one_task_stays_though_the_clock_of_the_call_on_the_group_was_ahead() -> None:
-    """The call on the task follows that on the group, and its clock says that it came before."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-    runtime = replace(world.services.runtime, now=lambda: world.clock.now() + timedelta(seconds=20))
-    ahead = assemble(worlds.settings(), runtime, world.account.connect(), world.topics)
-
-    async def story() -> None:
-        for task_id in (A, C):
-            await world.create(task_id, taskGroupId=GROUP, priority="medium")
-        asked = runtime.now()
-        assert sorted(await ahead.group_jobs.call(_priority("very-low"))) == sorted([A, C])
-        await world.clock.sleep(10)
-        await _raise_a(world)
-        await world.clock.sleep(60)
-        await world.handlers.group_jobs.job_due(_priority("very-low"), asked)
-
-    world.run(story())
-    assert {task_id: task.priority for task_id, task in world.tasks().items()} == {A: "high", C: "very-low"}

@@ -6,19 +6,15 @@ import asyncio
 import itertools
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
 from shared.base.errors import ServiceUnavailable
-from shared.base.retrying import LOST_RACE
-from shared.queue.claims import rules as claims
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.effects import Decision, RemoveMessage
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE
-from shared.queue.tasks.rules import Created, Resolved, State, Task
+from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable, TransactionRefused
@@ -32,14 +28,11 @@ from tests.simulator.claimer import (
     check_is_pending_again,
     is_commit,
     is_index_row,
-    of_worker,
-    quarantine,
 )
 from tests.simulator.running import finish
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
-from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Delayed, Fail, Phase, as_process, process_name
+from tests.twin.gate import Call, Delayed, Phase, as_process, process_name
 
 
 async def remove(world: World) -> None:
@@ -62,22 +55,6 @@ def test_a_removed_worker_is_given_no_run_that_was_being_claimed(at: Callable[[C
         gate.meanwhile, gate.is_armed = lambda: remove(world), True
         assert await as_process("claimer", claimer.work.claim_work(POOL, WORKER, 1, 1.5)) == []
         assert not gate.is_armed
-
-    world.run(story())
-    check_is_pending_again(world)
-
-
-def test_a_quarantine_that_comes_before_the_rows_of_a_claim_holds() -> None:
-    gate = Once(is_index_row)
-    world = a_world(gate)
-    claimer = world.process()
-
-    async def story() -> None:
-        assert await claimer.work.claim_work(POOL, WORKER, 1, 0.1) == []
-        await world.clock.sleep(11)
-        await world.create(A)
-        gate.meanwhile, gate.is_armed = lambda: quarantine(world), True
-        assert await as_process("claimer", claimer.work.claim_work(POOL, WORKER, 1, 1.5)) == []
 
     world.run(story())
     check_is_pending_again(world)
@@ -118,42 +95,6 @@ def test_claim_task_of_a_worker_that_is_removed_meanwhile_may_be_tried_again() -
     world.run(story())
     assert world.tasks()[A].state is State.PENDING
     invariants.check(world)
-
-
-def test_a_worker_that_was_removed_may_come_back() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        await world.create(A)
-        assert await world.claim()
-        await world.services.workers.removed(POOL, WORKER, start="")
-        await world.clock.sleep(1)
-        (claim,) = await world.claim()
-        assert claim.run_id == 1
-
-    world.run(story())
-
-
-def test_an_expired_claim_is_left_to_a_worker_that_may_have_the_next() -> None:
-    gate = Once(is_index_row)
-    world = a_world(gate)
-
-    async def story() -> None:
-        await world.create(A)
-        await world.services.work.claim_work(POOL, ANOTHER, 1, 1.5)
-        await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() + 1)
-        gate.meanwhile, gate.is_armed = lambda: remove(world), True
-        assert await as_process("claimer", world.claim()) == []
-
-        assert [run.reason_resolved for run in world.tasks()[A].runs] == [None], "refused before anything is committed"
-        assert await world.services.work.claim_work(POOL, ANOTHER, 1, 2.5)
-
-    world.run(story())
-    assert [run.reason_resolved for run in world.tasks()[A].runs] == [Resolved.CLAIM_EXPIRED, None]
-    assert world.tasks()[A].last_run.reason_created is Created.RETRY
-    assert [body["runId"] for body in world.topics.of("task-exception")] == [0]
-    assert [body["runId"] for body in world.topics.of("task-pending")] == [0, 1]
-    finish(world, is_acknowledged=False)
 
 
 @dataclass
@@ -218,76 +159,6 @@ def test_the_first_renewal_extends_a_shorter_first_claim(monkeypatch: pytest.Mon
         assert renewed.taken_until == world.clock.now() + CLAIM_TIMEOUT
 
     world.run(story())
-
-
-def test_claim_task_that_cannot_be_announced_says_why() -> None:
-    """Neither Service Bus nor the queue for later takes the event."""
-    fail = Fail(lambda call: call.target == EVENTS_QUEUE, times=0)
-    world = World(Simulation.scripted([]), fail)
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A)
-        world.topics.is_down = True
-        fail.times = 1
-        with pytest.raises(StorageUnavailable):
-            await world.services.work.claim_task(await world.services.work.found_for_claim(A), 0, WORKER)
-        world.topics.is_down = False
-
-    world.run(story())
-    finish(world, is_acknowledged=False)
-
-
-def test_a_claim_with_an_effect_that_would_be_dropped_is_refused_before_its_commit(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    decide = claims.decide
-
-    def with_another_effect(task: Task, *args: Any) -> Decision:
-        decision = decide(task, *args)
-        assert task.handles.deadline is not None
-        first, *later = decision.after
-        return replace(decision, after=((*first, RemoveMessage(handle=task.handles.deadline)), *later))
-
-    world = a_world()
-
-    async def story() -> None:
-        await world.create(A)
-        monkeypatch.setattr(claims, "decide", with_another_effect)
-        assert await world.claim() == []
-        task = world.tasks()[A]
-        assert (task.state, task.last_run.worker_id) == (State.PENDING, None)
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("last", range(1, LOST_RACE.tries + 1))
-def test_a_quarantine_in_any_lost_race_of_the_worker_s_row_holds(last: int) -> None:
-    """The claim's transaction loses `last` races: to calls that leave the worker free, then to the quarantine."""
-    lost: list[Call] = []
-    is_armed = False
-
-    async def race(call: Call, phase: Phase) -> None:
-        if not is_armed or phase is not Phase.BEFORE or process_name() != "claimer":
-            return
-        if of_worker(call) and is_index_row(call) and len(lost) < last:
-            lost.append(call)
-            await as_process("other", touch(world) if len(lost) < last else quarantine(world))
-
-    world = a_world(race)
-    claimer = world.process()
-
-    async def story() -> None:
-        nonlocal is_armed
-        assert await claimer.work.claim_work(POOL, WORKER, 1, 0.1) == []
-        await world.clock.sleep(11)
-        await world.create(A)
-        is_armed = True
-        assert await as_process("claimer", claimer.work.claim_work(POOL, WORKER, 1, 1.5)) == []
-        assert len(lost) == last
-
-    world.run(story())
-    check_is_pending_again(world)
 
 
 async def touch(world: World) -> None:

@@ -13,7 +13,7 @@ import azure.functions as func
 import pytest
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
-from shared.auth.clients.rows import TABLE, Client, ClientRecord, ClientStore, Refusal
+from shared.auth.clients.rows import Client, ClientRecord, ClientStore, Refusal
 from shared.auth.hawk import Signed, Site, calculate_mac
 from shared.base.errors import AuthenticationFailed
 from shared.overview.health import BACKLOG, Ask, Finding, Health, Heartbeat
@@ -144,27 +144,6 @@ def test_dead_letters_and_a_backlog() -> None:
     world.run(story())
 
 
-def test_an_overdue_message_is_reported_until_it_is_received() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await _create_queues(world)
-        health, queues = health_of(world), world.memory.storage.queues
-        await queues.put(CLAIM_QUEUE, "a message", visible_in=30)
-        assert await looked(world, health) == []
-        assert await looked(world, health, 30) == [], "it has just become due"
-        assert await looked(world, health, 59) == []
-        assert await looked(world, health, 11) == ["claim-late"]
-        (message,) = await queues.get(CLAIM_QUEUE, hidden_for=1)
-        assert await looked(world, health) == [], "it was received, and is tried again"
-        assert await looked(world, health, 61) == ["claim-late"]
-        (message,) = await queues.get(CLAIM_QUEUE, hidden_for=60)
-        await queues.delete(CLAIM_QUEUE, message.receipt)
-        assert await looked(world, health) == []
-
-    world.run(story())
-
-
 def test_an_expiry_job_that_does_not_run() -> None:
     world = open_world()
 
@@ -199,40 +178,6 @@ def test_a_client_that_ends_is_named_a_month_ahead_and_after_its_end_until_someb
         assert await looked(world, health, timedelta(days=30).total_seconds()) == ["credentials-ended"]
         await store.replace(replace(worker, expires=worker.expires + timedelta(days=364)))
         assert await looked(world, health, timedelta(minutes=11).total_seconds()) == []
-
-    world.run(story())
-
-
-def test_a_client_that_is_made_for_days_is_named_in_the_last_third_of_them() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await _create_queues(world)
-        health = health_of(world)
-        for number in range(5):
-            await a_client(world, f"ci/{number}", 6)
-        assert await looked(world, health, timedelta(days=3.9).total_seconds()) == []
-        assert await looked(world, health, timedelta(days=0.2).total_seconds()) == ["credentials-end"]
-        (finding,) = await health.findings()
-        assert "ci/0 (" in finding.message
-        assert "and 2 others" in finding.message
-
-    world.run(story())
-
-
-def test_clients_that_end_are_counted_by_a_gauge_that_goes_back() -> None:
-    world = open_world()
-    meter = world.services.runtime.meter
-
-    async def story() -> None:
-        credentials = credentials_of(world)
-        await credentials.measure()
-        assert meter.of(ENDING_CREDENTIALS) == {("ended",): 0, ("ending",): 0}
-        await a_client(world, "worker/p/w", 364)
-        await a_client(world, "scaler/p/w", 300)
-        await world.clock.sleep(timedelta(days=340).total_seconds())
-        await credentials.measure()
-        assert meter.of(ENDING_CREDENTIALS) == {("ended",): 1, ("ending",): 1}
 
     world.run(story())
 
@@ -301,20 +246,6 @@ def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> 
     world.run(story())
 
 
-def test_a_token_that_was_mistyped_and_one_that_has_just_been_changed_are_no_finding() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await _create_queues(world)
-        health, another = health_of(world), refused_of(world)
-        await refuse_for(world, another, "project/ci", "token", 1)
-        await world.clock.sleep(timedelta(hours=2).total_seconds())
-        await refuse_for(world, another, "project/ci", "token", 1)
-        assert await looked(world, health, 61) == []
-
-    world.run(story())
-
-
 def test_an_ended_client_that_is_used_is_one_finding_unless_its_end_was_to_remove_it() -> None:
     world = open_world()
 
@@ -330,58 +261,6 @@ def test_an_ended_client_that_is_used_is_one_finding_unless_its_end_was_to_remov
         await refuse_for(world, another, "ci/a-day", "ended", 3)
         assert await looked(world, health, 61) == ["credentials-ended", "credentials-refused"]
         assert "worker/p/w" not in (await health.findings())[1].message
-
-    world.run(story())
-
-
-def test_many_refused_clients_are_counted_cost_a_request_in_ten_minutes_and_are_forgotten() -> None:
-    writes = 0
-
-    async def gate(call: Call, phase: Phase) -> None:
-        nonlocal writes
-        writes += call.target == keys.HEALTH and call.kind is not Kind.TABLE_READ and phase is Phase.BEFORE
-
-    world = open_world(gate)
-    meter = world.services.runtime.meter
-
-    async def story() -> None:
-        process, timer = refused_of(world), refused_of(world)
-        for _ in range(20):
-            for number in range(150):
-                process.note(f"ci/{number:03}", "token")
-            await process.flush()
-            await world.clock.sleep(30)
-        assert writes == 1, "those that were noted first, in one transaction"
-        await timer.measure()
-        assert meter.of(ENDING_CREDENTIALS)[("refused",)] == 100
-        await timer.forget()
-        await world.clock.sleep(timedelta(hours=2).total_seconds())
-        await timer.forget()
-        await timer.measure()
-        assert meter.of(ENDING_CREDENTIALS)[("refused",)] == 0
-        assert not world.memory.tables.rows(keys.HEALTH, "refused")
-
-    world.run(story())
-
-
-def test_very_many_clients_are_read_page_after_page_and_once_in_ten_minutes() -> None:
-    reads = 0
-
-    async def gate(call: Call, phase: Phase) -> None:
-        nonlocal reads
-        reads += call.target == TABLE and call.kind is Kind.TABLE_READ and phase is Phase.BEFORE
-
-    world = open_world(gate)
-
-    async def story() -> None:
-        for number in range(1001):
-            await a_client(world, f"ci/{number:04}", 364)
-        credentials = credentials_of(world)
-        await world.clock.sleep(timedelta(days=350).total_seconds())
-        for _ in range(9):
-            assert len(await credentials.current()) == 1001
-            await world.clock.sleep(60)
-        assert reads == 2
 
     world.run(story())
 

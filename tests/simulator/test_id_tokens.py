@@ -7,16 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from shared.auth.sign_in.openid import AGAIN_WITHIN, LEEWAY, SignIn
+from shared.auth.sign_in.openid import AGAIN_WITHIN, SignIn
 from shared.base.errors import AuthenticationFailed
-from shared.runtime import utc_now
 from shared.store import keys
 from shared.store.expiring import ExpiryStore
-from shared.store.interface import StorageUnavailable
 from tests.simulator.expiring import HOUR, expire
 from tests.simulator.world import World
-from tests.twin.gate import Call, Phase
-from tests.unit.test_openid import NONCE, P256, Issuer, job_token, token, workloads
+from tests.unit.test_openid import NONCE, Issuer, job_token, token, workloads
 
 LIFE = timedelta(hours=3)
 
@@ -51,22 +48,6 @@ def test_a_token_is_exchanged_again_for_a_minute_and_then_by_nobody() -> None:
     world.run(story())
 
 
-def test_another_signature_of_the_same_content_is_the_same_token() -> None:
-    world = World()
-    first, second = (
-        token(P256, "ES256", {"kid": "ec"}, iat=1, jti="one", exp=int(time.time()) + 900) for _ in range(2)
-    )
-    assert first != second
-    assert first.rpartition(".")[0] == second.rpartition(".")[0]
-
-    async def story() -> None:
-        await of_process(world).identity(first, NONCE)
-        await world.clock.sleep(61)
-        await is_refused(world, second)
-
-    world.run(story())
-
-
 def test_what_is_refused_uses_no_token_up() -> None:
     world, id_token = World(), token()
 
@@ -75,24 +56,6 @@ def test_what_is_refused_uses_no_token_up() -> None:
             await of_process(world).identity(id_token, "a nonce of another sign-in")
         assert not exchanged(world)
         await world.clock.sleep(120)
-        await of_process(world).identity(id_token, NONCE)
-
-    world.run(story())
-
-
-def test_a_sign_in_whose_write_was_left_unanswered_is_repeated() -> None:
-    async def lost(call: Call, phase: Phase) -> None:
-        if call.target == keys.EXPIRY and phase is Phase.AFTER and world.clock.now() == began:
-            raise StorageUnavailable
-
-    world = World(None, lost)
-    began, id_token = world.clock.now(), token()
-
-    async def story() -> None:
-        with pytest.raises(StorageUnavailable):
-            await of_process(world).identity(id_token, NONCE)
-        assert exchanged(world) == 1
-        await world.clock.sleep(5)
         await of_process(world).identity(id_token, NONCE)
 
     world.run(story())
@@ -110,18 +73,6 @@ def test_a_workload_may_use_its_token_until_that_ends() -> None:
         assert not exchanged(world)
 
     world.run(story())
-
-
-async def test_a_token_that_has_just_ended_has_the_row_that_it_had_before() -> None:
-    """The row's hour follows from until when the token is accepted, whatever the hour of the exchange."""
-    ended, seen = int(time.time()) - 30, set()
-
-    async def first_exchange(fingerprint: str, until: datetime) -> datetime:
-        seen.add(until)
-        return utc_now()
-
-    await Issuer().sign_in(first_exchange=first_exchange).identity(token(exp=ended, iat=ended - 60), NONCE)
-    assert seen == {datetime.fromtimestamp(ended, UTC) + LEEWAY}
 
 
 @pytest.mark.parametrize("later", [timedelta(0), timedelta(days=4_000_000)], ids=["soon", "never"])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -49,23 +48,6 @@ def test_a_task_that_ends_otherwise_is_not_indexed(resolution: Resolved) -> None
             await world.services.lifecycle.report_exception(task_id, claim.run_id, resolution)
         await world.drain(10)
         assert world.rows(keys.INDEX) == []
-
-    world.run(story())
-
-
-def test_a_message_that_is_handled_late_does_not_take_the_path_back() -> None:
-    world = World()
-
-    async def story() -> None:
-        first = await complete(world)
-        late = dict(next(body for body, _ in world.messages("resolved")))
-        await world.drain(10)
-        second = await complete(world)
-        await world.drain(10)
-        assert (await world.services.index.find("demo.v2.app")).task_id == second
-        await world.resolved_due_here(late)
-        assert (await world.services.index.find("demo.v2.app")).task_id == second
-        assert first != second
 
     world.run(story())
 
@@ -148,44 +130,6 @@ def test_a_task_is_indexed_by_those_of_its_routes_that_are_paths() -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize("wanted", [{"rank": "7"}, {"data": [1]}, {"expires": None}, {"data": {"x": "y" * 32_000}}])
-def test_a_task_that_cannot_be_indexed_is_named_in_the_log(
-    wanted: dict[str, Any], caplog: pytest.LogCaptureFixture
-) -> None:
-    world = World()
-
-    async def story() -> None:
-        for routes in (["index.a"], ["other.a"]):
-            task_id = await world.create(routes=routes, extra={"index": wanted})
-            (claim,) = await world.claim()
-            await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-            await world.drain(10)
-        assert world.rows(keys.INDEX) == []
-
-    with caplog.at_level("INFO", "taskcluster.index"):
-        world.run(story())
-    assert [getattr(line, "action", None) for line in caplog.records if line.name == "taskcluster.index"] == [
-        "not_indexed"
-    ]
-
-
-def test_a_rerun_that_completes_is_indexed_again() -> None:
-    world = World()
-
-    async def story() -> None:
-        task_id = await complete(world)
-        await world.drain(10)
-        other = entry(world, "demo.v2.app")
-        await world.services.index.insert(other)
-        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
-        (claim,) = await world.claim()
-        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-        await world.drain(10)
-        assert (await world.services.index.find("demo.v2.app")).task_id == task_id
-
-    world.run(story())
-
-
 PATH = "demo.v2.app"
 
 
@@ -247,16 +191,3 @@ def test_a_path_that_was_deleted_takes_what_comes_after() -> None:
         assert await is_found(world) == "behind"
 
     world.run(story())
-
-
-def test_the_row_of_a_deleted_entry_goes_when_the_entry_would_have_expired() -> None:
-    world = World()
-
-    async def story() -> None:
-        await complete(world)
-        await world.drain(60)
-        await world.services.index.remove(PATH)
-        await expire_for(world, 5)
-
-    world.run(story())
-    assert world.rows(keys.INDEX) == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 from unittest.mock import AsyncMock
@@ -15,10 +14,8 @@ from shared.api.scopes import ScopeSet
 from shared.app.apis import INDEX
 from shared.auth import hawk
 from shared.auth.roles.accounts import RoleRequest
-from shared.base.errors import ResourceNotFound
 from shared.index import endpoints as index
 from shared.index.rules import IndexEntry
-from shared.store.interface import StorageUnavailable
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A, running
 from tests.simulator.world import World
@@ -67,64 +64,12 @@ def test_what_anonymous_callers_may_read_is_reached_directly(scope: str) -> None
     world.run(story())
 
 
-def test_what_has_no_address_for_a_browser_is_left_to_the_queue_without_a_signature() -> None:
-    world = World()
-
-    async def story() -> None:
-        await a_build(world, "queue:get-artifact:public/*")
-        missing = artifact(world, "error", "public/none", details={"reason": "file-missing", "message": "none"})
-        await world.services.artifacts.creation.create(A, 0, missing)
-        assert await location(world, "public/none") == queue_address("public%2Fnone")
-        assert await location(world, "public/absent") == queue_address("public%2Fabsent")
-
-    world.run(story())
-
-
 def test_what_is_not_public_is_left_to_the_queue_with_a_signature() -> None:
     world = World()
 
     async def story() -> None:
         await a_build(world, "queue:get-artifact:public/*")
         assert (await location(world, "secret/key")).startswith(f"{queue_address('secret%2Fkey')}?bewit=")
-
-    world.run(story())
-
-
-def test_roles_that_cannot_be_read_count_as_not_public(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World()
-
-    async def story() -> None:
-        await a_build(world, "queue:get-artifact:*")
-        failing: Callable[[], Awaitable[Any]] = AsyncMock(side_effect=StorageUnavailable("down"))
-        monkeypatch.setattr(world.services.keyring, "roles", failing)
-        assert "?bewit=" in await location(world, "public/build.zip")
-
-    world.run(story())
-
-
-def test_a_path_without_an_entry_is_not_found() -> None:
-    world = World()
-
-    async def story() -> None:
-        with pytest.raises(ResourceNotFound):
-            await location(world, "public/build.zip")
-
-    world.run(story())
-
-
-def test_a_link_to_what_is_not_public_is_left_to_the_queue() -> None:
-    """The queue asks the caller for the scopes of every name on the way."""
-    world = World()
-
-    async def story() -> None:
-        await a_build(world, "queue:get-artifact:public/*")
-        create = world.services.artifacts.creation.create
-        await create(A, 0, reference(world, PAGE, name="secret/page"))
-        await create(A, 0, artifact(world, "link", "public/link", details={"artifact": "secret/page"}))
-        assert await location(world, "public/link") == queue_address("public%2Flink")
-        await create(A, 0, reference(world, PAGE, name="public/page"))
-        await create(A, 0, artifact(world, "link", "public/other", details={"artifact": "public/page"}))
-        assert await location(world, "public/other") == PAGE
 
     world.run(story())
 

@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-import pytest
-
-from shared.base.dates import format_date
-from shared.index.rules import IndexEntry
 from shared.store import keys
 from tests.simulator.indexing import all_namespaces, entry, expire_for
 from tests.simulator.world import World
@@ -25,38 +21,6 @@ def test_expired_entries_and_namespaces_go_and_nothing_else() -> None:
         assert left == ["kept", "kept.z"]
         sweeps = [row for row in world.rows(keys.EXPIRY) if row.key.startswith(keys.INDEX_SWEEP)]
         assert len(sweeps) == 2, "one for the top, one for what is kept"
-
-    world.run(story())
-
-
-def test_an_entry_that_is_prolonged_or_comes_back_is_swept_as_well() -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, "ns.a", days=1))
-        await expire_for(world, 2)
-        await world.services.index.insert(entry(world, "ns.a", days=3))
-        await expire_for(world, 2)
-        assert (await world.services.index.find("ns.a")).rank == 0
-        await expire_for(world, 6)
-        assert world.rows(keys.INDEX) == []
-
-    world.run(story())
-
-
-def test_another_process_that_knows_the_namespace_does_not_write_into_one_that_is_gone() -> None:
-    world = World()
-
-    async def story() -> None:
-        other = world.process()
-        await other.index.insert(entry(world, "ns.a", days=0.2))
-        await expire_for(world, 4)
-        assert world.rows(keys.INDEX) == []
-        await other.index.insert(entry(world, "ns.b", days=2))
-        listed, _ = await world.services.index.namespaces("", "", 10)
-        assert [one.path for one in listed] == ["ns"]
-        await expire_for(world, 6)
-        assert world.rows(keys.INDEX) == []
 
     world.run(story())
 
@@ -137,40 +101,5 @@ def test_namespaces_are_never_shortened_and_a_losing_call_leaves_them() -> None:
         assert await until("ns.deep") == first + timedelta(days=27)
         await index.remove("ns.deep.a")
         assert await until("ns") == first + timedelta(days=28), "deleting leaves it"
-
-    world.run(story())
-
-
-def test_dates_beyond_the_calendar_do_no_harm() -> None:
-    world = World()
-
-    async def story() -> None:
-        last = datetime.fromisoformat("9999-12-31T23:59:59+00:00")
-        one = IndexEntry(path="a.b", task_id=world.slugid(), rank=0, data={}, expires=last, at=world.clock.now())
-        await world.services.index.insert(one)
-        assert format_date((await world.services.index.find("a.b")).expires) == format_date(last)
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("limit", [1, 2, 3, 100])
-def test_many_paths_are_looked_up_page_by_page(limit: int) -> None:
-    """In the order asked for, from any position; what has no entry, or is no path, is left out."""
-    world = World()
-
-    async def story() -> None:
-        paths = [f"a.b.{number}" for number in range(70)]
-        asked = [path for number, path in enumerate(paths) if number % 3] + ["not a path", paths[0]]
-        there = [path for number, path in enumerate(paths) if number % 2 == 0]
-        for path in there:
-            await world.services.index.insert(entry(world, path))
-        found: list[str] = []
-        start: int | None = 0
-        while start is not None:
-            page = await world.services.index.find_all(asked, start, limit)
-            assert len(page.entries) <= limit
-            found += [one.path for one in page.entries]
-            start = page.resume
-        assert found == [path for path in asked if path in there]
 
     world.run(story())

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import logging
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -12,7 +11,6 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.internal_messages import (
     DEADLINE_QUEUE,
@@ -23,14 +21,11 @@ from shared.queue.tasks.internal_messages import (
     ResolvedBody,
     encode_body,
 )
-from shared.queue.tasks.rules import Resolved, UndeliveredClaim
-from shared.store.counting import Kind
-from shared.store.interface import StorageRefused, StorageUnavailable
-from shared.telemetry.logs import Record
+from shared.queue.tasks.rules import UndeliveredClaim
+from shared.store.interface import StorageUnavailable
 from tests.simulator.queue_host import App, Host, a_world, poisoned
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import WORKER, World
-from tests.twin.gate import Fail
 
 
 @pytest.mark.parametrize("queue", [DEADLINE_QUEUE, RESOLVED_QUEUE])
@@ -107,25 +102,6 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
         assert await poisoned(world, RESOLVED_QUEUE) == 1
 
     world.run(story())
-
-
-def test_lines_that_are_logged_while_a_message_is_handled_name_its_task(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    world = a_world()
-    named: dict[str, Any] = {}
-
-    async def work(message: object) -> None:
-        named.update(Record("taskcluster.any", logging.INFO, "", 0, "", (), None).fields)
-
-    async def story() -> None:
-        monkeypatch.setattr(world.handlers.resolution, "resolved_due", work)
-        await world.services.stores.messages.put_resolved(A, 3)
-        await Host(app, world).run(RESOLVED_QUEUE, 2)
-
-    world.run(story())
-    assert {name: named.get(name) for name in ("taskId", "runId")} == {"taskId": A, "runId": 3}
-    assert "attempts" not in named
 
 
 def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_lettered(
@@ -217,97 +193,3 @@ def test_delays_double_up_to_a_minute_in_an_outage_and_up_to_an_hour_after_other
     found = [later - earlier for earlier, later in pairwise(attempts)][: len(wanted)]
     # The simulated host looks every second.
     assert all(delay <= waited < delay + 2 for delay, waited in zip(wanted, found, strict=True)), found
-
-
-@pytest.mark.parametrize(
-    ("error", "is_given_up"), [(StorageUnavailable, False), (StorageRefused, True)], ids=["unavailable", "refused"]
-)
-def test_message_waits_for_an_outage_and_is_given_up_when_storage_keeps_refusing_it(
-    app: App, error: type[StorageUnavailable], is_given_up: bool
-) -> None:
-    """Half a day of either; the message comes back by itself after an outage of any length."""
-    gate = Fail(lambda call: call.target == "Tasks" and call.kind is Kind.TABLE_READ, times=0, error=error)
-    world = World(None, gate)
-    world.is_ordered = False
-    host = Host(app, world)
-
-    async def story() -> None:
-        task_id = await world.create()
-        (claim,) = await world.claim()
-        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-        gate.times = 1_000_000
-        await host.run(RESOLVED_QUEUE, 12 * 3600)
-        assert (await poisoned(world, RESOLVED_QUEUE) == 1) is is_given_up
-        gate.times = 0
-        await host.run(RESOLVED_QUEUE, 300)
-        assert ("done" in host.outcomes) is not is_given_up
-
-    world.run(story())
-
-
-@pytest.mark.parametrize(
-    "error", [StorageUnavailable("down"), ServiceUnavailable("contended")], ids=["storage", "race"]
-)
-def test_attempts_during_an_outage_do_not_count_towards_giving_up(
-    app: App, monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    """What fails once after a long outage is tried as often as what fails without one."""
-    world = a_world()
-    host = Host(app, world)
-    outage, failures = 3600.0, 3
-    attempts: list[float] = []
-
-    async def work(message: object) -> None:
-        attempts.append(world.clock.now().timestamp())
-        if attempts[-1] - attempts[0] < outage:
-            raise error
-        if sum(each - attempts[0] >= outage for each in attempts) <= failures:
-            raise RuntimeError
-
-    async def story() -> None:
-        monkeypatch.setattr(world.handlers.resolution, "resolved_due", work)
-        await world.services.stores.messages.put_resolved(world.slugid(), 0)
-        await host.run(RESOLVED_QUEUE, 2 * outage)
-        assert await poisoned(world, RESOLVED_QUEUE) == 0
-        assert host.outcomes[-failures - 1 :] == ["again"] * failures + ["done"]
-
-    world.run(story())
-
-
-def test_back_off_of_an_outage_begins_anew_after_a_failure_of_another_kind(
-    app: App, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The outage before it is over: what waits next waits for another one."""
-    world = a_world()
-    host = Host(app, world)
-    down = StorageUnavailable("down")
-    outcomes: list[Exception | None] = [*[down] * 8, RuntimeError(), down, down, None]
-    attempts: list[float] = []
-
-    async def work(message: object) -> None:
-        attempts.append(world.clock.elapsed)
-        if error := outcomes[len(attempts) - 1]:
-            raise error
-
-    async def story() -> None:
-        monkeypatch.setattr(world.handlers.resolution, "resolved_due", work)
-        await world.services.stores.messages.put_resolved(world.slugid(), 0)
-        await host.run(RESOLVED_QUEUE, 1000)
-
-    world.run(story())
-    assert host.outcomes == ["again"] * 11 + ["done"]
-    first, *pauses = (later - earlier for earlier, later in pairwise(attempts))
-    assert max(pauses[:7]) > 10 * first
-    assert max(pauses[7:9]) < 2 * first, "after the failure, and after the first attempt of the other outage"
-
-
-def test_a_report_on_a_run_that_no_task_can_have_is_refused_and_leaves_no_message() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        task_id = await world.create()
-        with pytest.raises(ResourceNotFound):
-            await world.services.lifecycle.report(task_id, 123456789, Resolved.COMPLETED)
-        assert world.messages(RESOLVED_QUEUE) == []
-
-    world.run(story())

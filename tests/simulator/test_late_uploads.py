@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from datetime import timedelta
@@ -22,7 +21,6 @@ from tests.simulator.artifact_scenarios import CONTENT, NAME, OTHER, artifact, p
 from tests.simulator.situations import A, running, running_without_retries
 from tests.simulator.test_artifact_deletions import HOUR, content, expire_everything
 from tests.simulator.uploading import (
-    PACKED,
     Once,
     announced,
     cancel,
@@ -30,9 +28,7 @@ from tests.simulator.uploading import (
     create,
     expire,
     lapse,
-    length_of,
     open_world,
-    stored,
     writes_artifact,
     writes_blob,
 )
@@ -80,24 +76,6 @@ def test_upload_that_never_comes_is_given_up() -> None:
     assert not [row.key for row in world.rows(keys.TASKS, A) if row.key.startswith("direct~")]
 
 
-def test_upload_of_a_retried_run_is_committed_when_the_task_is_resolved() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        await create(world, upload=Upload.DIRECT, content_length=1)
-        await world.drain(1300)
-        assert len(world.tasks()[A].runs) == 2
-        await scenes.put(world, NAME)
-        await world.claim()
-        await world.services.lifecycle.report(A, 1, Resolved.COMPLETED)
-        await world.drain(60)
-
-    world.run(story())
-    container, path = place(world)
-    assert world.account.committed(container)[path].content == CONTENT
-
-
 def test_expired_unfinished_blob_does_not_keep_its_run_from_being_completed() -> None:
     world = open_world()
 
@@ -118,27 +96,6 @@ def test_expired_unfinished_blob_does_not_keep_its_run_from_being_completed() ->
         await complete(world)
 
     world.run(story())
-
-
-@pytest.mark.parametrize("end", [complete, cancel], ids=lambda end: end.__name__)
-def test_relay_url_is_refused_once_the_content_can_no_longer_change(end: Callable[[World], Awaitable[None]]) -> None:
-    """Of an exception that is some minutes later: a worker may still upload its log."""
-    world = open_world()
-
-    async def story() -> None:
-        await running_without_retries(world)
-        await create(world, upload=Upload.RELAY)
-        url = relay_url(world)
-        await relay_to(world.services, url)
-        await end(world)
-        if end is cancel:
-            await relay_to(world.services, url)
-            await world.clock.sleep(rules.AFTER_EXCEPTION.total_seconds())
-        with pytest.raises(RequestConflict):
-            await relay_to(world.services, url, b"later")
-
-    world.run(story())
-    assert content(world) == CONTENT
 
 
 @pytest.mark.parametrize("before", ["the PUT", "the row"])
@@ -172,26 +129,6 @@ def test_first_content_that_comes_after_the_end_is_refused_and_never_shown(
     expire_everything(world)
 
 
-@pytest.mark.parametrize("order", ["content", "row"])
-def test_two_puts_at_the_same_time_leave_the_content_of_one_and_what_fits_it(order: str) -> None:
-    gate = Once("slow", writes_blob if order == "content" else writes_artifact)
-    world = open_world(gate)
-
-    async def story() -> None:
-        await running(world)
-        await create(world, upload=Upload.RELAY)
-        url = relay_url(world)
-        gate.meanwhile = lambda: relay_to(world.services, url, PACKED, "gzip")
-        await as_process("slow", relay_to(world.services, url))
-        assert gate.was
-        await scenes.read(world)
-
-    world.run(story())
-    artifact, blob = stored(world)
-    assert blob.content == CONTENT, "the one that was answered last"
-    assert (artifact.encoding, artifact.length) == (blob.content_encoding, length_of(blob))
-
-
 def test_what_a_process_remembers_of_a_row_serves_one_put_and_only_while_the_row_is_the_same() -> None:
     world = open_world()
 
@@ -207,44 +144,6 @@ def test_what_a_process_remembers_of_a_row_serves_one_put_and_only_while_the_row
 
     world.run(story())
     assert content(world) == CONTENT
-
-
-def test_refused_creation_leaves_no_expiration() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        await complete(world)
-        with pytest.raises(RequestConflict):
-            await create(world, upload=Upload.RELAY, expires=world.clock.now() + timedelta(hours=5))
-        assert not [row.key for row in world.rows(keys.EXPIRY) if row.key.startswith("artifact~")]
-
-    world.run(story())
-
-
-def test_object_that_lands_after_its_upload_was_finished_changes_nothing() -> None:
-    gate = Once("slow", writes_blob)
-    world = open_world(gate)
-    name = f"t/{A}/0/{NAME}"
-
-    async def story() -> None:
-        await running(world)
-        await create(world, "object", upload=Upload.CLIENT, details={"uploadId": A})
-        objects = world.services.artifacts.objects
-
-        async def finished() -> None:
-            await objects.put_inline(await objects.existing(name), CONTENT, {})
-            await objects.finish(await objects.existing(name), {})
-            await world.services.artifacts.finishing.finish(A, 0, NAME, A)
-
-        gate.meanwhile = finished
-        with pytest.raises(RequestConflict):
-            await as_process("slow", objects.put_inline(await objects.existing(name), b"slow", {}))
-
-    world.run(story())
-    assert content(world) == CONTENT
-    assert len(world.account.committed(keys.PUBLIC)) == 1
-    expire_everything(world)
 
 
 @pytest.mark.parametrize("when", ["before the upload", "after the commit"])
@@ -267,34 +166,6 @@ def test_another_type_of_blob_is_no_upload_and_fails_nothing(when: str) -> None:
 
     world.run(story())
     expire_everything(world)
-
-
-def test_uploads_of_a_resolution_side_by_side_with_their_readers() -> None:
-    """Two readers and the handler commit the same upload."""
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        await scenes.direct(world, NAME)
-        await complete(world)
-        (body,) = [body for body, _ in world.messages("resolved")]
-        await asyncio.gather(scenes.read(world), scenes.read(world), world.resolved_due_here(body))
-
-    world.run(story())
-    assert content(world) == CONTENT
-
-
-def test_upload_url_of_an_artifact_that_expires_soon_ends_before_it_is_deleted() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        expires = world.clock.now() + timedelta(minutes=2)
-        wanted = artifact(world, "s3", upload=Upload.RELAY, expires=expires)
-        created = await world.services.artifacts.creation.create(A, 0, wanted)
-        assert created.upload_until <= expires + timedelta(minutes=30)
-
-    world.run(story())
 
 
 async def dies_of_it(call: Call, phase: Phase) -> None:

@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from shared.base.errors import InputError, ResourceExpired, ResourceNotFound
-from shared.queue.artifacts import reading
 from shared.queue.tasks.rules import Resolved
 from tests.simulator.artifact_scenarios import artifact, reference
 from tests.simulator.situations import A
@@ -76,17 +75,6 @@ def test_links_that_lead_in_a_circle(world: World, target: str) -> None:
         await link(world, "public/second", target)
         with pytest.raises(InputError, match="circle"):
             await visited(world, "public/first")
-
-    world.run(story())
-
-
-def test_as_many_links_as_are_followed_and_one_more(world: World) -> None:
-    async def story() -> None:
-        for number in range(reading.MOST_LINKS + 1):
-            await link(world, f"public/{number}", f"public/{number - 1}" if number else LOG)
-        assert (await visited(world, f"public/{reading.MOST_LINKS - 1}"))[0] == URL
-        with pytest.raises(InputError, match="links lead on"):
-            await visited(world, f"public/{reading.MOST_LINKS}")
 
     world.run(story())
 

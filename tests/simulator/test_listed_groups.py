@@ -12,19 +12,15 @@ import pytest
 from shared.app.services import Services
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
-from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import Resolved, State, Worker
-from shared.store import keys
-from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.selection import examples
 from tests.simulator.failing import FailAt
 from tests.simulator.listing import A_SECOND, create, listed, truth
 from tests.simulator.running import VICTIM
-from tests.simulator.situations import GROUP, A
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.driver import Simulation, sample
-from tests.twin.gate import Fail, Phase, as_process
+from tests.twin.gate import Phase, as_process
 
 pytestmark = pytest.mark.usefixtures("rows_vouch_for_few")
 
@@ -89,17 +85,6 @@ def a_walk(seed: int) -> None:
 
 def test_listing_says_what_statuses_say() -> None:
     for seed in range(6):
-        try:
-            a_walk(seed)
-        except BaseException as error:
-            error.add_note(f"seed {seed}")
-            raise
-
-
-@pytest.mark.large
-@pytest.mark.timeout(600)
-def test_listing_says_what_statuses_say_in_many_walks() -> None:
-    for seed in range(15, 165):
         try:
             a_walk(seed)
         except BaseException as error:
@@ -254,37 +239,3 @@ def test_listing_after_a_call_that_met_a_fault(call: Step, phase: Phase) -> None
             error.add_note(f"request {number}")
             raise
         number, sent = number + 1, max(sent, fault.sent)
-
-
-def test_row_that_was_written_again_does_not_vouch() -> None:
-    """As by a createTask that is repeated and overtaken by a claim: the index row of the pending run is there again."""
-    world = World()
-    world.is_ordered = False
-
-    async def story() -> None:
-        processes = await _prepare(world)
-        task_id = first(world, State.PENDING)
-        row = row_of(world.tasks()[task_id], 0)
-        await _claim(world, processes[0])
-        await world.handlers.stores.pools.add_pending(POOL, row)
-        await _check(world, processes)
-
-    world.run(story())
-
-
-def test_listing_does_not_show_what_a_call_whose_outcome_is_unknown_may_have_changed() -> None:
-    """Its commit has happened, and its answer was lost: what the process knew of the task counts no more."""
-    lost = Fail(lambda call: (call.kind, call.target) == (Kind.TABLE_WRITE, keys.TASKS), Phase.AFTER, times=0)
-    world = World(None, lost)
-    world.is_ordered = False
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        read = await world.services.lifecycle.existing(A)
-        lost.times = 1
-        with pytest.raises(StorageUnavailable):
-            await world.services.lifecycle.cancel(read)
-        _, listed = await world.services.groups.list(GROUP, start="", limit=10)
-        assert [each.status["state"] for each in listed.tasks] == ["exception"]
-
-    world.run(story())

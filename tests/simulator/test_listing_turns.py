@@ -98,19 +98,3 @@ def test_what_cannot_be_read_holds_up_nothing_else(case: str) -> None:
 
     world.run(*(bad(SEVERAL + number) for number in range(12)), good())
     assert took[0] < STALL
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_all_who_wait_hear_of_the_failure_together(case: str) -> None:
-    place, listing = CASES[case]
-    world = stall(*place)
-    took: list[float] = []
-
-    async def bad() -> None:
-        began = world.clock.exact()
-        with pytest.raises(StorageUnavailable):
-            await listing(world, 1000)
-        took.append((world.clock.exact() - began).total_seconds())
-
-    world.run(*(bad() for _ in range(20)))
-    assert max(took) <= 2 * STALL + 1

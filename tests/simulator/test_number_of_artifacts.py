@@ -46,21 +46,6 @@ def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch)
     world.run(story())
 
 
-def test_repeated_creations_are_not_counted() -> None:
-    """A log that is uploaded every minute costs no count of artifacts."""
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        for _ in range(3 * rules.COUNTED_EVERY):
-            await create(world, upload=Upload.RELAY)
-        with counting() as operations:
-            await create(world, upload=Upload.RELAY)
-        assert operations.total == 3
-
-    world.run(story())
-
-
 def test_artifacts_of_a_task_are_counted_once_so_many_are_new() -> None:
     """An ordinary task pays for no count; one with many pays for one now and then."""
     world = open_world()

@@ -6,17 +6,14 @@ import json
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
 from shared.auth.certificates import epoch_milliseconds
-from shared.base.shares import share_of
 from shared.queue.artifacts.rules import Upload
-from tests.simulator.artifact_scenarios import NAME, artifact, relay_url
+from tests.simulator.artifact_scenarios import NAME, artifact
 from tests.simulator.situations import A, running
-from tests.simulator.world import POOL, World
-from tests.unit.test_shares import in_the_name_of
+from tests.simulator.world import World
 
 OBJECT = f"t/{A}/0/{NAME}"
 
@@ -54,15 +51,6 @@ def test_upload_is_allowed_for_a_day_or_until_the_object_expires(hours: int) -> 
     assert end == epoch_milliseconds(now + timedelta(hours=min(hours, 24)))
 
 
-def test_upload_of_an_expired_object_is_allowed_for_no_time() -> None:
-    world = a_world()
-    objects, now = world.services.artifacts.objects, world.clock.now()
-    stored = world.run(objects.existing(OBJECT))[0]
-    expired = replace(stored.artifact, expires=now - timedelta(hours=1))
-    *_, start, end = seen(objects.upload_credentials(expired, A, 0, world.tasks()[A].runs[0]))
-    assert start == end == epoch_milliseconds(now)
-
-
 def test_download_is_allowed_for_an_hour() -> None:
     world = a_world()
     objects, now = world.services.artifacts.objects, world.clock.now()
@@ -77,32 +65,3 @@ def share(credentials: Any) -> str:
     """In whose name calls with these credentials come."""
     seed: str = json.loads(credentials["certificate"])["seed"]
     return seed[22:]
-
-
-def test_credentials_count_for_who_gets_them_and_those_of_a_claim_for_its_pool() -> None:
-    world = a_world()
-    objects = world.services.artifacts.objects
-    (stored,) = world.run(objects.existing(OBJECT))
-    for caller in (share_of("one"), share_of("another")):
-        with in_the_name_of(caller):
-            upload = objects.upload_credentials(stored.artifact, A, 0, world.tasks()[A].runs[0])
-            assert share(upload) == share(objects.download_credentials(stored)) == caller
-    assert [share(claim.credentials) for claim in world.claims] == [share_of(f"pool {POOL}")]
-
-
-def test_an_upload_url_counts_for_who_created_the_artifact() -> None:
-    world = World()
-
-    async def story() -> None:
-        await running(world)
-        await world.services.artifacts.creation.create(A, 0, artifact(world, "s3"))
-
-    world.run(story())
-    with in_the_name_of(share_of("pool")):
-        parts = urlsplit(relay_url(world))
-    *_, task_id, run_id, name = parts.path.split("/")
-    params, query = {"taskId": task_id, "runId": run_id, "name": name}, dict(parse_qsl(parts.query))
-    relay = world.services.artifacts.relay
-    assert relay.share(params, query) == share_of("pool")
-    assert relay.share(params, query | {"share": share_of("another")}) is None
-    assert relay.share(params | {"runId": "1"}, query) is None

@@ -17,8 +17,6 @@ IDLE = 2.0
 """Seconds between two looks at an idle pool, as the settings have it by default."""
 LOOK = {Kind.QUEUE_GET, Kind.QUEUE_PEEK}
 PERIOD = IDLE_AFTER * 2
-FORGOTTEN = 61.0
-"""Seconds without any caller after which it is forgotten how long a pool has been quiet."""
 
 
 class Looks:
@@ -61,27 +59,6 @@ def test_a_pool_without_work_is_looked_at_less_often(workers: int) -> None:
         idle = looks.between(began + IDLE_AFTER + IDLE, began + IDLE_AFTER + PERIOD)
         assert abs(busy - IDLE_AFTER / BUSY_INTERVAL) <= 1 + calls
         assert abs(idle - (PERIOD - IDLE) / IDLE) <= 1 + calls
-
-    world.run(story())
-
-
-def test_a_pool_is_looked_at_often_again_once_it_had_work_or_nobody_called_for_a_while() -> None:
-    looks = Looks()
-    world = looks.world
-
-    async def often() -> None:
-        began = world.clock.elapsed
-        await waits(world, WAIT)
-        assert looks.between(began, began + WAIT) >= WAIT / BUSY_INTERVAL - 2
-
-    async def story() -> None:
-        await waits(world, IDLE_AFTER + PERIOD)
-        await world.create()
-        assert len(await calls_again(world, WORKER)) == 1
-        await often()
-        await waits(world, IDLE_AFTER + PERIOD)
-        await world.clock.sleep(FORGOTTEN)
-        await often()
 
     world.run(story())
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import tracemalloc
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -18,13 +15,10 @@ from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
-from shared.store.interface import MAX_PAGE, Page, Row, StorageUnavailable
-from shared.telemetry.instruments import OLDEST_PENDING, PENDING
+from shared.store.interface import StorageUnavailable
+from shared.telemetry.instruments import PENDING
 from tests.simulator.world import POOL, World
-from tests.twin.clock import VirtualClock
-from tests.twin.gate import Call, Phase, chain
-from tests.twin.memory import MemoryStorage
-from tests.twin.tables import MemoryTables
+from tests.twin.gate import Call, Phase
 
 
 class Readings:
@@ -84,14 +78,6 @@ def test_who_asks_after_a_write_sees_it_though_a_reading_is_under_way() -> None:
     assert world.run(count(world), write_and_ask())[1] == 2
 
 
-def test_a_small_pool_is_read_each_time() -> None:
-    world, readings = a_world()
-    world.run(fill(world, bounds.LARGE_POOL - 1))
-    for _ in range(3):
-        world.run(count(world))
-    assert readings.of[keys.pool(POOL)] == 3
-
-
 def test_a_large_pool_is_answered_from_a_copy_for_a_second() -> None:
     world, readings = a_world()
 
@@ -131,102 +117,6 @@ def test_counts_of_a_partition_of_more_than_a_page(rows: int) -> None:
     world, _ = a_world()
     world.run(fill(world, rows))
     assert world.run(count(world)) == [rows]
-
-
-_END = f"{'A' * 14}~0000"
-"""Of each key of these rows."""
-
-
-class ManyPending(MemoryTables):
-    """Very many rows of pending runs, of which none is kept: each page is made when it is asked for."""
-
-    def __init__(self, clock: VirtualClock, number: int) -> None:
-        super().__init__(clock, chain())
-        self._pages = number // MAX_PAGE
-        self._now = clock.now()
-
-    async def query(
-        self,
-        table: str,
-        partition: str,
-        *,
-        start: str,
-        end: str,
-        limit: int = MAX_PAGE,
-        select: Sequence[str] | None = None,
-    ) -> Page:
-        page = int(start.split("~")[2][:4]) if start.startswith("pending~2") else 0
-        begin, values = self._begin(page), {"deadline": format_date(self._now + timedelta(days=1))}
-        rows = [
-            Row(
-                partition=partition,
-                key=f"{begin}{number:04d}{_END}",
-                values=values.copy(),
-                etag="",
-                timestamp=self._now,
-            )
-            for number in range(MAX_PAGE)
-        ]
-        following = f"{self._begin(page + 1)}{0:04d}{_END}"
-        return Page(rows=rows, resume=following if page + 1 < self._pages else None)
-
-    def _begin(self, page: int) -> str:
-        """Of the keys of a page's rows."""
-        return f"pending~{format_date(self._now + timedelta(seconds=page))}~{page:04d}"
-
-
-@pytest.mark.parametrize("number", [50_000, pytest.param(700_000, marks=pytest.mark.large)])
-def test_very_many_pending_runs_are_counted_in_little_memory(number: int) -> None:
-    clock = VirtualClock()
-    tracemalloc.start()
-    try:
-        storage = replace(MemoryStorage(clock).connect(), tables=ManyPending(clock, number))
-        found = asyncio.run(PoolIndex(storage).snapshot(POOL, clock.now()))
-        most = tracemalloc.get_traced_memory()[1]
-    finally:
-        tracemalloc.stop()
-    assert found.counts == Counts(pending=number, claimed=0)
-    assert most < 32 * number + 4 * 2**20
-
-
-def test_a_reading_that_fails_fails_only_who_asked_for_it() -> None:
-    world, readings = a_world()
-    world.run(world.create())
-    readings.fails = True
-    outcomes = world.simulation.outcomes(*(count(world) for _ in range(5)))
-    assert [type(outcome) for outcome in outcomes].count(StorageUnavailable) == 1
-    assert [outcome for outcome in outcomes if isinstance(outcome, int)] == [1] * 4
-
-
-def test_a_copy_that_nobody_may_be_given_any_more_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "LARGE_POOL", 0)
-    world, _ = a_world()
-    kept = world.services.pool_views._snapshots
-    world.run(*(world.services.pool_views.counts(f"p/w{number}") for number in range(50)))
-    world.run(world.clock.sleep(1.1))
-    world.run(world.services.pool_views.counts("p/other"))
-    assert list(kept._copies) == ["p/other"]
-
-
-def test_copy_of_a_large_pool_outlasts_readings_of_others() -> None:
-    world, readings = a_world()
-
-    async def script() -> None:
-        await fill(world, bounds.LARGE_POOL)
-        await count(world)
-        await world.services.pool_views.counts("p/w")
-        assert await count(world) == bounds.LARGE_POOL
-        assert readings.of[keys.pool(POOL)] == 1
-
-    world.run(script())
-
-
-def test_run_that_has_just_become_pending_has_almost_no_age() -> None:
-    world, _ = a_world()
-    world.run(world.create())
-    world.run(world.handlers.gauges.refresh())
-    ages = world.handlers.runtime.meter.of(OLDEST_PENDING)
-    assert 0 <= ages[tuple(POOL.split("/"))] < 1
 
 
 def test_the_oldest_run_is_the_first_that_waits_and_is_not_over() -> None:

@@ -8,11 +8,9 @@ from datetime import timedelta
 import pytest
 
 from shared.base.errors import InputError
-from shared.queue.pools.index import Counts
 from shared.queue.pools.views import ListedRun
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.rules import Resolved, State, Worker
-from shared.store.counting import counting
 from tests.simulator import invariants
 from tests.simulator.failing import FailAt
 from tests.simulator.running import attempt, requests
@@ -80,31 +78,6 @@ def test_counts_follow_every_transition(world: World) -> None:
         await world.clock.sleep(3 * 3600)
         assert await counts(world) == (0, 0), "what is past its deadline counts no more, resolved or not"
         assert await pending(world) == []
-
-    world.run(story())
-
-
-def test_resolved_runs_vanish_with_their_resolution(world: World) -> None:
-    async def story() -> None:
-        task_id = await world.create()
-        await world.claim()
-        await world.services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
-        assert await claimed(world) == []
-        await world.drain(10)
-        assert await counts(world) == (0, 0)
-        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
-        assert await counts(world) == (1, 0)
-
-    world.run(story())
-
-
-def test_a_claim_that_expires_is_pending_again(world: World) -> None:
-    async def story() -> None:
-        task_id = await world.create()
-        await world.claim()
-        await world.drain(CLAIM_TIMEOUT.total_seconds() + 2)
-        assert await counts(world) == (1, 0)
-        assert await pending(world) == [task_id]
 
     world.run(story())
 
@@ -204,41 +177,6 @@ def test_listed_tasks_are_as_they_are_now(world: World) -> None:
     world.run(story())
 
 
-def test_counts_of_many(world: World) -> None:
-    async def story() -> None:
-        await create(world, 2)
-        await world.claim()
-        found = await world.services.pool_views.counts_of_many(["none/such", POOL])
-        assert found == [("none/such", Counts(pending=0, claimed=0)), (POOL, Counts(pending=1, claimed=1))]
-
-    world.run(story())
-
-
-def test_budgets(world: World) -> None:
-    """Design 6: one request per thousand rows; lists one more a row."""
-
-    async def story() -> None:
-        made = await create(world, 3)
-        with counting() as operations:
-            await counts(world)
-        assert (operations.total, operations.depth) == (1, 1)
-        with counting() as operations:
-            await pending(world)
-        assert (operations.total, operations.depth) == (1 + len(made), 2)
-        await world.claim(3)
-        with counting() as operations:
-            await claimed(world)
-        assert (operations.total, operations.depth) == (1 + len(made), 2)
-        with counting() as operations:
-            await removed(world, ANOTHER)
-        assert (operations.total, operations.depth) == (4, 4), "the row of an unknown worker is made, to expire"
-        with counting() as operations:
-            assert len(await removed(world)) == 3
-        assert operations.total <= 3 + 6 * len(made), "each as reportException with retry, without its write ahead"
-
-    world.run(story())
-
-
 def test_the_runs_of_a_removed_worker_are_retried_at_once(world: World) -> None:
     async def story() -> None:
         first, second, third = await create(world, 3)
@@ -254,33 +192,6 @@ def test_the_runs_of_a_removed_worker_are_retried_at_once(world: World) -> None:
         claims = await world.services.work.claim_work(POOL, ANOTHER, 2, 1.5)
         assert {claim.run_id for claim in claims} == {1}
         assert {body["runId"] for body in world.topics.of("task-exception")} == {0}
-
-    world.run(story())
-
-
-def test_without_retries_the_task_of_a_removed_worker_is_resolved(world: World) -> None:
-    async def story() -> None:
-        task_id = await world.create(retries=0)
-        waiting = await world.create(dependencies=[task_id], requires="all-resolved")
-        await world.claim()
-        assert await removed(world) == [(task_id, 0)]
-        assert (await world.services.lifecycle.status(task_id)).state is State.EXCEPTION
-        await world.drain(10)
-        assert (await world.services.lifecycle.status(waiting)).state is State.PENDING
-        assert await counts(world) == (1, 0)
-
-    world.run(story())
-
-
-def test_a_removed_worker_and_the_deadline(world: World) -> None:
-    async def story() -> None:
-        task_id = await world.create()
-        await world.claim()
-        await world.clock.sleep(3 * 3600 + 1)
-        assert await removed(world) == []
-        await world.drain(120)
-        run = (await world.services.lifecycle.status(task_id)).last_run
-        assert run.reason_resolved is Resolved.DEADLINE_EXCEEDED
 
     world.run(story())
 

@@ -6,9 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.errors import ServiceUnavailable
 from shared.store import keys
-from tests.simulator.registry import ANOTHER, DAY, FOREVER, HOUR, after, expire, poll, quarantine
+from tests.simulator.registry import ANOTHER, DAY, HOUR, after, expire, poll, quarantine
 from tests.simulator.world import POOL, WORKER, World
 
 
@@ -25,33 +25,6 @@ def test_a_quarantined_worker_waits_in_vain(world: World) -> None:
         with pytest.raises(ServiceUnavailable):
             await world.services.work.claim_task(read, 0, WORKER)
         assert await world.services.work.claim_work(POOL, ANOTHER, 1, 1.5), "the task was left to others"
-
-    world.run(story())
-
-
-def test_a_worker_is_known_for_a_day_after_it_was_quarantined(world: World) -> None:
-    async def story() -> None:
-        await poll(world)
-        await world.clock.sleep(0.9 * DAY)
-        quarantined = await quarantine(world, after(world, HOUR))
-        assert quarantined.record.expires == world.clock.now() + timedelta(days=1)
-
-    world.run(story())
-
-
-def test_other_processes_know_of_a_quarantine_in_half_a_minute(world: World) -> None:
-    async def story() -> None:
-        other = world.process()
-        await poll(world, other)
-        await quarantine(world, after(world, HOUR))
-        await world.create()
-        await world.clock.sleep(31)
-        await poll(world, other)
-        await quarantine(world, after(world, -1), "mended")
-        await world.clock.sleep(31)
-        assert await world.claim(1, other)
-        history = (await world.services.workers.get(POOL, WORKER)).history
-        assert [entry.info for entry in history] == ["why", "mended"]
 
     world.run(story())
 
@@ -87,34 +60,5 @@ def test_a_quarantined_worker_is_kept_until_the_quarantine_ends(world: World) ->
         await expire(world)
         left = [row.key for row in world.rows(keys.POOLS)]
         assert left == [keys.worker(ANOTHER.worker_group, ANOTHER.worker_id)], "the history goes with the worker"
-
-    world.run(story())
-
-
-def test_the_latest_of_a_long_history_are_shown_and_all_go(world: World) -> None:
-    async def story() -> None:
-        await poll(world)
-        for number in range(120):
-            await quarantine(world, after(world, HOUR), str(number))
-            await world.clock.sleep(0.01)
-        history = (await world.services.workers.get(POOL, WORKER)).history
-        assert [entry.info for entry in history] == [str(number) for number in range(70, 120)]
-        await world.clock.sleep(1.5 * DAY)
-        await expire(world)
-        assert world.rows(keys.POOLS, keys.pool(POOL)) == []
-
-    world.run(story())
-
-
-def test_quarantine_needs_a_known_worker(world: World) -> None:
-    async def story() -> None:
-        with pytest.raises(ResourceNotFound):
-            await quarantine(world, FOREVER)
-        await world.services.workers.declare(POOL, WORKER, after(world, HOUR))
-        await quarantine(world, FOREVER)
-        await world.clock.sleep(30 * DAY)
-        await expire(world)
-        await poll(world)
-        assert (await world.services.workers.get(POOL, WORKER)).record.quarantine_until == FOREVER
 
     world.run(story())

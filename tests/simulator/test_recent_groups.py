@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-import pytest
-
 from shared.app.services import Services
-from shared.base.bounds import PAGE_OF_READINGS
-from shared.base.errors import InputError, RequestConflict
+from shared.base.errors import RequestConflict
 from shared.base.ids import new_slugid
-from shared.queue.groups.jobs import GroupJob
 from shared.queue.groups.recent import RecentGroup
 from shared.store import keys
-from tests.simulator.situations import GROUP, A, B
+from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Gate, Kill, Phase
@@ -50,33 +46,6 @@ def test_pages_in_order_of_time() -> None:
     ] * 4
 
 
-def test_a_group_with_one_task_is_told_from_others() -> None:
-    """Whatever calls on the whole group have noted in it."""
-    world = open_world()
-    for task_id in (A, B):
-        world.run(world.create(task_id, taskGroupId=A))
-        world.run(world.services.group_jobs.call(GroupJob(task_group_id=A, kind="cancel")))
-        world.run(world.services.group_jobs.call(GroupJob(task_group_id=A, kind="priority", new_priority="high")))
-        ((found,),) = world.run(listed(world.services))
-        assert (found.is_single, found.created.task_id) == (task_id == A, A)
-
-
-def test_a_page_costs_a_bounded_number_of_requests() -> None:
-    world = open_world()
-    for _ in range(PAGE_OF_READINGS + 1):
-        world.run(world.create(None, taskGroupId=new_slugid()))
-    ((page, start),) = world.run(world.services.recent_groups.page(start="", limit=1000))
-    assert len(page) == PAGE_OF_READINGS
-    assert start is not None
-    assert world.run(world.services.recent_groups.page(start="", limit=0)) == [([], None)]
-
-
-def test_a_token_of_another_listing_is_refused() -> None:
-    world = open_world()
-    with pytest.raises(InputError):
-        world.run(world.services.recent_groups.page(start="\x7f", limit=1))
-
-
 def test_a_group_that_never_came_to_be_is_not_listed() -> None:
     """Killed at each request: the group is listed if and only if it has a header, and once."""
     for number in range(1, 40):
@@ -107,14 +76,3 @@ def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
     assert {each.header.task_group_id for each in found} == {A, GROUP}
     assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 2
     assert [row.key for row in world.rows(keys.GROUPS, GROUP)] == [keys.GROUP, keys.scheduler("-")]
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_two_founders_list_their_group_once(seed: int) -> None:
-    world = World(Simulation.seeded(seed))
-    definitions = [world.definition(task_id, taskGroupId=GROUP) for task_id in (A, B)]
-    outcomes = world.simulation.outcomes(*(world.process().create_task(definition) for definition in definitions))
-    assert not [each for each in outcomes if isinstance(each, BaseException)]
-    (found,) = world.run(listed(world.services))
-    assert [each.header.task_group_id for each in found] == [GROUP]
-    assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 1

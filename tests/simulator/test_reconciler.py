@@ -120,72 +120,6 @@ def test_every_row_has_its_turn_in_bounded_work(position: int, monkeypatch: pyte
     assert offered(world, "highest") == [A]
 
 
-def test_a_small_pool_costs_one_read_of_rows_and_a_look_at_each_band_that_waits() -> None:
-    """And once an hour a read of the rows of claims; and one of where to begin, once in a process."""
-    world = a_world()
-
-    async def script() -> None:
-        for band in ("low", "high"):
-            await world.create(priority=band)
-        await world.clock.sleep(INTERVAL)
-        for once in (2, 0):
-            with counting() as operations:
-                assert await world.handlers.reconciler.check_all() == 0
-            assert operations.total == 1 + 1 + 2 + once
-
-    done(world, script())
-
-
-def test_a_message_that_was_renewed_is_left_alone() -> None:
-    world = a_world()
-
-    async def script() -> set[str]:
-        await world.create(A)
-        await world.clock.sleep(700)
-        await lose(world, "lowest")
-        hints = set()
-        for _ in range(12):
-            await checks(world, 1)
-            hints.add(hint(world))
-        return hints
-
-    assert len(done(world, script())) == 1, "renewed once"
-    assert offered(world, "lowest") == [A]
-
-
-@pytest.mark.parametrize("with_company", [True, False])
-def test_a_change_of_priority_is_no_evidence_of_a_loss(with_company: bool) -> None:
-    world = a_world()
-
-    async def script() -> set[str]:
-        await world.create(A)
-        await world.clock.sleep(700)
-        if with_company:
-            await world.create(C, priority="high")
-            await world.clock.sleep(700)
-        await world.services.lifecycle.change_priority(await world.services.lifecycle.existing(A), "high")
-        hints = set()
-        for _ in range(12):
-            await checks(world, 1)
-            hints.add(hint(world))
-        return hints
-
-    assert len(done(world, script())) == 1
-
-
-def test_a_message_that_is_lost_again_is_restored_again() -> None:
-    world = a_world()
-
-    async def script() -> None:
-        await world.create(A)
-        for _ in range(3):
-            await lose(world, "lowest")
-            await checks(world, 1)
-            assert offered(world, "lowest") == [A]
-
-    done(world, script())
-
-
 @pytest.mark.parametrize("error", [StorageUnavailable, ValueError])
 def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Exception]) -> None:
     async def broken(call: Call, phase: Phase) -> None:
@@ -205,22 +139,6 @@ def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Excep
 
     done(world, script())
     assert offered(world, "lowest") == [A]
-
-
-def test_pools_on_every_page_of_the_directory_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = a_world()
-    monkeypatch.setattr(bounds, "RECONCILED_POOLS", 2)
-
-    pools = [f"p/w{number}" for number in range(5)]
-
-    async def script() -> None:
-        for pool in pools:
-            await world.create(provisionerId="p", workerType=pool[2:], taskQueueId=pool)
-            await lose(world, "lowest", pool)
-        await checks(world, 1)
-
-    done(world, script())
-    assert [len(offered(world, "lowest", pool)) for pool in pools] == [1] * len(pools)
 
 
 def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:

@@ -115,27 +115,6 @@ def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, mo
     assert any(message.visible <= world.clock.exact() for message in world.account.messages(queue))
 
 
-def test_run_ends_in_time_and_the_next_one_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "RECONCILED_POOLS", 4)
-    looked_at: list[str] = []
-
-    async def slow(call: Call, phase: Phase) -> None:
-        if process_name() == RECONCILER and phase is Phase.BEFORE:
-            world.clock.advance(1)
-            if call.target == keys.POOLS:
-                looked_at.append(call.subject)
-
-    world = open_world(slow)
-    world.run(use_once(world, MANY))
-    services = world.process()
-    for _ in range(12):
-        began = world.clock.elapsed
-        world.run(as_process(RECONCILER, services.reconciler.check_all(10)))
-        assert world.clock.elapsed - began <= 10 + 4 * 8
-    counts = [looked_at.count(keys.pool(f"aaa/w{number:03d}")) for number in range(MANY)]
-    assert min(counts) >= 1
-
-
 def test_pool_that_is_used_while_it_is_taken_off_the_directory_stays_there() -> None:
     """In whatever order their requests come: a new pool, and one whose queues were deleted."""
 

@@ -9,18 +9,17 @@ from typing import Any
 import pytest
 
 from shared.base.dates import format_date
-from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.base.errors import ResourceNotFound
 from shared.queue.artifacts.rules import StorageType, Upload
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from tests.simulator import artifact_scenarios as scenes
-from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay, relay_to, relay_url
+from tests.simulator.artifact_scenarios import NAME, artifact, place, relay
 from tests.simulator.situations import A, running
 from tests.simulator.test_artifact_deletions import HOUR, content
 from tests.simulator.uploading import (
     PACKED,
     Once,
-    announced,
     complete,
     create,
     expire,
@@ -71,35 +70,6 @@ def test_older_direct_put_does_not_replace_a_newer_relay_upload() -> None:
 
     world.run(story())
     assert content(world) == b"newer"
-
-
-def test_older_relay_url_is_refused_where_the_content_comes_directly_by_now() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        await create(world, upload=Upload.RELAY)
-        url = relay_url(world)
-        await relay_to(world.services, url, b"older")
-        await scenes.direct(world, NAME)
-        with pytest.raises(RequestConflict):
-            await relay_to(world.services, url, b"older")
-
-    world.run(story())
-    assert content(world) == CONTENT
-    assert len(world.account.committed(keys.PUBLIC)) == 1, "the content that was replaced is gone"
-
-
-def test_repeated_creation_keeps_what_was_relayed_until_it_is_replaced() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await scenes.relayed(world)
-        await relay(world)
-        await create(world, upload=Upload.RELAY)
-
-    world.run(story())
-    assert content(world) == CONTENT
 
 
 def test_block_of_an_expired_artifact_is_not_the_content_of_the_next_of_its_name() -> None:
@@ -153,28 +123,3 @@ def test_creation_whose_answer_was_lost_knows_its_own_write(storage_type: str, i
         assert [row.key for row in world.rows(keys.TASKS, A) if row.key.startswith("artifact~")] == []
 
     world.run(story())
-
-
-def test_data_of_an_object_that_is_sent_again_replaces_the_older_data() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await scenes.object_begun(world)
-        await scenes.put_object(world)
-
-    world.run(story())
-    assert len(world.account.committed(keys.PUBLIC)) == 1
-
-
-def test_direct_upload_that_was_given_up_for_another_way_is_not_waited_for() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await announced(world)
-        await create(world, upload=Upload.RELAY)
-        await complete(world)
-        await world.drain(60)
-
-    world.run(story())
-    assert not [row.key for row in world.rows(keys.TASKS, A) if row.key.startswith("direct~")]
-    assert not [row.key for row in world.rows(keys.EXPIRY) if row.key.startswith("upload~")]

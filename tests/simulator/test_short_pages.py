@@ -7,19 +7,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from shared.base.dates import format_date
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.interface import Page
 from tests.simulator.claimer import Once, a_world, is_commit
 from tests.simulator.running import attempt, in_memory
 from tests.simulator.scenarios import SCENARIOS, Scenario
-from tests.simulator.situations import GROUP, A, B
+from tests.simulator.situations import A, B
 from tests.simulator.world import World
 from tests.twin.gate import Gate, as_process
 
@@ -47,22 +45,6 @@ def test_a_page_of_one_row(scenario: Scenario) -> None:
     done = attempt(scenario, open_world=_open)
     assert done.outcome is None, repr(done.outcome)
     done.finish()
-
-
-def test_a_group_with_a_task_that_stays_is_not_deleted() -> None:
-    """Its header shows whether it is resolved: without it nobody would be told."""
-    world = World()
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=3)))
-        await world.clock.sleep(7 * HOUR)  # in which no handler runs
-        one_row_a_page(world)
-        await world.handlers.expiration.run(300)
-        assert A in world.tasks(), "it is not resolved, as its handler may only be late"
-        await world.drain(60)
-
-    world.run(story())
-    assert len(world.topics.of("task-group-resolved")) == 1
 
 
 def test_an_edge_that_was_written_between_two_parts_of_a_page_is_found() -> None:

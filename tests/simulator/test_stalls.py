@@ -75,18 +75,6 @@ def test_workers_that_have_gone_are_missed_within_minutes(world: World) -> None:
     world.run(story())
 
 
-def test_a_worker_that_asks_again_and_again_is_always_noted_as_one_that_asked_lately(world: World) -> None:
-    async def story() -> None:
-        for _ in range(60):
-            await world.claim()
-            await _pass(world, 30 * SECOND)
-            ((state,), _) = await world.services.task_queue_states.page(start="", limit=10)
-            assert state.entry is not None
-            assert world.clock.now() - state.entry.last_active < ASKED_LATELY
-
-    world.run(story())
-
-
 def test_workers_in_quarantine_take_nothing(world: World) -> None:
     one_row_a_page(world)  # all that are known count, not those of one page
     other = replace(WORKER, worker_id="worker-2")  # read after the other

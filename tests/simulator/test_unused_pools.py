@@ -13,7 +13,6 @@ from shared.base.priority import PRIORITIES
 from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
-from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.simulator.situations import A, C
 from tests.simulator.world import POOL, WORKER, World
@@ -71,28 +70,6 @@ def test_queues_of_an_unused_pool_are_deleted_and_come_back_with_the_next_task()
     world.run(script())
 
 
-@pytest.mark.parametrize("use", ["poll", "urls", "create"])
-def test_a_pool_in_use_keeps_its_queues(use: str) -> None:
-    world = a_world()
-
-    async def script() -> None:
-        await used_once(world)
-        for day in range(40):
-            await world.clock.sleep(DAY)
-            if use == "poll":
-                assert await world.services.work.claim_work(POOL, WORKER, 1, 0.1) == []
-            elif use == "urls":
-                await world.services.poll_urls.of_pool(POOL)
-            elif day % 10 == 0:
-                task_id = await world.create()
-                await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
-                await world.drain(30)
-            await check(world)
-            assert queues(world), f"day {day}"
-
-    world.run(script())
-
-
 @pytest.mark.parametrize("runs", [True, False])
 def test_a_pool_with_a_task_keeps_its_queues(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """A message that is lost besides comes back."""
@@ -115,44 +92,6 @@ def test_a_pool_with_a_task_keeps_its_queues(runs: bool, monkeypatch: pytest.Mon
     changed = {"max_task_deadline_days": 90, "claim_timeout_seconds": 86_400.0 + 3600}
     monkeypatch.setattr(module, "settings", lambda: usual.model_copy(update=changed))
     world = a_world()
-    world.run(script())
-
-
-def test_a_call_waits_for_a_deletion_or_returns_503_and_its_repeat_succeeds() -> None:
-    world = a_world()
-
-    async def script() -> None:
-        await used_once(world)
-        await world.clock.sleep(31 * DAY)
-        await check(world)
-        definition = world.definition(A)
-        with pytest.raises((StorageUnavailable, ApiError)):
-            await world.process().create_task(definition)
-        await world.clock.sleep(100)
-        await world.process().create_task(definition)
-        assert len(await world.claim()) == 1
-
-    world.run(script())
-
-
-def test_a_process_that_has_known_the_queues_for_weeks_makes_them_again() -> None:
-    world = a_world()
-    old = world.process()
-
-    async def script() -> None:
-        await old.create_task(world.definition(C))
-        await old.lifecycle.cancel(await old.lifecycle.existing(C))
-        await old.poll_urls.of_pool(POOL)
-        await world.drain(30)
-        await world.clock.sleep(31 * DAY)
-        await check(world)
-        assert queues(world) == []
-        await world.clock.sleep(5 * MINUTE)
-        await old.create_task(world.definition(A))
-        assert len(await world.services.work.claim_work(POOL, WORKER, 1, 1.5)) == 1
-        await old.poll_urls.of_pool(POOL)
-        assert len(queues(world)) == len(PRIORITIES)
-
     world.run(script())
 
 
@@ -291,23 +230,3 @@ def test_a_deletion_that_is_interrupted_anywhere_is_taken_up_again(phase: Phase)
         if number > len(kill.calls):
             break
     assert number > 8
-
-
-def test_a_small_pool_costs_no_more_than_a_read_of_its_rows_most_of_the_time() -> None:
-    reads: list[Call] = []
-
-    async def count(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE and call.target == keys.POOLS and call.kind is Kind.TABLE_READ:
-            reads.append(call)
-
-    world = a_world(count)
-
-    async def script() -> None:
-        await used_once(world)
-        reads.clear()
-        for _ in range(12):
-            await world.clock.sleep(300)
-            await world.handlers.reconciler.check_all()
-
-    world.run(script())
-    assert len(reads) <= 12 + 1, "the header once in a while"

@@ -78,7 +78,6 @@ every_kind = pytest.mark.parametrize("hot", HOT.values(), ids=HOT.keys())
 with_answer = pytest.mark.parametrize(
     "hot", [hot for hot in HOT.values() if hot.body], ids=[name for name, hot in HOT.items() if hot.body]
 )
-with_headers = pytest.mark.parametrize("name", ["create", "merge", "replace", "upsert", "move"])
 Script = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 

@@ -7,12 +7,12 @@ import pytest
 from shared.auth.clients.rows import TABLE as CLIENTS
 from shared.auth.clients.rows import ClientStore
 from shared.base.dates import format_date
-from shared.base.errors import InputError, InsufficientScopes, RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.base.errors import InputError, InsufficientScopes, RequestConflict, ResourceNotFound
 from shared.store.counting import Kind
 from shared.store.expiring import ExpiryStore
-from shared.store.interface import Merge, StorageUnavailable
-from tests.twin import Call, Fail, MemoryStorage, Phase
-from tests.unit.accounts import ANYTHING, Deployment, Meanwhile, client, holding, process, role
+from shared.store.interface import StorageUnavailable
+from tests.twin import Fail, MemoryStorage, Phase
+from tests.unit.accounts import ANYTHING, Deployment, client, holding, process, role
 
 
 @pytest.fixture
@@ -61,22 +61,6 @@ async def test_a_repeat_of_create_client_is_the_same_call(here: Deployment, twin
     twin.clock.advance(1)
     with pytest.raises(RequestConflict):
         await here.clients.create("x", request, ANYTHING)
-
-
-async def test_nobody_else_gets_the_token_of_a_new_client_by_a_repeat(here: Deployment, twin: MemoryStorage) -> None:
-    """What somebody else did with it would be noted as the client's."""
-    await here.clients.create("x", client(twin), ANYTHING, creator="people/admin")
-    with pytest.raises(RequestConflict):
-        await here.clients.create("x", client(twin), ANYTHING, creator="people/another")
-
-
-async def test_a_token_that_was_reset_is_known_as_the_clients_former_one(here: Deployment, twin: MemoryStorage) -> None:
-    created = await here.clients.create("x", client(twin), ANYTHING)
-    reset = await here.clients.reset_access_token("x")
-    known = await here.keyring.client("x")
-    assert known is not None
-    assert (known.access_token, known.former_tokens) == (reset["accessToken"], (created["accessToken"],))
-    assert known.issuing_tokens == (reset["accessToken"],)
 
 
 async def test_a_create_whose_answer_was_lost_gives_the_same_token(here: Deployment, twin: MemoryStorage) -> None:
@@ -162,29 +146,6 @@ async def test_bad_requests(here: Deployment, twin: MemoryStorage) -> None:
     assert twin.tables.rows(CLIENTS) == []
 
 
-async def test_very_many_scopes_fit(here: Deployment, twin: MemoryStorage) -> None:
-    scopes = [f"queue:route:index.project.{n:06}" for n in range(5000)]
-    await here.clients.create("x", client(twin, scopes=scopes), ANYTHING)
-    assert (await here.clients.get("x"))["scopes"] == scopes
-
-
-async def test_a_change_that_never_gets_through_may_be_sent_again(here: Deployment, twin: MemoryStorage) -> None:
-    await here.clients.create("x", client(twin), ANYTHING)
-    busy = False
-
-    async def meanwhile(call: Call, phase: Phase) -> None:
-        """Another process is always a little faster."""
-        nonlocal busy
-        if call.target == CLIENTS and call.kind is Kind.TABLE_WRITE and phase is Phase.BEFORE and not busy:
-            busy = True
-            await twin.tables.transact(CLIENTS, "clients", [Merge("x", {"other": twin.clock.elapsed.hex()})])
-            busy = False
-
-    twin.gate = meanwhile
-    with pytest.raises(ServiceUnavailable):
-        await here.clients.set_disabled("x", True)
-
-
 async def test_an_expired_client_is_removed_if_it_asked_for_that(here: Deployment, twin: MemoryStorage) -> None:
     store = ClientStore(twin.tables)
     expires = twin.clock.now() + timedelta(hours=2)
@@ -200,11 +161,6 @@ async def test_an_expired_client_is_removed_if_it_asked_for_that(here: Deploymen
     assert await store.delete_expired("project/x", twin.clock.now())
     assert await store.load("project/x") is None
     assert await store.load("kept") is not None
-
-
-async def test_the_last_moment_of_the_calendar(here: Deployment, twin: MemoryStorage) -> None:
-    request = client(twin, expires="9999-12-31T23:59:59.999Z", deleteOnExpiration=True)
-    assert (await here.clients.create("x", request, ANYTHING))["expires"] == "9999-12-31T23:59:59.999Z"
 
 
 async def test_pages_of_clients(here: Deployment, twin: MemoryStorage) -> None:
@@ -265,45 +221,3 @@ async def test_scopes_that_expand_to_too_much_are_refused(here: Deployment, twin
     assert (await here.clients.update("x", client(twin, scopes=...), ANYTHING))["scopes"] == scopes[:5]
     mended = await here.clients.update("x", client(twin, scopes=["assume:r-1"]), ANYTHING)
     assert len(mended["expandedScopes"]) == 8001
-
-
-async def test_create_client_beside_its_removal_makes_it_again(here: Deployment, twin: MemoryStorage) -> None:
-    request = client(twin)
-    before = await here.clients.create("x", request, ANYTHING)
-    twin.gate = Meanwhile(
-        lambda call: call.target == CLIENTS and call.kind is Kind.TABLE_READ, lambda: here.clients.delete("x")
-    )
-    after = await here.clients.create("x", request, ANYTHING)
-    assert after["accessToken"] != before["accessToken"]
-    known = await here.keyring.client("x")
-    assert known is not None
-    assert known.access_token == after["accessToken"]
-
-
-@pytest.mark.parametrize("phase", Phase)
-async def test_a_client_that_is_touched_while_it_is_deleted_goes_all_the_same(
-    here: Deployment, twin: MemoryStorage, phase: Phase
-) -> None:
-    store = ClientStore(twin.tables)
-    await here.clients.create("x", client(twin, deleteOnExpiration=True), ANYTHING)
-    twin.clock.advance(2 * 86400)
-    twin.gate = Meanwhile(
-        lambda call: call.target == CLIENTS and call.kind is Kind.TABLE_READ,
-        lambda: here.clients.set_disabled("x", True),
-        phase,
-    )
-    assert await store.delete_expired("x", twin.clock.now())
-    assert await store.load("x") is None
-
-
-async def test_a_client_that_is_prolonged_while_it_is_deleted_stays(here: Deployment, twin: MemoryStorage) -> None:
-    store = ClientStore(twin.tables)
-    await here.clients.create("x", client(twin, deleteOnExpiration=True), ANYTHING)
-    twin.clock.advance(2 * 86400)
-    twin.gate = Meanwhile(
-        lambda call: call.target == CLIENTS and call.kind is Kind.TABLE_READ,
-        lambda: here.clients.update("x", client(twin, deleteOnExpiration=True), ANYTHING),
-        Phase.AFTER,
-    )
-    assert not await store.delete_expired("x", twin.clock.now())
-    assert await store.load("x") is not None

@@ -10,7 +10,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.base.errors import ApiError, InputError, RequestConflict
@@ -18,7 +18,7 @@ from shared.base.types import UploadMode
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import decode, encode
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
-from shared.queue.tasks.rules import Created, Resolved, Run, State, Task
+from shared.queue.tasks.rules import Created, Run, State, Task
 from shared.store import keys, limits
 from shared.store.interface import Row
 
@@ -27,7 +27,6 @@ LATER = NOW + timedelta(days=1)
 MINUTE = timedelta(minutes=1)
 
 names = st.text(st.characters(min_codepoint=0x20, max_codepoint=0x7E), min_size=1, max_size=1024)
-similar_names = st.text(st.sampled_from(' !"#$%&*+-./0>?[\\]a~'), min_size=1, max_size=12)
 
 
 def an_artifact(**changes: Any) -> Artifact:
@@ -70,15 +69,6 @@ def a_task(*runs: Run) -> Task:
     )
 
 
-@pytest.mark.parametrize(
-    ("ago", "is_accepted"),
-    [(-MINUTE, True), (15 * MINUTE, True), (15 * MINUTE + timedelta(milliseconds=1), False)],
-    ids=["future", "just now", "past"],
-)
-def test_an_artifact_must_not_have_expired(ago: timedelta, is_accepted: bool) -> None:
-    assert _accepts(lambda: rules.check_expires(NOW - ago, NOW)) is is_accepted
-
-
 def test_an_artifact_lives_no_longer_than_its_task() -> None:
     rules.check_within_task(LATER, LATER)
     with pytest.raises(InputError):
@@ -99,23 +89,6 @@ def test_the_run_must_be_known_and_claimed() -> None:
         with pytest.raises(InputError):
             rules.claimed_run(task, run_id)
     assert rules.claimed_run(a_task(a_run(State.RUNNING)), 0).state is State.RUNNING
-
-
-@pytest.mark.parametrize(
-    ("run", "is_accepted"),
-    [
-        (a_run(State.RUNNING), True),
-        (a_run(State.PENDING), False),
-        (a_run(State.COMPLETED, NOW), False),
-        (a_run(State.FAILED, NOW), False),
-        (a_run(State.EXCEPTION, NOW - 25 * MINUTE + timedelta(milliseconds=1)), True),
-        (a_run(State.EXCEPTION, NOW - 25 * MINUTE), False),
-        (a_run(State.EXCEPTION, NOW - MINUTE, reason_resolved=Resolved.CLAIM_EXPIRED), True),
-    ],
-    ids=["running", "pending", "completed", "failed", "in the window", "after the window", "retried"],
-)
-def test_when_a_run_takes_artifacts(run: Run, is_accepted: bool) -> None:
-    assert _accepts(lambda: rules.check_run_takes_artifacts(run, NOW)) is is_accepted
 
 
 def _accepts(check: Any) -> bool:
@@ -169,13 +142,6 @@ def test_a_repeat_leaves_the_stated_length_and_forgets_what_was_seen() -> None:
     assert not after.is_settled
 
 
-def test_a_blob_that_is_complete_stays_so() -> None:
-    blob = an_artifact(storage_type=StorageType.BLOB, details={"contentLength": 3})
-    present = replace(blob, is_present=True, is_settled=True)
-    after = rules.repeated(present, replace(blob, expires=LATER + MINUTE))
-    assert after == replace(present, expires=LATER + MINUTE)
-
-
 @pytest.mark.parametrize(
     ("mode", "length", "upload"),
     [
@@ -226,27 +192,6 @@ def test_gzip_says_what_it_was_made_of(content: bytes, other: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"\x1f",
-        b"\x1f\x8b\x08",
-        b"\x1f\x8b\x08" + bytes(range(93)) + (100).to_bytes(4, "little"),
-        b"\x1f\x8b\x08\x00" + bytes([7]) * 4000,
-        b"a text",
-        zlib.compress(b"a text"),
-    ],
-)
-def test_what_only_begins_or_ends_like_gzip_is_none(content: bytes) -> None:
-    assert not rules.begins_as_gzip(content[: rules.GZIP_HEAD], len(content))
-
-
-def test_gzip_of_much_is_recognised_by_its_beginning() -> None:
-    packed = gzip.compress(bytes(1 << 26))
-    assert rules.begins_as_gzip(packed[: rules.GZIP_HEAD], len(packed))
-
-
-@pytest.mark.parametrize(
     ("encoding", "trailer", "length"),
     [
         ("", b"\x03\x00\x00\x00", 30),
@@ -284,11 +229,6 @@ def test_every_name_can_be_saved_under(name: str) -> None:
     assert '"' not in quoted.replace("\\\\", "").replace('\\"', "")
 
 
-def test_blocks_wait_for_a_week() -> None:
-    assert not rules.outlives_blocks(NOW + timedelta(days=6), NOW)
-    assert rules.outlives_blocks(NOW + timedelta(days=6, seconds=1), NOW)
-
-
 @given(names, st.integers(0, rules.MAX_RUN))
 def test_every_name_has_a_legal_key_in_its_range(name: str, run_id: int) -> None:
     key = keys.artifact(run_id, name)
@@ -300,18 +240,6 @@ def test_every_name_has_a_legal_key_in_its_range(name: str, run_id: int) -> None
     assert not first <= key < end
     assert first <= keys.direct(run_id, name) < end
     assert keys.direct(run_id, name).startswith(keys.IS_UPLOAD)
-
-
-@given(st.lists(similar_names | names.filter(lambda name: len(name) <= 200), min_size=2, max_size=20, unique=True))
-def test_keys_sort_as_names_do(found: list[str]) -> None:
-    assert sorted(found, key=lambda name: keys.artifact(0, name)) == sorted(found)
-
-
-@given(names, names)
-def test_long_names_have_keys_of_their_own(name: str, other: str) -> None:
-    assume(name != other)
-    assert keys.artifact(0, name) != keys.artifact(0, other)
-    assert keys.path("A", 0, name) != keys.path("A", 0, other)
 
 
 def test_ranges_of_a_task_are_apart() -> None:
@@ -345,34 +273,6 @@ def test_a_row_comes_back_as_it_went(artifact: Artifact) -> None:
     assert decode(Row(partition="p", key="k", values=values, etag="e", timestamp=NOW)) == artifact
 
 
-@pytest.mark.parametrize("text", ["text/plain ", " text/plain", "\ttext/plain  "])
-def test_content_type_has_no_spaces_around_it(text: str) -> None:
-    """A header cannot end with a space: storage refuses its signature, for ever."""
-    assert rules.normal_type(text) == "text/plain"
-    assert rules.as_header(text, "-") == "text/plain"
-    assert rules.as_header("  ", "-") == "-"
-
-
 @pytest.mark.parametrize(("length", "minutes"), [(0, 20), (1 << 20, 20), (600 << 20, 30), (4000 << 20, 45), (None, 45)])
 def test_upload_url_lives_no_longer_than_an_upload_needs(length: int | None, minutes: int) -> None:
     assert rules.upload_life(length) // MINUTE == minutes
-
-
-def test_upload_life_is_in_whole_seconds() -> None:
-    """As the dates in the URL are."""
-    assert rules.upload_life(3 * 2**20 + 1) == timedelta(minutes=20, seconds=3)
-
-
-@pytest.mark.parametrize(
-    ("name", "filename"),
-    [
-        ("public/logs/live.log", "live.log"),
-        ("live.log", "live.log"),
-        ("public/build/", "build"),
-        ("/", "artifact"),
-        ('public/a "b".txt', r"a \"b\".txt"),
-        ("public/a\\b.txt", r"a\\b.txt"),
-    ],
-)
-def test_content_is_saved_under_the_last_part_of_its_name(name: str, filename: str) -> None:
-    assert rules.disposition(name) == f'inline; filename="{filename}"'

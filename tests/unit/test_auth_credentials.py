@@ -69,20 +69,6 @@ def test_credentials_that_would_be_refused_are_not_issued(changes: dict[str, Any
         issue(**changes)
 
 
-@pytest.mark.parametrize(
-    ("milliseconds", "text"), [(0, "1767226800"), (500, "1767226800.5"), (120, "1767226800.12"), (7, "1767226800.007")]
-)
-def test_the_client_id_of_a_claim_keeps_the_fraction(milliseconds: int, text: str) -> None:
-    client_id = credentials.task_client_id(
-        task_id=TASK,
-        run_id=0,
-        worker_group="g",
-        worker_id="i",
-        taken_until=EXPIRY + timedelta(milliseconds=milliseconds),
-    )
-    assert client_id == f"task-client/{TASK}/0/on/g/i/until/{text}"
-
-
 def certificate(**changes: Any) -> dict[str, Any]:
     value: dict[str, Any] = {**json.loads(issue()["certificate"]), **changes}
     return {name: field for name, field in value.items() if field is not ...}
@@ -97,10 +83,6 @@ def verify(value: object, client_id: str = NAME, now: datetime = START) -> None:
 @pytest.mark.parametrize("now", [START - timedelta(minutes=4), EXPIRY + timedelta(minutes=4)])
 def test_a_good_certificate_is_accepted_with_skew(now: datetime) -> None:
     verify(certificate(), now=now)
-
-
-def test_numbers_are_those_of_javascript() -> None:
-    verify(certificate(start=float(START.timestamp() * 1000), version=1.0))
 
 
 @pytest.mark.parametrize("now", [START - timedelta(minutes=6), EXPIRY + timedelta(minutes=6)])
@@ -149,18 +131,6 @@ def test_each_field_of_a_certificate_counts(changes: dict[str, Any]) -> None:
         verify(certificate(**changes))
 
 
-@pytest.mark.parametrize("value", [None, [], "text", 1, {}])
-def test_a_certificate_is_an_object(value: object) -> None:
-    with pytest.raises(AuthenticationFailed):
-        verify(value)
-
-
 def test_a_name_is_part_of_what_was_signed() -> None:
     with pytest.raises(AuthenticationFailed):
         verify(certificate(), client_id=NAME + "0")
-
-
-def test_the_order_of_scopes_is_part_of_what_was_signed() -> None:
-    value = certificate()
-    with pytest.raises(AuthenticationFailed):
-        verify({**value, "scopes": value["scopes"][::-1]})

@@ -24,10 +24,6 @@ def test_payload_hash_vectors() -> None:
     assert hawk.payload_hash(" Application/JSON ", BODY).decode() == HASH
 
 
-def test_only_json_counts_as_payload() -> None:
-    assert hawk.payload_hash("text/plain", BODY) == hawk.payload_hash("text/plain", b"")
-
-
 def test_header_vector() -> None:
     signed = hawk.parse_header(HEADER)
     keys = ["other", "no-secret"]
@@ -46,12 +42,6 @@ def test_the_root_url_says_what_is_signed() -> None:
     assert hawk.Site.of("http://Localhost:8080/") == hawk.Site(host="localhost", port=8080)
     assert hawk.Site.of("http://localhost") == hawk.Site(host="localhost", port=80)
     assert hawk.Site.of("https://tc.example.com") == hawk.Site(host="tc.example.com", port=443)
-
-
-@pytest.mark.parametrize("url", ["", "tc.example.com", "ftp://x", "https://", "https://x/path", "https://x?q=1"])
-def test_a_root_url_is_scheme_and_host(url: str) -> None:
-    with pytest.raises(ValueError, match="root URL"):
-        hawk.Site.of(url)
 
 
 @pytest.mark.parametrize(
@@ -190,11 +180,6 @@ def test_the_bewit_is_taken_out_of_the_query(target: str, unsigned: str) -> None
     assert hawk.parse_bewit(target)[1] == unsigned
 
 
-@pytest.mark.parametrize("target", ["/a", "/bewit=1", "/a?rebewit=1", "/a?b=bewit"])
-def test_other_parameters_are_no_bewit(target: str) -> None:
-    assert not hawk.has_bewit(target)
-
-
 def encoded(text: str) -> str:
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
@@ -219,15 +204,6 @@ def encoded(text: str) -> str:
 def test_refused_bewits(bewit: str) -> None:
     with pytest.raises(AuthenticationFailed):
         hawk.parse_bewit(f"/a?bewit={bewit}")
-
-
-@pytest.mark.parametrize("ext", ["e30=", "e30", "eyJhIjoiPz8_In0", "eyJhIjoiPz8/In0="])
-def test_ext_in_either_alphabet(ext: str) -> None:
-    assert hawk.parse_ext(ext) in ({}, {"a": "???"})
-
-
-def test_no_ext_is_an_empty_one() -> None:
-    assert hawk.parse_ext("") == {}
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ import contextlib
 import hashlib
 import hmac
 import json
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -15,7 +14,7 @@ from shared.api.endpoint import Caller
 from shared.auth import certificates as credentials
 from shared.auth import hawk
 from shared.auth.authenticate import Authenticator
-from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, Refusal, StaticClients, root_client
+from shared.auth.clients.rows import Client, Refusal, StaticClients, root_client
 from shared.auth.roles.expansion import Roles
 from shared.base.errors import AuthenticationFailed, InsufficientScopes
 from shared.base.shares import NAMELESS
@@ -152,11 +151,6 @@ async def test_credentials_that_do_not_hold(changes: dict[str, Any]) -> None:
         await call(header(**changes))
 
 
-async def test_one_of_several_targets_may_be_the_signed_one() -> None:
-    caller = await AUTHENTICATOR.caller("GET", ["/api/queue/v1/task/x/y", TARGET], header(), b"")
-    assert caller.client_id == "some"
-
-
 async def test_the_payload_counts_when_its_hash_is_given() -> None:
     body, kind = b'{"a": 1}', {"content-type": "application/json; charset=utf-8"}
     signed = header(payload_hash=hawk.payload_hash(kind["content-type"], body).decode())
@@ -184,25 +178,6 @@ async def test_names_below_a_client_have_its_share() -> None:
         assert (await call(temporary_header(temporary(name)))).share == own
     assert (await call(header("wide"))).share != own
     assert (await call({})).share == NAMELESS
-
-
-async def test_the_root_client_says_for_whom_its_credentials_are() -> None:
-    authenticator = Authenticator(StaticClients([root_client(ROOT_CLIENT_ID, ROOT_TOKEN)]), ROOT_URL, lambda: NOW)
-    for name in ("task-client/a", "login/b"):
-        headers = temporary_header(temporary(name, (), ROOT_CLIENT_ID, ROOT_TOKEN))
-        assert (await authenticator.caller("GET", [TARGET], headers, b"")).share == SEED[22:]
-
-
-async def test_what_was_issued_before_a_rotation_stays_valid() -> None:
-    issued = temporary("x", ("b",), "root", PREVIOUS_ROOT_TOKEN)
-    assert (await call(temporary_header(issued))).client_id == "x"
-    with pytest.raises(AuthenticationFailed):
-        await call(header("root", PREVIOUS_ROOT_TOKEN))
-
-
-async def test_temporary_credentials_end_with_their_issuer() -> None:
-    issued = temporary("x", ("b",), "soon", TOKEN, expiry=NOW + timedelta(days=1))
-    assert (await call(temporary_header(issued))).expires == NOW + timedelta(hours=1)
 
 
 @pytest.mark.parametrize(
@@ -310,26 +285,6 @@ async def test_what_is_missing_is_named_and_nothing_else() -> None:
     assert "auth:create-client" not in message
 
 
-async def test_the_message_of_very_many_missing_scopes_is_bounded() -> None:
-    caller = await call({})
-    with pytest.raises(InsufficientScopes) as refused:
-        caller.require({"AllOf": [f"scope:{n}" for n in range(100_000)]})
-    assert len(refused.value.message) < 25_000
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: root_client("root", "short"),
-        lambda: root_client("root", ROOT_TOKEN, "short"),
-        lambda: root_client("ro ot", ROOT_TOKEN),
-    ],
-)
-def test_the_root_client_is_checked(make: Callable[[], object]) -> None:
-    with pytest.raises(ValueError, match=r"\w"):
-        make()
-
-
 async def test_nothing_prints_a_token() -> None:
     client = await KEYRING.client("some")
     assert TOKEN not in repr(client)
@@ -365,12 +320,6 @@ class NotedKeyring(StaticClients):
         self.noted.append((client.client_id, why))
 
 
-@pytest.mark.parametrize("name", ["some/a b", "some/<b>", "some/é", "some/\u202e", ""])
-async def test_temporary_credentials_have_no_name_that_no_client_may_have(name: str) -> None:
-    with pytest.raises(AuthenticationFailed):
-        await call(temporary_header(temporary(name)))
-
-
 @pytest.mark.parametrize(
     ("headers", "noted"),
     [
@@ -395,14 +344,3 @@ async def test_the_keyring_is_told_which_clients_are_refused_and_why(
     with contextlib.suppress(AuthenticationFailed):
         await authenticator.caller("GET", [TARGET], headers, b"")
     assert keyring.noted == noted
-
-
-async def test_temporary_credentials_tell_of_an_issuer_that_is_disabled_but_not_of_a_token_that_was_changed() -> None:
-    keyring = NotedKeyring()
-    authenticator = Authenticator(keyring, "https://tc.example.com", lambda: NOW)
-    issued = temporary("x", ("a:1",), issuer="off")
-    changed = temporary("x", ("a:1",), token="another-token-0123456789ab")
-    for given in (issued, changed):
-        with pytest.raises(AuthenticationFailed):
-            await authenticator.caller("GET", [TARGET], temporary_header(given), b"")
-    assert keyring.noted == [("off", "disabled")]

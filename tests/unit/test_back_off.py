@@ -41,13 +41,6 @@ def test_many_requests_double_the_advice_window_by_window() -> None:
     assert advice[-1] == LONGEST
 
 
-def test_within_a_window_it_stays() -> None:
-    clock = Clock()
-    back_off = BackOff(clock.now)
-    assert window(back_off, clock, 1000) == 0
-    assert {back_off.in_vain("p/w") for _ in range(1000)} == {1}
-
-
 def test_work_resets_the_advice() -> None:
     clock = Clock()
     back_off = BackOff(clock.now)
@@ -63,37 +56,6 @@ def test_quiet_windows_halve_the_advice() -> None:
     for _ in range(5):
         window(back_off, clock, FREE + 1)
     assert [window(back_off, clock, 1) for _ in range(6)] == [16, 8, 4, 2, 1, 0]
-
-
-def test_windows_without_any_request_halve_it_as_well() -> None:
-    clock = Clock()
-    back_off = BackOff(clock.now)
-    for _ in range(5):
-        window(back_off, clock, FREE + 1)
-    clock.time += 3 * WINDOW
-    assert back_off.in_vain("p/w") == 2
-
-
-def test_pools_do_not_share() -> None:
-    clock = Clock()
-    back_off = BackOff(clock.now)
-    window(back_off, clock, 100)
-    assert back_off.in_vain("p/other") == 0
-    assert back_off.in_vain("p/w") == 1
-
-
-def test_the_pool_that_was_asked_for_least_recently_is_forgotten() -> None:
-    clock = Clock()
-    back_off = BackOff(clock.now)
-    for pool in ("p/quiet", "p/busy"):
-        window(back_off, clock, FREE + 1, pool)
-    for number in range(9_998):
-        back_off.in_vain(f"p/w{number}")
-    assert back_off.in_vain("p/busy") == 1
-    back_off.in_vain("p/one-more")
-    assert back_off.in_vain("p/busy") == 1
-    assert back_off.in_vain("p/quiet") == 0
-    assert len(back_off._pools) == 10_000
 
 
 @given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 40)), max_size=30))

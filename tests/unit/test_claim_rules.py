@@ -158,15 +158,6 @@ def test_claim_task_has_a_lease_of_its_own() -> None:
     assert (repeat.task, repeat.ahead, announced(repeat)) == (claimed, (), [("task-running", 0)])
 
 
-def test_claim_task_of_the_run_after_an_expired_one() -> None:
-    decision = claim_by_task(a_task(EXPIRED), 1)
-    assert [run.state for run in after(decision).runs] == [State.EXCEPTION, State.RUNNING]
-    assert after(decision).last_run.by_claim_task
-    for task in (a_task(HELD), a_task(EXPIRED, retries_left=0)):
-        with pytest.raises(ResourceNotFound):
-            claim_by_task(task, 1)
-
-
 def test_claims_by_task_that_are_refused() -> None:
     mine = running_run(worker_group="mine", worker_id="me", taken_until=UNTIL)
     for task in (
@@ -210,11 +201,6 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
         "spare",
     )
     assert (decision.after, decision.events) == ((), ())
-
-
-def test_a_reclaim_never_shortens() -> None:
-    task = a_task(running_run(taken_until=UNTIL))
-    assert after(reclaim(task, until=SECOND)).last_run.taken_until == UNTIL
 
 
 def test_reclaims_that_are_refused() -> None:
@@ -274,14 +260,6 @@ def test_claim_messages_that_find_nothing_to_expire(task: Task, run_id: int, put
     assert refused.value.again == again
 
 
-@pytest.mark.parametrize("resolution", [Resolved.COMPLETED, Resolved.CANCELED])
-def test_a_claim_message_that_is_left_has_the_resolution_followed(resolution: Resolved) -> None:
-    """It would be gone, if the call that resolved the run had come to its end."""
-    decision = expire(a_task(resolved_run(resolution)))
-    assert (decision.task, decision.after, announced(decision)) == (None, (), [])
-    assert [type(effect).__name__ for effect in decision.ahead] == ["PutResolved"]
-
-
 @pytest.mark.parametrize("deadline", [NOW, NOW + timedelta(hours=1)], ids=["after the deadline", "before it"])
 def test_a_second_claim_message_repairs_and_announces_again(deadline: datetime) -> None:
     retried = a_task(resolved_run(Resolved.CLAIM_EXPIRED), RETRY, deadline=deadline)
@@ -302,12 +280,6 @@ def test_who_holds_a_run() -> None:
     assert not resolved_run().is_held_by(GROUP, WORKER)
 
 
-def test_the_claim_of_a_run_that_was_renewed_for_hours_is_not_announced_again() -> None:
-    """Its repeat would not be recognised any more."""
-    decision = expire(a_task(replace(EXPIRED, started=NOW - timedelta(hours=1))))
-    assert announced(decision)[0] == ("task-exception", 0)
-
-
 @pytest.mark.parametrize(
     ("age", "events"), [(REPEATS_RECOGNISED - SECOND, [("task-running", 0)]), (REPEATS_RECOGNISED, [])]
 )
@@ -326,20 +298,6 @@ def test_a_claim_that_no_worker_received_is_undone() -> None:
     run = decision.task.runs[0]
     assert (run.state, run.worker_group, run.worker_id, run.taken_until, run.started) == (State.PENDING, *[None] * 4)
     assert (decision.task.retries_left, decision.events) == (task.retries_left, ())
-
-
-def test_only_the_very_claim_is_undone() -> None:
-    run = replace(EXPIRED, taken_until=LATER)
-    worker = Worker(worker_group=EXPIRED.worker_group or "", worker_id=EXPIRED.worker_id or "")
-    another = replace(worker, worker_id="another")
-    ended = resolved_run(Resolved.CLAIM_EXPIRED)
-    for task, by, until in (
-        (a_task(replace(run, taken_until=LATER + timedelta(seconds=1))), worker, LATER),
-        (a_task(run), another, LATER),
-        (a_task(ended), worker, LATER),
-    ):
-        with pytest.raises(NoDecision):
-            hand_back(task, 0, by, until, 0)
 
 
 def test_a_claim_that_claim_task_may_have_repeated_is_not_undone() -> None:

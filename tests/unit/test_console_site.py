@@ -90,23 +90,6 @@ def test_everything_that_the_page_names_is_served(site: ConsoleSite) -> None:
     assert [path for path in named if site.answer(path, {}) is None] == []
 
 
-def test_modules_import_only_what_is_served() -> None:
-    """A mistyped import would show only in the browser that opens that page."""
-    found = {
-        path.relative_to(FOLDER).as_posix(): re.findall(r'(?:from|import\()\s*"(\.[^"]+)"', path.read_text())
-        for folder in ("core", "pages", "parts")
-        for path in (FOLDER / folder).glob("*.js")
-    }
-    missing = [
-        (name, imported)
-        for name, imports in found.items()
-        for imported in imports
-        if not imported.endswith("/types") and not (FOLDER / Path(name).parent / imported).resolve().is_file()
-    ]
-    assert len(found) > 40
-    assert missing == []
-
-
 def test_compressed_for_those_that_accept_it(site: ConsoleSite) -> None:
     plain, packed = site.answer("/", {}), site.answer("/", PACKED)
     assert plain is not None
@@ -130,18 +113,6 @@ def _loaded_with(first: str, *others: str) -> list[str]:
         imports = STATIC.findall((FOLDER / name).read_text())
         waiting += [str((FOLDER / name).parent.joinpath(each).resolve().relative_to(FOLDER)) for each in imports]
     return loaded
-
-
-def test_the_page_names_all_that_its_frame_needs(site: ConsoleSite) -> None:
-    """In one go, where a module that others name would be asked for once these have come."""
-    page = site.answer("/", {})
-    assert page is not None
-    preloaded = re.findall(r'<link rel="modulepreload" href="/console/[^/"]+/([^"]+)" />', page.body.decode())
-    vendored = [name for name in preloaded if name.startswith("vendor/")]
-    assert vendored == ["vendor/preact.js", "vendor/hooks.js", "vendor/htm.js"]
-    assert sorted({*preloaded} - {*vendored}) == sorted({*_loaded_with("app.js")} - {"app.js"})
-    assert len(preloaded) == len({*preloaded}) > 10
-    assert b"{{" not in page.body
 
 
 def test_the_first_paint_takes_less_than_100_kilobytes(site: ConsoleSite) -> None:

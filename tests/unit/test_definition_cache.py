@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import timedelta
 
 from shared.base.dates import format_date, parse_date
@@ -10,7 +9,7 @@ from shared.queue.tasks.definitions import DefinitionCache
 from shared.store.counting import counting
 from tests.simulator.situations import A
 from tests.simulator.world import World
-from tests.unit.tasks import ID, NOW, OTHER, a_definition
+from tests.unit.tasks import ID, NOW, a_definition
 
 
 def test_definition_is_kept_until_its_task_expires() -> None:
@@ -26,19 +25,6 @@ def test_definition_is_kept_until_its_task_expires() -> None:
     assert cache.get(ID) is None
     now[0] -= timedelta(milliseconds=1)
     assert cache.get(ID) is None, "it is forgotten"
-
-
-def test_definitions_that_were_not_used_for_longest_go_first() -> None:
-    cache = DefinitionCache(25, lambda: NOW)
-    first, second = a_definition(), replace(a_definition(), task_id=OTHER)
-    third = replace(first, task_id="CAAAAAAAQACAAAAAAAAAAA")
-    cache.put(first, "1", 10)
-    cache.put(second, "2", 10)
-    assert cache.get(ID)
-    cache.put(third, "3", 10)
-    assert (bool(cache.get(ID)), bool(cache.get(OTHER)), bool(cache.get(third.task_id))) == (True, False, True)
-    cache.put(first, "4", 10)
-    assert cache.get(third.task_id), "a definition that is put again does not count twice"
 
 
 def test_definition_with_another_fingerprint_than_the_status_row_names_is_read_again() -> None:

@@ -32,11 +32,6 @@ def watched(limit: float = 5.0, **behaviours: str) -> tuple[Heartbeat, dict[str,
     return Heartbeat(asks, lambda: datetime.fromtimestamp(clock[0], UTC), limit=limit), asked, clock
 
 
-async def test_all_that_answer_are_silent_about_nothing() -> None:
-    heartbeat, _, _ = watched(tables="answers", queues="answers")
-    assert await heartbeat.silent() == []
-
-
 @pytest.mark.parametrize("behaviour", ["fails", "hangs"])
 async def test_service_that_does_not_answer_in_time_is_named(behaviour: str) -> None:
     heartbeat, _, _ = watched(0.05, tables="answers", queues=behaviour, blobs="answers")
@@ -53,11 +48,3 @@ async def test_answer_is_kept_for_a_while_and_shared() -> None:
     clock[0] += 0.2
     assert await heartbeat.silent() == []
     assert asked["tables"].times == 2
-
-
-async def test_caller_that_goes_away_takes_no_answer_from_the_others() -> None:
-    heartbeat, _, _ = watched(0.2, tables="hangs")
-    leaving, staying = (asyncio.create_task(heartbeat.silent()) for _ in range(2))
-    await asyncio.sleep(0)
-    leaving.cancel()
-    assert await staying == ["tables"]

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import socket
 import ssl
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, cast
-from unittest.mock import AsyncMock
-from urllib.parse import urlsplit
 
 import pytest
 from hypothesis import given
@@ -252,36 +247,6 @@ async def test_a_connection_that_is_to_be_closed_is_not_used_again(text: str) ->
         assert server.served == [1, 1]
 
 
-async def test_a_page_that_ends_with_the_connection() -> None:
-    """So speaks what stands in between. A success that ends so may be cut: storage services give its length."""
-    async with serving() as server, connected() as connections:
-        page = (
-            b"HTTP/1.1 503 Service Unavailable\r\nConnection: close\r\nContent-Type: text/html\r\n\r\n<html>no</html>"
-        )
-        server.script = [ending(page)]
-        answer = await connections.exchange(request(server.url))
-        assert (answer.status, answer.content) == (503, b"<html>no</html>")
-        server.script = [ending(f"HTTP/1.1 200 OK\r\n{NAMED}\r\nhello".encode())]
-        with pytest.raises(Disconnected):
-            await connections.exchange(request(server.url))
-
-
-async def test_an_answer_before_the_end_of_the_request() -> None:
-    """The rest of the request would be taken for the next one."""
-
-    async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writer.write(f"HTTP/1.1 413 Too Large\r\n{NAMED}Content-Length: 0\r\n\r\n".encode())
-        await writer.drain()
-        await reader.read()
-
-    async with serving() as server, connected() as connections:
-        server.script = [refuse, FINE]
-        answer = await connections.exchange(request(server.url, method="POST", content=b"x" * (1 << 24)))
-        assert answer.status == 413
-        await connections.exchange(request(server.url))
-        assert server.served == [1, 1]
-
-
 async def test_a_request_that_was_given_up_ends_its_connection() -> None:
     async with serving() as server, connected() as connections:
         server.script = [silence, FINE]
@@ -291,86 +256,6 @@ async def test_a_request_that_was_given_up_ends_its_connection() -> None:
         await asyncio.wait([given_up])
         await connections.exchange(request(server.url))
         assert server.served == [1, 1]
-
-
-async def test_a_request_that_is_given_up_while_it_connects_leaves_no_socket() -> None:
-    """At whichever turn of the event loop."""
-    gc.collect()  # what other tests have left is told as theirs
-    async with serving() as server, connected() as connections:
-        server.script = [silence]
-        for turns in range(20):
-            given_up = asyncio.ensure_future(connections.exchange(request(server.url)))
-            for _ in range(turns):
-                await asyncio.sleep(0)
-            given_up.cancel()
-            await asyncio.wait([given_up])
-    with pytest.MonkeyPatch.context() as patch:
-        left: list[object] = []
-        patch.setattr(sys, "unraisablehook", left.append)
-        gc.collect()
-    assert left == []
-
-
-@pytest.mark.parametrize("turns", range(6))
-async def test_a_request_is_given_up_as_the_second_of_two_addresses_answers(
-    turns: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """So many turns of the event loop after that, while the first address hangs: the cancellation is not lost."""
-    loop = asyncio.get_running_loop()
-    connect, answers = loop.sock_connect, asyncio.Event()
-    hangs = "192.0.2.1"
-
-    async def connect_to(sock: socket.socket, address: tuple[str, int]) -> None:
-        if address[0] == hangs:
-            await asyncio.Event().wait()
-        await connect(sock, address)
-        answers.set()
-
-    async with serving() as server, connected() as connections:
-        server.script = [silence]
-        port = urlsplit(server.url).port
-        found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, port)) for host in (hangs, "127.0.0.1")]
-        monkeypatch.setattr(loop, "getaddrinfo", AsyncMock(return_value=found))
-        monkeypatch.setattr(loop, "sock_connect", connect_to)
-        monkeypatch.setattr(subject, "_EYEBALLS_SECONDS", 0.001)
-        given_up = asyncio.ensure_future(connections.exchange(request(f"http://storage.example:{port}/account")))
-        await answers.wait()
-        for _ in range(turns):
-            await asyncio.sleep(0)
-        given_up.cancel()
-        await asyncio.wait([given_up], timeout=10)
-        assert given_up.cancelled()
-        del given_up
-        monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # before Python 3.13 asyncio leaves a socket open,
-        gc.collect()  # until it is collected
-
-
-async def test_connections_are_limited_and_shared() -> None:
-    async with serving() as server, connected(limit=3) as connections:
-        await asyncio.gather(*(connections.exchange(request(server.url)) for _ in range(20)))
-        assert len(server.served) <= 3
-        assert sum(server.served) == 20
-
-
-async def test_an_idle_connection_is_not_used_for_ever() -> None:
-    async with serving() as server, connected(kept_seconds=0) as connections:
-        for _ in range(2):
-            await connections.exchange(request(server.url))
-        assert server.served == [1, 1]
-        await until(lambda: len(connections._open) == 1)
-
-
-async def test_after_the_end_nothing_is_opened() -> None:
-    async with serving() as server:
-        connections = Connections(PATIENCE)
-        server.script = [silence]
-        waiting = asyncio.ensure_future(connections.exchange(request(server.url)))
-        await until(lambda: bool(server.heads))
-        await connections.close()
-        with pytest.raises(Disconnected):
-            await waiting
-        with pytest.raises(NoConnection, match="closed"):
-            await connections.exchange(request(server.url))
 
 
 async def test_no_connection(unused_tcp_port: int) -> None:
@@ -422,26 +307,6 @@ async def test_a_certificate_that_nobody_vouches_for(certificate: tuple[Path, Pa
         assert server.heads == []
 
 
-async def test_answers_that_are_cut_with_tls(certificate: tuple[Path, Path]) -> None:
-    trusted = ssl.create_default_context(cafile=str(certificate[0]))
-    async with serving(ssl=of_server(certificate)) as server, connected(trust=lambda: trusted) as connections:
-        for share in (0.0, 0.2, 0.99):
-            server.script = [ending(FINE[: int(len(FINE) * share)])]
-            with pytest.raises(Disconnected):
-                await connections.exchange(request(server.url))
-        server.script = [ending()]
-        with pytest.raises(NoAnswer):
-            await connections.exchange(request(server.url))
-
-
-async def test_a_handshake_that_nobody_answers() -> None:
-    async with serving() as server:
-        connections = Connections(Patience(connect=0.05))
-        with pytest.raises(NoConnection, match="TimeoutError"):
-            await connections.exchange(request(server.url.replace("http:", "https:")))
-        await connections.close()
-
-
 # --- the protocol by itself ---
 
 
@@ -459,18 +324,6 @@ class FakeTransport:
 
     def abort(self) -> None:
         self.is_aborted = True
-
-
-@given(
-    st.sampled_from(sorted(WHOLE)),
-    st.lists(st.integers(0, 400), max_size=12),
-)
-async def test_an_answer_is_the_same_in_whatever_pieces_it_comes(name: str, cuts: list[int]) -> None:
-    text = WHOLE[name].encode()
-    answer, transport = await feed(text, cuts)
-    assert isinstance(answer, StorageAnswer)
-    assert (answer.status, answer.content, answer.headers["ETag"]) == (200, b"hello", "W/1")
-    assert not transport.is_aborted
 
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.lists(st.integers(0, 300), max_size=4))

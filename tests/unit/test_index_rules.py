@@ -10,8 +10,6 @@ from hypothesis import strategies as st
 from shared.base.dates import format_date
 from shared.base.types import LONGEST_PATH
 from shared.index.rules import (
-    HIGHEST_RANK,
-    LOWEST_RANK,
     IndexEntry,
     entries_of,
     is_path,
@@ -73,12 +71,6 @@ def test_what_was_deleted_comes_back_only_by_what_came_after() -> None:
     assert replaces(after, None, NOW, NOW)
 
 
-def test_an_expired_entry_is_replaced_by_any_rank() -> None:
-    over = entry(rank=HIGHEST_RANK, expires=NOW)
-    assert replaces(entry(rank=LOWEST_RANK), over, None, NOW)
-    assert not replaces(entry(rank=LOWEST_RANK), over, None, NOW - timedelta(milliseconds=1))
-
-
 @given(
     st.lists(
         st.tuples(st.integers(-3, 3), st.integers(0, 5)).map(lambda pair: entry(pair[0], NOW + timedelta(pair[1]))),
@@ -104,23 +96,12 @@ def test_namespaces_are_listed_a_day_longer_at_each_level() -> None:
     assert namespaces_above("top", NOW) == []
 
 
-def test_the_end_of_time_is_the_end_of_time_for_namespaces_too() -> None:
-    last = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
-    assert namespaces_above("a.b.c", last) == [("a.b", last), ("a", last)], "none ends before what it holds"
-
-
 def test_what_a_completed_task_asks_for() -> None:
     routes = ["index", "index.", "index.demo.a", "index.demo.b/c", "other.x", "index.demo.a", "index.x y", "index.top"]
     found = entries_of(definition(routes, index={"rank": 7, "data": {"k": 1}}), NOW)
     assert [(one.path, one.rank, one.data) for one in found] == [("demo.a", 7, {"k": 1}), ("top", 7, {"k": 1})]
     assert {one.expires for one in found} == {NOW + timedelta(days=30)}
     assert {one.at for one in found} == {NOW}
-
-
-@pytest.mark.parametrize("extra", [{}, {"index": None}, {"index": False}, {"index": "x"}, {"index": ["x"]}])
-def test_rank_data_and_expiry_have_defaults(extra: dict[str, Any]) -> None:
-    (found,) = entries_of(definition(["index.a"], **extra), NOW)
-    assert (found.rank, found.data, found.expires) == (0, {}, NOW + timedelta(days=30))
 
 
 @pytest.mark.parametrize(
@@ -144,16 +125,3 @@ def test_rank_data_and_expiry_have_defaults(extra: dict[str, Any]) -> None:
 )
 def test_a_value_that_cannot_be_used_leaves_the_task_out(wanted: dict[str, Any]) -> None:
     assert entries_of(definition(["index.a"], index=wanted), NOW) == []
-
-
-@pytest.mark.parametrize(
-    ("given_expires", "expected"),
-    [
-        ("2027-01-01T02:00:00+02:00", datetime(2027, 1, 1, tzinfo=UTC)),
-        ("2027-01-01", datetime(2027, 1, 1, tzinfo=UTC)),
-        (86_400_000, datetime(1970, 1, 2, tzinfo=UTC)),
-    ],
-)
-def test_expirations_of_their_own(given_expires: Any, expected: datetime) -> None:
-    (found,) = entries_of(definition(["index.a"], index={"expires": given_expires, "rank": -4.0, "more": 1}), NOW)
-    assert (found.expires, found.rank) == (expected, -4)

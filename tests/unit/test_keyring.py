@@ -12,7 +12,7 @@ from shared.base.dates import parse_date
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.twin import Call, Fail, MemoryStorage, Phase
-from tests.twin.gate import as_process, chain, process_name
+from tests.twin.gate import as_process, process_name
 from tests.unit.accounts import ANYTHING, KEY, OLD_KEY, Deployment, Meanwhile, client, process, role
 
 
@@ -43,14 +43,6 @@ async def test_other_processes_see_changes_within_a_minute(twin: MemoryStorage) 
     assert fresh is not None
     assert fresh.disabled
     assert "new" in (await there.keyring.roles()).expand(["assume:r"])
-
-
-async def test_a_client_that_is_made_is_found_elsewhere_soon(twin: MemoryStorage) -> None:
-    here, there = process(twin), process(twin)
-    assert await there.keyring.client("x") is None
-    await here.clients.create("x", client(twin), ANYTHING)
-    twin.clock.advance(5)
-    assert await there.keyring.client("x") is not None
 
 
 async def test_names_that_nobody_has_push_out_no_client(here: Deployment, twin: MemoryStorage) -> None:
@@ -84,18 +76,6 @@ async def test_use_is_noted_at_most_once_an_hour_of_all_processes(twin: MemorySt
         noted = used
         assert twin.clock.now() - used <= timedelta(hours=1)
     assert 2 <= len(writes) <= 3 * 2
-
-
-async def test_use_that_cannot_be_noted_does_not_fail_the_call(here: Deployment, twin: MemoryStorage) -> None:
-    await here.clients.create("x", client(twin), ANYTHING)
-    twin.clock.advance(3601)
-    known = await here.keyring.client("x")
-    assert known is not None
-    for phase in Phase:
-        twin.gate = Fail(lambda call: call.target == CLIENTS, phase, times=100)
-        await here.keyring.used(known)
-    with pytest.raises(StorageUnavailable):
-        await here.keyring.client("x")
 
 
 async def test_a_rotation_of_keys_reaches_clients_as_they_are_used(twin: MemoryStorage) -> None:
@@ -159,15 +139,6 @@ async def test_a_change_whose_answer_was_lost_is_seen_at_once(
     assert after is None or after.disabled or after.access_token != before.access_token
 
 
-async def test_a_change_of_roles_whose_answer_was_lost_is_seen_at_once(here: Deployment, twin: MemoryStorage) -> None:
-    await here.roles.create("r", role("old"), ANYTHING)
-    assert "old" in (await here.keyring.roles()).expand(["assume:r"])
-    twin.gate = Fail(lambda call: call.target == ROLES and call.kind is Kind.TABLE_WRITE, Phase.AFTER)
-    with pytest.raises(StorageUnavailable):
-        await here.roles.update("r", role("new"), ANYTHING)
-    assert "new" in (await here.keyring.roles()).expand(["assume:r"])
-
-
 class Reads:
     """A gate that counts reads of the two tables, each taking its time."""
 
@@ -178,38 +149,6 @@ class Reads:
         if call.target in (CLIENTS, ROLES) and call.kind is Kind.TABLE_READ and phase is Phase.BEFORE:
             self.count += 1
         await asyncio.sleep(0)
-
-
-async def test_many_who_ask_at_once_cause_one_read(here: Deployment, twin: MemoryStorage) -> None:
-    await here.roles.create("r", role("x"), ANYTHING)
-    await here.clients.create("x", client(twin), ANYTHING)
-    for _minute in range(3):
-        twin.clock.advance(61)
-        twin.gate = reads = Reads()
-        await asyncio.gather(*(here.keyring.roles() for _ in range(200)))
-        await asyncio.gather(*(here.keyring.client("x") for _ in range(200)))
-        assert reads.count == 2
-
-
-async def test_a_failed_read_fails_for_all_who_wait_for_it_and_the_next_one_reads(
-    here: Deployment, twin: MemoryStorage
-) -> None:
-    twin.gate = chain(Reads(), Fail(lambda call: call.target == ROLES))
-    outcomes = await asyncio.gather(*(here.keyring.roles() for _ in range(5)), return_exceptions=True)
-    assert [type(outcome) for outcome in outcomes] == [StorageUnavailable] * 5
-    assert (await here.keyring.roles()).ids == []
-
-
-async def test_a_reader_that_goes_away_leaves_the_others_an_answer(here: Deployment, twin: MemoryStorage) -> None:
-    await here.roles.create("r", role("x"), ANYTHING)
-    twin.gate = reads = Reads()
-    first = asyncio.ensure_future(here.keyring.roles())
-    others = [asyncio.ensure_future(here.keyring.roles()) for _ in range(5)]
-    await asyncio.sleep(0)
-    first.cancel()
-    assert [(await other).ids for other in others] == [["r"]] * 5
-    assert first.cancelled()
-    assert reads.count == 2
 
 
 async def test_who_asks_after_a_change_does_not_get_what_was_read_before_it(
@@ -230,20 +169,3 @@ async def test_who_asks_after_a_change_does_not_get_what_was_read_before_it(
     answered.set()
     assert "old" in (await reader).expand(["assume:r"])
     assert "new" in (await here.keyring.roles()).expand(["assume:r"]), "the late answer is not kept"
-
-
-async def test_many_uses_at_once_are_noted_with_one_write(here: Deployment, twin: MemoryStorage) -> None:
-    await here.clients.create("x", client(twin, expires="2099-01-01T00:00:00Z"), ANYTHING)
-    twin.clock.advance(3700)
-    known = await here.keyring.client("x")
-    assert known is not None
-    writes: list[Call] = []
-
-    async def count(call: Call, phase: Phase) -> None:
-        if call.target == CLIENTS and call.kind is Kind.TABLE_WRITE and phase is Phase.BEFORE:
-            writes.append(call)
-        await asyncio.sleep(0)
-
-    twin.gate = count
-    await asyncio.gather(*(here.keyring.used(known) for _ in range(200)))
-    assert len(writes) == 1

@@ -5,15 +5,10 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 
-import pytest
-
 from shared.base.memo import Memo, Remembered
 
 TWO = Remembered(name="two", what="", capacity=2, because="")
 AGES = Remembered(name="ages", what="", capacity=2, fresh=timedelta(seconds=10), because="")
-ABSENT = Remembered(
-    name="absent", what="", capacity=2, fresh=timedelta(seconds=10), absent=timedelta(seconds=1), because=""
-)
 
 
 class Clock:
@@ -35,16 +30,6 @@ def test_the_entry_that_was_set_least_recently_goes_first() -> None:
     memo["c"] = 4
     assert (memo.get("a"), memo.get("b"), memo.get("c"), len(memo)) == (3, None, 4, 2)
     assert list(memo.items()) == [("a", 3), ("c", 4)]
-
-
-def test_forgetting_an_entry_makes_room() -> None:
-    memo: Memo[str, int] = Memo(TWO)
-    memo["a"] = 1
-    memo["b"] = 2
-    assert memo.pop("a") == 1
-    assert memo.pop("a") is None
-    memo["c"] = 3
-    assert (memo.get("b"), memo.get("c")) == (2, 3)
 
 
 def test_an_entry_is_given_while_it_is_fresh_and_shown_however_old() -> None:
@@ -113,40 +98,3 @@ async def test_who_asks_after_a_change_is_given_no_earlier_reading() -> None:
     assert memo.get("a") == 2, "what was read before the change is not kept"
     memo.put("a", 3, since=since)
     assert memo.get("a") == 2
-
-
-async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
-    memo: Memo[str, int] = Memo(TWO)
-    reads = []
-
-    async def find() -> int:
-        reads.append(1)
-        await asyncio.sleep(0.01)
-        return len(reads)
-
-    first, second = (asyncio.create_task(memo.read("a", find)) for _ in range(2))
-    await asyncio.sleep(0)
-    first.cancel()
-    assert await second == 2
-
-
-async def test_that_there_is_nothing_ages_by_itself_and_pushes_out_nothing() -> None:
-    clock = Clock()
-    memo: Memo[str, int | None] = Memo(ABSENT, clock)
-    memo["a"] = 1
-    for name in "bcdef":
-        memo[name] = None
-    found: list[int | None] = [2, 3]
-
-    async def find() -> int | None:
-        return found.pop(0)
-
-    assert await memo.read("f", find) is None
-    clock.advance(1)
-    assert await memo.read("f", find) == 2
-    assert await memo.read("a", find) == 1
-
-
-def test_what_ages_needs_a_clock() -> None:
-    with pytest.raises(AssertionError):
-        Memo(AGES)

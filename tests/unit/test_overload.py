@@ -99,15 +99,6 @@ async def test_clients_take_turns_however_many_calls_one_of_them_sends() -> None
     assert door.admitted[4:12] == ["a", "b", "c", None, "a", "b", None, "a"]
 
 
-async def test_a_call_that_comes_while_others_wait_does_not_pass_them() -> None:
-    door = Door(Load(4, 10))
-    await door.call(*[Arriving("a")] * 5, Arriving("b"))
-    await door.end(1)
-    await door.call(Arriving("c"))
-    await door.end(2)
-    assert door.admitted[4:] == ["a", "b", "c"]
-
-
 async def test_a_call_whose_turn_does_not_come_in_time_is_refused() -> None:
     door = Door(Load(4, 10, longest_wait=0.01))
     await door.call(*[Arriving()] * 4)
@@ -115,15 +106,6 @@ async def test_a_call_whose_turn_does_not_come_in_time_is_refused() -> None:
     await late
     assert door.refused == ["late"]
     assert (door.load.calls, door.load.waiting) == (4, 0)
-
-
-async def test_a_call_that_is_refused_anyway_does_not_wait() -> None:
-    door = Door(Load(4, 10))
-    await door.call(*[Arriving()] * 4)
-    (refused,) = await door.call(Arriving(refused=InsufficientScopes("no")))
-    assert refused.done()
-    assert isinstance(refused.exception(), InsufficientScopes)
-    assert door.load.waiting == 0
 
 
 async def test_a_call_that_is_still_being_checked_keeps_nobody_from_a_place() -> None:
@@ -151,19 +133,6 @@ async def test_a_call_that_is_cancelled_gives_back_what_it_had(ends: str) -> Non
     await settled()
     assert cancelled.cancelled()
     assert (door.load.calls, door.load.waiting) == (4, 0)
-
-
-async def test_a_call_that_is_cancelled_in_its_turn_passes_it_on() -> None:
-    door = Door(Load(4, 10))
-    await door.call(*[Arriving()] * 3)
-    async with door.load.call(Arriving().check, 0, lambda: None):
-        waiting, other = await door.call(Arriving("a"), Arriving("b"))
-    # It is the turn of the first that waits, which does not know it yet.
-    waiting.cancel()
-    await settled()
-    assert (door.load.calls, door.load.waiting) == (4, 0)
-    assert door.admitted[3:] == ["b"]
-    assert not other.done()
 
 
 async def test_the_share_that_fills_the_room_pays_for_it() -> None:
@@ -198,15 +167,6 @@ async def test_the_bodies_that_wait_are_bounded_and_the_share_with_the_most_byte
     assert (door.load.waiting, door.refused) == (3, ["a"])
 
 
-async def test_a_body_larger_than_the_room_waits_only_alone() -> None:
-    door = Door(Load(4, 10, most_bytes=100))
-    await door.call(*[Arriving("a")] * 4)
-    await door.call(Arriving("b", size=1000))
-    assert (door.load.waiting, door.refused) == (1, [])
-    await door.call(Arriving("c", size=1))
-    assert (door.load.waiting, door.refused) == (1, ["b"])
-
-
 async def test_call_that_fails_gives_its_place_back() -> None:
     load = Load(4, 10)
     for _ in range(10):
@@ -233,16 +193,6 @@ async def test_long_polls_are_ended_before_calls_wait_and_new_ones_do_not_wait_f
         assert not await door.load.falls()
     await door.end(1)
     assert await door.load.falls()
-
-
-async def test_a_long_poll_waits_for_the_load_to_fall() -> None:
-    door = Door(Load(8, 10, poll_pause=60))
-    await door.call(*[Arriving()] * 6)
-    falling = asyncio.create_task(door.load.falls())
-    await settled()
-    assert not falling.done()
-    await door.end(1)
-    assert await falling
 
 
 async def test_long_polls_beyond_their_limit_are_refused_and_take_no_place_of_calls() -> None:
@@ -295,38 +245,3 @@ async def test_large_bodies_beside_one_another_fill_the_room_and_the_next_waits(
         done, _ = await asyncio.wait(waiting, timeout=0.2)
         assert not done
     assert len(await asyncio.gather(*waiting)) == 10
-
-
-async def test_body_larger_than_all_the_room_has_it_to_itself() -> None:
-    bodies, memory = Bodies(most_waiting=100 * MEGABYTE), room(MEGABYTE)
-    async with AsyncExitStack() as held:
-        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
-        waiting = asyncio.create_task(read(bodies, body_of(MEGABYTE), memory))
-        done, _ = await asyncio.wait([waiting], timeout=0.2)
-        assert not done
-    await waiting
-
-
-async def test_large_body_is_refused_when_too_much_waits_and_small_ones_go_on() -> None:
-    bodies, memory = Bodies(), Memory(MEGABYTE, lambda: False, most_waiting=3 * MEGABYTE)
-    async with AsyncExitStack() as held:
-        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
-        waiting = [asyncio.create_task(read(bodies, body_of(MEGABYTE), memory)) for _ in range(2)]
-        await asyncio.wait(waiting, timeout=0.2)
-        with pytest.raises(ServiceUnavailable):
-            await read(bodies, body_of(2 * MEGABYTE), memory)
-        assert await read(bodies, b'{"a": 1}', memory) == {"a": 1}
-    assert len(await asyncio.gather(*waiting)) == 2
-
-
-async def test_call_that_is_cancelled_while_it_waits_takes_no_room() -> None:
-    bodies, memory = Bodies(most_waiting=2 * MEGABYTE), room(MEGABYTE)
-    async with AsyncExitStack() as held:
-        await held.enter_async_context(bodies.parsed(body_of(2 * MEGABYTE), memory))
-        for _ in range(4):
-            waiting = asyncio.create_task(read(bodies, body_of(MEGABYTE), memory))
-            await asyncio.sleep(0.01)
-            waiting.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await waiting
-    assert await read(bodies, body_of(MEGABYTE), memory)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -99,32 +98,6 @@ async def test_a_known_key_is_found_while_made_up_ones_wait_for_a_silent_provide
     assert sum("too many" in answer for answer in answers) == 100 - SIGN_INS_WAITING
 
 
-async def test_all_who_wait_share_one_reading_and_its_failure_is_remembered() -> None:
-    issuer = SlowIssuer()
-    issuer.is_away = True
-    issuer.goes_on.set()
-    keys = issuer.published_keys()
-    answers = await asyncio.gather(*(found(keys, "rsa") for _ in range(SIGN_INS_WAITING)))
-    assert all("cannot be read" in answer for answer in answers)
-    assert issuer.tries == 1
-    issuer.is_away = False
-    assert "cannot be read" in await found(keys, "rsa")
-    assert issuer.tries == 1, "nobody asks a provider that has just failed"
-    issuer.clock += FAILURE_RESTS.total_seconds()
-    assert await found(keys, "rsa") == "rsa"
-
-
-async def test_who_goes_away_takes_the_reading_from_nobody() -> None:
-    issuer = SlowIssuer()
-    keys = issuer.published_keys()
-    first, second = (asyncio.create_task(found(keys, "rsa")) for _ in range(2))
-    await turns_of_the_loop()
-    first.cancel()
-    issuer.goes_on.set()
-    assert await asyncio.wait_for(second, 10) == "rsa"
-    assert issuer.reads == 1
-
-
 async def test_keys_are_not_used_for_longer_than_they_last_while_the_provider_is_away() -> None:
     issuer = Issuer()
     keys = PublishedKeys(ISSUER, issuer.fetch, lambda: issuer.clock)
@@ -155,17 +128,6 @@ async def answering(*pieces: bytes, length: int | None = None) -> AsyncIterator[
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
         host, port = server.sockets[0].getsockname()
         yield f"http://{host}:{port}/", goes_on
-
-
-async def test_an_answer_that_comes_in_pieces_is_read_to_its_end() -> None:
-    content = json.dumps({"keys": [{"kid": str(number), "n": "x" * 300} for number in range(50)]}).encode()
-    pieces = [content[:1448], content[1448:1449], content[1449:]]
-    async with answering(*pieces) as (url, goes_on):
-        reading = asyncio.create_task(fetch(url))
-        for _ in pieces:
-            goes_on.release()
-            await turns_of_the_loop(1000)  # the piece is there long before
-        assert await reading == content
 
 
 @pytest.mark.parametrize(("content", "length"), [(b"x" * 1024 * 1024 + b"x", None), (b"half", 8)], ids=["large", "cut"])

@@ -8,16 +8,15 @@ import subprocess
 from functools import cache
 from typing import Any
 
-import jsonschema  # type: ignore[import-untyped] # no types are shipped
 import pytest
 import taskcluster
-from jsonschema import Draft7Validator
+from jsonschema import Draft7Validator  # type: ignore[import-untyped] # no types are shipped
 from referencing import Registry, Resource
 
 from shared.app.reference import meta_schemas
-from shared.app.reference.documents import AUTH, INDEX, OBJECT, PATHS, QUEUE, documents
+from shared.app.reference.documents import AUTH, INDEX, OBJECT, QUEUE, documents
 from shared.app.reference.openapi import api_reference
-from shared.app.reference.schemas import DRAFT, SHARED, schema_of
+from shared.app.reference.schemas import DRAFT
 from tests.compatibility.matrix import DOCUMENT
 from tools.local import state
 
@@ -226,38 +225,6 @@ def _plain(value: Any) -> Any:
     return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
 
 
-def test_the_manifest_names_the_references_and_nothing_else() -> None:
-    assert DOCUMENTS["/references/manifest.json"] == {
-        "$schema": f"{ROOT_URL}/schemas/common/manifest-v3.json#",
-        "references": [
-            f"{ROOT_URL}/references/auth/v1/api.json",
-            f"{ROOT_URL}/references/index/v1/api.json",
-            f"{ROOT_URL}/references/object/v1/api.json",
-            f"{ROOT_URL}/references/queue/v1/api.json",
-            f"{ROOT_URL}/references/queue/v1/exchanges.json",
-        ],
-    }
-
-
-@pytest.mark.parametrize("path", [path for path in PATHS if path.endswith("/openapi.json")])
-def test_operations_have_names_of_their_own(path: str) -> None:
-    operations = [
-        operation["operationId"] for methods in DOCUMENTS[path]["paths"].values() for operation in methods.values()
-    ]
-    assert len(operations) == len(set(operations))
-
-
-def test_a_redirection_without_a_schema_promises_no_json() -> None:
-    paths = DOCUMENTS["/references/index/v1/openapi.json"]["paths"]
-    answers = paths["/task/{indexPath}/artifacts/{name}"]["get"]["responses"]
-    assert "content" not in answers["303"]
-
-
-def test_every_document_has_its_path() -> None:
-    assert set(PATHS) == set(DOCUMENTS)
-    assert len(PATHS) == len(set(PATHS))
-
-
 def test_a_schema_says_where_it_lies_and_is_one() -> None:
     for path, schema in SCHEMAS.items():
         assert schema["$id"] == f"{ROOT_URL}{path}#"
@@ -285,41 +252,6 @@ def test_a_schema_is_closed_and_knows_no_null() -> None:
         if "/common/" not in path:
             check(schema, path)
             assert schema["title"], path
-
-
-def test_shared_schemas_are_parts_of_those_that_use_them() -> None:
-    status = DOCUMENTS["/schemas/queue/v1/task-status-response.json"]["properties"]["status"]
-    shared = DOCUMENTS["/schemas/queue/v1/task-status.json"]
-    assert status["properties"] == shared["properties"]
-    assert shared["properties"]["runs"]["items"]["properties"] == schema_of(SHARED["task-run"])["properties"]
-
-
-@pytest.mark.parametrize("service", ["queue", "auth", "object"])
-def test_references_name_schemas_that_are_there(service: str) -> None:
-    named = {entry.get(part) for entry in ENTRIES[service].values() for part in ("input", "output")} - {None}
-    exchanges = DOCUMENTS["/references/queue/v1/exchanges.json"]["entries"] if service == "queue" else []
-    named |= {entry["schema"] for entry in exchanges}
-    shared = {f"v1/{name}.json" for name in SHARED} if service == "queue" else set()
-    assert {f"/schemas/{service}/{name.removesuffix('#')}" for name in named | shared} == {
-        path for path in SCHEMAS if path.startswith(f"/schemas/{service}/")
-    }
-
-
-@pytest.mark.parametrize(
-    ("document", "meta_schema"),
-    [
-        ("/references/manifest.json", meta_schemas.MANIFEST),
-        ("/references/queue/v1/api.json", meta_schemas.API_REFERENCE),
-        ("/references/auth/v1/api.json", meta_schemas.API_REFERENCE),
-        ("/references/object/v1/api.json", meta_schemas.API_REFERENCE),
-        ("/references/queue/v1/exchanges.json", meta_schemas.EXCHANGES_REFERENCE),
-    ],
-)
-def test_a_reference_keeps_its_schema(document: str, meta_schema: str) -> None:
-    _validate(SCHEMAS[meta_schema], DOCUMENTS[document])
-    with pytest.raises(jsonschema.ValidationError):
-        _validate(SCHEMAS[meta_schema], {**DOCUMENTS[document], "unknown": True})
-    assert DOCUMENTS[document]["$schema"].endswith(f"{meta_schema}#")
 
 
 def test_limits_are_published() -> None:

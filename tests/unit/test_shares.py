@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import random
-from collections.abc import Iterator
-from contextlib import contextmanager
 from functools import partial
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from functions.overload import Load
 from shared.base.errors import ServiceUnavailable
 from shared.base.memory import Memory
-from shared.base.shares import CHECKING, CURRENT, Place, Room, Scarce
+from shared.base.shares import CHECKING, Place, Room, Scarce
 
 FLOOD, VICTIM = "flood", "victim"
 refusal = partial(ServiceUnavailable, "too many")
@@ -85,15 +80,6 @@ async def test_names_that_are_being_checked_push_nobody_out_who_has_one() -> Non
     assert [place.share for place in room.firsts()] == ["a", "b", "c"]
 
 
-@contextmanager
-def in_the_name_of(share: str) -> Iterator[None]:
-    token = CURRENT.set(share)
-    try:
-        yield
-    finally:
-        CURRENT.reset(token)
-
-
 async def test_memory_has_shares() -> None:
     memory = Memory(100, lambda: False, reserve=12)
     flood = [begin(memory, FLOOD, 30) for _ in range(5)]
@@ -136,43 +122,3 @@ async def test_a_long_poll_of_another_share_takes_the_place_of_the_largest() -> 
         task.cancel()
     await asyncio.wait([*flood, victim])
     assert load.polls == 0
-
-
-async def test_what_is_begun_for_a_call_counts_for_it() -> None:
-    lists = scarce(8, 4)
-    with in_the_name_of(FLOOD):
-        async with lists.hold() as place:
-            assert place.share == FLOOD
-    assert lists.used == 0
-
-
-@given(
-    steps=st.lists(st.tuples(st.sampled_from("abc"), st.integers(1, 5), st.booleans()), max_size=40), seed=st.integers()
-)
-def test_nothing_is_lost_and_nobody_waits_in_vain(steps: list[tuple[str, int, bool]], seed: int) -> None:
-    """Whatever comes, leaves, and is cancelled."""
-    chance = random.Random(seed)
-
-    async def story() -> None:
-        units = scarce(10, 3)
-        all_of_them: list[tuple[Place, asyncio.Task[None]]] = []
-        for share, size, leaves in steps:
-            all_of_them.append(begin(units, share, size))
-            if leaves:
-                place, task = chance.choice(all_of_them)
-                task.cancel()
-                units.leave(place)
-            await settled()
-            held = [place for place, _ in all_of_them if place.is_held]
-            assert units.used == sum(place.units for place in held) <= 10
-            assert units.waiting == sum(not task.done() for _, task in all_of_them) <= 3
-            assert held or not units.waiting
-        for place, _ in all_of_them:
-            units.leave(place)
-            await settled()
-        for place, task in all_of_them:
-            assert task.done()
-            units.leave(place)
-        assert (units.used, units.waiting) == (0, 0)
-
-    asyncio.run(story())

@@ -163,23 +163,6 @@ async def test_a_delegated_key_is_asked_for_once_in_two_days_and_outlasts_every_
     assert len(fetch.asked) <= 7
 
 
-async def test_many_at_once_ask_once() -> None:
-    fetch = Fetched()
-    key = DelegatedKey(fetch)
-    keys = await asyncio.gather(*(key.current(START, EXPIRY) for _ in range(20)))
-    assert len(fetch.asked) == 1
-    assert len({id(each) for each in keys}) == 1
-
-
-async def test_a_failure_is_not_kept() -> None:
-    fetch = Fetched(failures=1)
-    key = DelegatedKey(fetch)
-    with pytest.raises(StorageUnavailable):
-        await key.current(START, EXPIRY)
-    await key.current(START, EXPIRY)
-    assert len(fetch.asked) == 2
-
-
 class Identity(AsyncTokenCredential):
     """A managed identity whose token is always at hand."""
 
@@ -255,22 +238,3 @@ async def test_an_identity_without_a_key_has_one_delegated(azure: Azure) -> None
     (body,) = azure.bodies
     assert "<Start>2026-11-21T11:45:00Z</Start>" in body
     assert "<Expiry>2026-11-25T11:45:00Z</Expiry>" in body
-
-
-async def test_an_identity_with_a_key_for_urls_asks_for_none(azure: Azure) -> None:
-    async with account(azure, signing_key=KEY) as storage:
-        query = fields(await storage.storage.access.process_queue(QUEUE, start=START, expiry=EXPIRY))
-    assert "skoid" not in query
-    assert azure.bodies == []
-
-
-@pytest.mark.parametrize("status", [403, 503])
-async def test_a_key_that_is_not_delegated_is_a_failure_that_may_pass(azure: Azure, status: int) -> None:
-    azure.status = status
-    async with account(azure) as storage:
-        with pytest.raises(StorageUnavailable):
-            await storage.storage.access.process_queue(QUEUE, start=START, expiry=EXPIRY)
-
-
-def test_the_account_of_an_endpoint() -> None:
-    assert Endpoints.of_account("acct").account == "acct"

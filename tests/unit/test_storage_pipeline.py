@@ -11,8 +11,8 @@ from shared.base.retrying import STORAGE_REQUEST
 from shared.store.connection import AzureStorage, Endpoints, parse_connection_string
 from shared.store.counting import counting
 from shared.store.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
-from shared.store.wire import Patience, Refused
-from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving, silence
+from shared.store.wire import Patience
+from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving
 
 _KEY = "c2VjcmV0LWtleQ=="
 _PATIENCE = Patience(connect=1, read=0.2, total=1, retries=replace(STORAGE_REQUEST, first=0.001))
@@ -81,22 +81,6 @@ async def test_what_will_not_pass_is_not_tried_again(service: Service, status: i
     assert len(service.requests) == 1
 
 
-async def testsilence_ends_in_time(service: Service) -> None:
-    service.script = [silence]
-    async with service.account() as account:
-        with pytest.raises(StorageUnavailable):
-            await account.storage.queues.put("q-1", "text")
-    assert len(service.requests) > 1
-
-
-async def test_the_whole_is_limited_even_if_each_try_is_not(service: Service) -> None:
-    service.script = [silence]
-    async with service.account(patience=Patience(read=600, total=0.1)) as account:
-        with pytest.raises(StorageUnavailable, match="Timeout"):
-            await account.storage.tables.get("Tasks", "p", "k")
-    assert len(service.requests) == 1
-
-
 async def test_no_connection_is_storage_unavailable_without_the_address(service: Service) -> None:
     service.url = f"http://127.0.0.1:{unused_port()}/account"
     async with service.account() as account:
@@ -134,23 +118,6 @@ async def test_a_transaction_that_failed_in_passing_is_tried_again(service: Serv
             await account.storage.tables.transact("Tasks", "p", [Create("a", {}), Upsert("b", {})])
 
 
-@pytest.mark.parametrize(("status", "code"), [(413, "RequestBodyTooLarge"), (400, "EntityTooLarge")])
-@pytest.mark.parametrize("rows", [1, 2])
-async def test_too_large_after_all(service: Service, status: int, code: str, rows: int) -> None:
-    service.script = [_status(status, code)]
-    async with service.account() as account:
-        with pytest.raises(ValueError, match=code):
-            await account.storage.tables.transact("Tasks", "p", [Create(str(row), {}) for row in range(rows)])
-
-
-@pytest.mark.parametrize("rows", [1, 2])
-async def test_an_answer_without_a_meaning_is_a_defect(service: Service, rows: int) -> None:
-    service.script = [_status(400, "InvalidInput")]
-    async with service.account() as account:
-        with pytest.raises(Refused, match="400 InvalidInput"):
-            await account.storage.tables.transact("Tasks", "p", [Create(str(row), {}) for row in range(rows)])
-
-
 async def test_a_page_that_ends_early_without_rows_is_followed_up(service: Service) -> None:
     more = {"x-ms-continuation-NextPartitionKey": "1!4!cA--", "x-ms-continuation-NextRowKey": "1!4!aw--"}
     service.script = [_json({"value": []}, more), _json({"value": []}, more), _json({"value": [_ROW]}, more)]
@@ -160,14 +127,6 @@ async def test_a_page_that_ends_early_without_rows_is_followed_up(service: Servi
     assert ([row.key for row in page.rows], page.resume) == (["k"], "k ")
     assert operations.total == 3
     assert service.requests[2].query["NextRowKey"] == "1!4!aw--"
-
-
-async def test_a_page_without_rows_at_the_end(service: Service) -> None:
-    more = {"x-ms-continuation-NextPartitionKey": "1!4!cA--", "x-ms-continuation-NextRowKey": "1!4!aw--"}
-    service.script = [_json({"value": []}, more), _json({"value": []})]
-    async with service.account() as account:
-        page = await account.storage.tables.query("Tasks", "p", start="", end="z")
-    assert (list(page.rows), page.resume) == ([], None)
 
 
 async def test_each_try_is_signed(service: Service) -> None:
@@ -222,19 +181,3 @@ def test_a_bad_connection_string_is_not_quoted(text: str) -> None:
     with pytest.raises(ValueError, match="Account") as caught:
         parse_connection_string(text)
     assert _KEY not in str(caught.value)
-
-
-def test_the_pauses_fit_the_time_allowed() -> None:
-    patience = Patience()
-    longest = sum(patience.retries.pause(number, 1) for number in range(patience.retries.tries - 1))
-    assert longest < patience.total < 20  # design 2: requests time out at 20 s
-
-
-async def test_block_ids_of_unequal_length(service: Service) -> None:
-    async def refuse(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=400, headers={"x-ms-error-code": "InvalidBlobOrBlock"})
-
-    service.script = [refuse]
-    async with service.account() as account:
-        with pytest.raises(ValueError, match="equally long"):
-            await account.storage.blobs.put_block("blobs", "a", "id", b"x")

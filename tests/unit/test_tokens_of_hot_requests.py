@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator
 import pytest
 from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
-from shared.store.authorisation import Bearer
 from shared.store.counting import Kind
 from shared.store.interface import StorageRefused, StorageUnavailable
 from shared.store.wire import Request, StorageEndpoint
@@ -80,28 +79,3 @@ async def test_who_gives_tokens_may_fail(service: Service) -> None:
 
 def request_of(origin: str) -> Request:
     return Request(Kind.TABLE_READ, "GET", StorageEndpoint(origin, ""), "/Tasks", {})
-
-
-@pytest.mark.parametrize(
-    ("identity", "asked"),
-    [
-        (Identity(lasts=3600), 1),
-        (Identity(lasts=200), 3),
-        (IdentityWithInfo(None), 1),
-        (IdentityWithInfo(600), 1),
-        (IdentityWithInfo(-61), 3),
-    ],
-    ids=["lasts", "ends soon", "lasts, with info", "is to be replaced later", "is to be replaced"],
-)
-async def test_a_token_is_replaced_in_time(identity: Identity, asked: int) -> None:
-    bearer = Bearer(identity, jitter=lambda: 0.99)
-    for _ in range(3):
-        await bearer.authorise(request_of("https://account.example"))
-    assert len(identity.claims) == asked
-
-
-async def test_a_token_goes_over_tls_only() -> None:
-    identity, request = Identity(), request_of("http://account.example")
-    with pytest.raises(ValueError, match="HTTPS"):
-        await Bearer(identity).authorise(request)
-    assert (identity.claims, request.headers) == ([], {})

@@ -9,7 +9,6 @@ from datetime import timedelta
 import pytest
 
 from shared.base.errors import RequestConflict
-from shared.queue.events import rules as announcements
 from shared.queue.events.rules import Exchange
 from shared.queue.tasks import transitions
 from shared.queue.tasks.effects import (
@@ -23,9 +22,9 @@ from shared.queue.tasks.effects import (
     RemoveMessage,
     SetRowPriority,
 )
-from shared.queue.tasks.rules import MAX_RUNS, Created, MessageHandles, PriorityChange, Resolved, Run, State, Task
+from shared.queue.tasks.rules import Created, MessageHandles, Resolved, Run, State, Task
 from tests.unit.decisions import PENDING, RESOLVED, RETRIED, RUNNING, UNSCHEDULED, after, announced, kinds, steps
-from tests.unit.tasks import NOW, SECOND, a_task, handle, resolved_run, running_run
+from tests.unit.tasks import NOW, SECOND, handle
 
 
 def schedule(task: Task) -> Decision:
@@ -83,55 +82,6 @@ def test_a_run_that_never_was_pending_is_not_announced_as_such() -> None:
     assert schedule(after(transitions.end(UNSCHEDULED, Resolved.CANCELED, NOW))) == Decision(task=None)
 
 
-@pytest.mark.parametrize(
-    ("created", "left"),
-    [
-        (("scheduled",), 3),
-        (("scheduled", "retry"), 2),
-        (("scheduled", "retry", "task-retry"), 1),
-        (("scheduled", "retry", "task-retry", "rerun"), 3),
-        (("scheduled", "retry", "rerun", "retry"), 2),
-        ((*["scheduled"] * 48, "rerun"), 1),
-    ],
-)
-def test_a_late_event_has_the_retries_of_when_the_run_became_pending(created: tuple[str, ...], left: int) -> None:
-    over = resolved_run(Resolved.WORKER_SHUTDOWN)
-    runs = [replace(over, reason_created=Created(reason)) for reason in created]
-    task = replace(a_task(*runs, running_run(reason_created=Created.RERUN)), retries=3, retries_left=0)
-    (event,) = announcements.pending_again(task, len(created) - 1, NOW)
-    assert (event.run_id, event.retries_left) == (len(created) - 1, left)
-
-
-@pytest.mark.parametrize(
-    ("created", "run_id", "left"),
-    [
-        (("scheduled",), 0, 3),
-        (("scheduled", "retry"), 0, 2),
-        (("scheduled", "retry"), 1, 2),
-        (("scheduled", "retry", "task-retry"), 0, 2),
-        (("scheduled", "retry", "rerun"), 0, 2),
-        (("scheduled", "retry", "rerun"), 1, 2),
-        (("scheduled", "retry", "rerun", "retry"), 2, 2),
-    ],
-)
-def test_an_exception_has_the_retries_that_were_left_after_its_run_whatever_came_later(
-    created: tuple[str, ...], run_id: int, left: int
-) -> None:
-    over = resolved_run(Resolved.WORKER_SHUTDOWN)
-    task = replace(a_task(*(replace(over, reason_created=Created(reason)) for reason in created)), retries=3)
-    event = announcements.exception(replace(task, retries_left=1), run_id)
-    assert (event.run_id, event.retries_left) == (run_id, left)
-
-
-def test_a_repeat_of_a_schedule_is_announced_again() -> None:
-    for command in (schedule, rerun):
-        decision = command(PENDING)
-        assert (decision.task, decision.ahead, decision.after) == (None, (), ())
-        assert announced(decision) == [("task-pending", 0)]
-    assert announced(rerun(RETRIED)) == [("task-pending", 1)]
-    assert announced(rerun(RUNNING)) == [("task-pending", 0)]
-
-
 @pytest.mark.parametrize("task", RESOLVED)
 def test_a_rerun_opens_the_next_generation(task: Task) -> None:
     decision = rerun(replace(task, retries_left=0))
@@ -142,16 +92,6 @@ def test_a_rerun_opens_the_next_generation(task: Task) -> None:
     assert kinds(decision.ahead) == ["AddActive", "AddPendingRow", "PutDeadline", "PutPending"]
     assert AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=1) in decision.ahead
     assert announced(decision) == [("task-pending", 1)]
-
-
-def test_retries_of_a_rerun_are_bounded_by_the_runs_that_are_left() -> None:
-    for runs in range(1, MAX_RUNS + 1):
-        task = a_task(*[resolved_run()] * runs, retries=49, retries_left=3)
-        if runs == MAX_RUNS:
-            with pytest.raises(RequestConflict):
-                rerun(task)
-        else:
-            assert after(rerun(task)).retries_left == min(49, MAX_RUNS - runs - 1)
 
 
 # Cancel, deadline
@@ -207,15 +147,6 @@ def test_a_deadline_names_no_worker() -> None:
     assert event.has_worker
 
 
-@pytest.mark.parametrize("command", [schedule, cancel, rerun, change_priority])
-@pytest.mark.parametrize("task", [UNSCHEDULED, PENDING, RUNNING, RESOLVED[0]])
-def test_nothing_moves_at_the_deadline(command: Command, task: Task) -> None:
-    with pytest.raises(RequestConflict):
-        command(replace(task, deadline=NOW))
-    if not (command is change_priority and task.is_resolved):
-        command(replace(task, deadline=NOW + SECOND / 1000))
-
-
 # Priority
 
 
@@ -232,23 +163,6 @@ def test_the_priority_of_a_pending_run() -> None:
     assert RemoveMessage(handle=handle("pending")) in decision.after[0]
     (event,) = decision.events
     assert (event.old_priority, event.new_priority) == ("medium", "high")
-
-
-@pytest.mark.parametrize("task", [UNSCHEDULED, RUNNING])
-def test_the_priority_of_others_is_only_noted(task: Task) -> None:
-    decision = change_priority(task)
-    change = PriorityChange(old="medium", at=NOW, sequence=task.sequence)
-    assert decision.task == replace(task, priority="high", prioritised=NOW, priority_change=change)
-    assert decision.ahead == ()
-    assert steps(decision) == ([] if task is RUNNING else [["RewriteMember"]])
-
-
-def test_a_repeated_change_of_the_priority_is_refused_and_announced_again() -> None:
-    changed = change_priority(replace(PENDING, deadline=NOW + timedelta(hours=2)))
-    for now, events in ((NOW + SECOND, changed.events), (NOW + timedelta(hours=1), ())):
-        decision = transitions.change_priority(after(changed), "high", now, "newer")
-        assert (decision.task, decision.ahead, decision.after, decision.events) == (None, (), (), events)
-        assert isinstance(decision.refusal, RequestConflict)
 
 
 @pytest.mark.parametrize("task", [*RESOLVED, replace(PENDING, generation=1)], ids=lambda task: task.state)

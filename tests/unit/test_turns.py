@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import gc
-import weakref
 
 import pytest
 from azure.core.credentials import AccessToken
 
-from shared.base.concurrency import OneByOne
 from shared.base.errors import ServiceUnavailable
 from shared.base.memo import Memo, Remembered
 from shared.store.authorisation import Bearer
@@ -63,41 +60,6 @@ async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
     first.cancel()
     reading.goes_on.set()
     assert await second == 2
-
-
-async def test_a_failure_keeps_nothing_in_memory() -> None:
-    memo: Memo[str, int] = Memo(ASKED)
-
-    class Rows:
-        pass
-
-    kept: list[weakref.ref[Rows]] = []
-
-    async def fail() -> int:
-        rows = Rows()
-        kept.append(weakref.ref(rows))
-        raise ServiceUnavailable(str(len(kept)))
-
-    gc.disable()
-    try:
-        for _ in range(3):
-            with pytest.raises(ServiceUnavailable):
-                await memo.read_anew("key", fail)
-        assert not [each for each in kept[:-1] if each() is not None]
-    finally:
-        gc.enable()
-
-
-async def test_attempts_are_each_callers_own_and_a_failure_is_that_of_all_who_wait() -> None:
-    attempts, reading = OneByOne(), Reading()
-    reading.fails = True
-    calls = [asyncio.create_task(attempts.run(reading)) for _ in range(10)]
-    await settled()
-    reading.goes_on.set()
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [str(outcome) for outcome in outcomes] == ["reading 1"] + ["reading 2"] * 9
-    reading.fails = False
-    assert await asyncio.gather(*(attempts.run(reading) for _ in range(3))) == [3, 4, 5]
 
 
 class Silent:

@@ -7,22 +7,20 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from aiohttp import web
-from aiohttp.test_utils import TestServer
 
 from shared.store import wire
 from shared.store.connection import Credential
 from shared.store.counting import counting
-from shared.store.interface import Create, ReceiptLost, Refusal, StorageRefused, StorageUnavailable, TransactionRefused
-from shared.store.wire import REQUEST_ID, Refused
+from shared.store.interface import Refusal, StorageRefused, StorageUnavailable, TransactionRefused
+from shared.store.wire import REQUEST_ID
 from tests.unit.hot_requests import (
-    ETAG,
     HOT,
     KEY,
     MESSAGES,
@@ -37,12 +35,10 @@ from tests.unit.hot_requests import (
     cut_off,
     every_kind,
     fine,
-    name_of,
     serving,
     silence,
     truncated,
     with_answer,
-    with_headers,
 )
 
 TRIED_TWICE = replace(PATIENCE, retries=replace(PATIENCE.retries, tries=2))
@@ -159,14 +155,6 @@ async def test_nonsense_is_storage_unavailable(service: Service, hot: Hot, body:
     assert not isinstance(caught.value, StorageRefused)
 
 
-@with_headers
-async def test_an_answer_without_its_headers_is_storage_unavailable(service: Service, name: str) -> None:
-    service.script = [answers(HOT[name].status)]
-    async with service.account(KEY) as account:
-        with pytest.raises(StorageUnavailable):
-            await HOT[name].send(account.storage)
-
-
 @every_kind
 async def test_what_will_not_pass_is_refused_at_once(service: Service, credential: Credential, hot: Hot) -> None:
     """403: the token or the key is not right, or this machine's clock is not."""
@@ -178,14 +166,6 @@ async def test_what_will_not_pass_is_refused_at_once(service: Service, credentia
                 await hot.send(account.storage)
         assert len(service.requests) == 1, status
         assert str(caught.value) == f"AuthenticationFailed {status}"
-
-
-@every_kind
-async def test_an_unknown_refusal_is_a_defect(service: Service, hot: Hot) -> None:
-    service.script = [answers(400, "", {"x-ms-error-code": "InvalidInput"})]
-    async with service.account(KEY) as account:
-        with pytest.raises(Refused, match="400 InvalidInput"):
-            await hot.send(account.storage)
 
 
 @pytest.mark.parametrize(
@@ -206,15 +186,6 @@ async def test_refused_writes(service: Service, name: str, status: int, refusal:
             with pytest.raises(TransactionRefused) as caught:
                 await HOT[name].send(account.storage)
         assert (caught.value.index, caught.value.refusal) == (0, refusal)
-
-
-@pytest.mark.parametrize("code", ["MessageNotFound", "PopReceiptMismatch", "QueueNotFound", "QueueBeingDeleted"])
-@pytest.mark.parametrize("name", ["move", "delete"])
-async def test_a_receipt_that_does_not_count(service: Service, name: str, code: str) -> None:
-    service.script = [answers(400 if code == "PopReceiptMismatch" else 404, "", {"x-ms-error-code": code})]
-    async with service.account(KEY) as account:
-        with pytest.raises(ReceiptLost, match=code):
-            await HOT[name].send(account.storage)
 
 
 @asynccontextmanager
@@ -286,62 +257,11 @@ async def test_an_answer_without_a_name_counts_only_if_it_says_what_it_is_about(
                 await hot.send(account.storage)
 
 
-@pytest.mark.parametrize("is_named", [True, False])
-async def test_after_an_outage_that_something_in_between_reports_the_connection_is_not_used_again(
-    service: Service, is_named: bool
-) -> None:
-    """The service's own answer to that request may follow on it."""
-    connections = []
-
-    def noting(script: Script) -> Script:
-        async def answer(request: web.Request) -> web.StreamResponse:
-            connections.append(request.transport)
-            return await script(request)
-
-        return answer
-
-    outage = replace(HOT["get"], status=503, body="")
-    service.script = [noting(fine(outage) if is_named else nameless(outage)), noting(fine(HOT["get"]))]
-    async with service.account(KEY) as account:
-        await HOT["get"].send(account.storage)
-    assert (connections[0] is connections[1]) == is_named
-
-
 def nameless(hot: Hot) -> Script:
     async def answer(request: web.Request) -> web.StreamResponse:
         return web.Response(status=hot.status, body=hot.body.encode(), headers=hot.headers)
 
     return answer
-
-
-async def test_a_refusal_without_a_name_and_without_the_service_s_word_is_none(service: Service) -> None:
-    async def of_something_in_between(request: web.Request) -> web.StreamResponse:
-        return web.Response(status=404, body=b"<html>nothing here</html>")
-
-    service.script = [of_something_in_between]
-    async with service.account(KEY, patience=TRIED_TWICE) as account:
-        with pytest.raises(StorageUnavailable):
-            await HOT["get"].send(account.storage)
-
-
-async def test_a_large_body_is_sent_whole_at_each_try(service: Service) -> None:
-    sizes = []
-
-    async def count(request: web.Request) -> web.StreamResponse:
-        sizes.append(len(await request.read()))
-        return web.Response(status=503 if len(sizes) < 3 else 204, headers={**ETAG, **name_of(request)})
-
-    service.script = [count]
-    values = {f"p{number}": b"\xff" * 65_000 for number in range(8)}
-    app = web.Application(client_max_size=1 << 22)
-    app.router.add_route("*", "/{path:.*}", count)
-    async with TestServer(app) as server:
-        service.url = str(server.make_url("/account"))
-        async with service.account(KEY) as account:
-            await account.storage.tables.transact("Tasks", "p", [Create("k", dict(values))])
-    assert len(sizes) == 3
-    assert len(set(sizes)) == 1
-    assert sizes[0] > 8 * 65_000 * 4 / 3
 
 
 async def test_no_error_says_where_or_with_what(service: Service, credential: Credential) -> None:
@@ -354,23 +274,3 @@ async def test_no_error_says_where_or_with_what(service: Service, credential: Cr
             assert "127.0.0.1" not in text
             assert "token" not in text
             assert "c2VjcmV0" not in text
-
-
-async def test_requests_are_watched_for_every_client(service: Service) -> None:
-    """Hot or by the SDK: each once, with the status of its last answer."""
-    seen: list[tuple[str, str, str, int]] = []
-
-    @contextmanager
-    def watch(name: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
-        yield lambda status: seen.append((name, method, url.removeprefix(service.url), status))
-
-    service.script = [answers(503), fine(HOT["get"]), answers(404, "", {"x-ms-error-code": "QueueNotFound"})]
-    async with service.account(KEY, watch=watch) as account:
-        await HOT["get"].send(account.storage)
-        assert await account.storage.queues.length("queue") == 0
-        assert await account.storage.queues.get("queue", hidden_for=5) == []
-    assert seen == [
-        ("table", "GET", "/Tasks(PartitionKey='p',RowKey='k')", 200),
-        ("queue", "GET", "/queue?comp=metadata", 404),
-        ("queue", "GET", "/queue/messages?numofmessages=1&visibilitytimeout=5", 404),
-    ]
