@@ -152,38 +152,40 @@ blueprint = func.Blueprint()
 
 CONNECTION = "AzureWebJobsStorage"
 """The app's queues lie in the storage account of the Functions host."""
+BYTES = func.DataType.BINARY
+"""The functions get a message as it is. As text, one that is not UTF-8 would fail in the host, again and again."""
 
 
 @blueprint.function_name("claim-expired")
-@blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION)
+@blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION, data_type=BYTES)
 async def claim_expired(msg: func.QueueMessage) -> None:
     """Handles a claim message: takenUntil has passed, or no worker has received the claim."""
     await handle(msg, ClaimBody, _claim)
 
 
 @blueprint.function_name("deadline-exceeded")
-@blueprint.queue_trigger(arg_name="msg", queue_name=DEADLINE_QUEUE, connection=CONNECTION)
+@blueprint.queue_trigger(arg_name="msg", queue_name=DEADLINE_QUEUE, connection=CONNECTION, data_type=BYTES)
 async def deadline_exceeded(msg: func.QueueMessage) -> None:
     """Handles a deadline message: the deadline has passed."""
     await handle(msg, DeadlineBody, _deadline)
 
 
 @blueprint.function_name("task-resolved")
-@blueprint.queue_trigger(arg_name="msg", queue_name=RESOLVED_QUEUE, connection=CONNECTION)
+@blueprint.queue_trigger(arg_name="msg", queue_name=RESOLVED_QUEUE, connection=CONNECTION, data_type=BYTES)
 async def task_resolved(msg: func.QueueMessage) -> None:
     """Handles a resolved message: dependents, group, projections."""
     await handle(msg, ResolvedBody, _resolved)
 
 
 @blueprint.function_name("event-pending")
-@blueprint.queue_trigger(arg_name="msg", queue_name=EVENTS_QUEUE, connection=CONNECTION)
+@blueprint.queue_trigger(arg_name="msg", queue_name=EVENTS_QUEUE, connection=CONNECTION, data_type=BYTES)
 async def event_pending(msg: func.QueueMessage) -> None:
     """Handles a pointer to an event that could not be sent when it happened."""
     await handle(msg, EventBody, _event)
 
 
 @blueprint.function_name("group-job")
-@blueprint.queue_trigger(arg_name="msg", queue_name=GROUP_QUEUE, connection=CONNECTION)
+@blueprint.queue_trigger(arg_name="msg", queue_name=GROUP_QUEUE, connection=CONNECTION, data_type=BYTES)
 async def group_job(msg: func.QueueMessage) -> None:
     """Handles a job message: the rest of a call on a whole group."""
     await handle(msg, GroupJobBody, _group_job)

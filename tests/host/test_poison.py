@@ -46,8 +46,9 @@ def test_what_cannot_be_read_is_poison(service: Service, queue: str) -> None:
         *(encode_body({name: value for name, value in body.items() if name != missing}) for missing in body),
     ]
     before = service.status(task_id)
-    for text in texts:
+    for text in [*texts, base64.b64encode(b"\xff\xfe is no text").decode()]:
         _queue(service, queue).send_message(text)
+    texts.append(base64.b64encode("\ufffd\ufffd is no text".encode()).decode())
     poison = _queue(service, poison_queue(queue))
     eventually(lambda: set(texts) <= _texts(poison), 30, lambda: f"not poison: {set(texts) - _texts(poison)}")
     assert service.status(task_id) == before

@@ -212,8 +212,8 @@ class Messages:
     async def poison(self, queue: str, text: str) -> None:
         """Puts a message that cannot be handled into its poison queue, cut to what fits.
 
-        A message that this service did not write may have become too long: bytes that are not valid UTF-8 are replaced
-        by longer ones before the function sees them.
+        A message that this service did not write may have become too long: what is not valid UTF-8 was replaced by more
+        bytes.
         """
         self._meter.add(POISONED, queue)
         content = text.encode()[: MAX_MESSAGE // 4 * 3]

@@ -66,11 +66,9 @@ class Instance:
 
 def shortages(parameters: Parameters) -> Iterator[str]:
     """What is wrong with the apps that a description makes."""
-    profile = json.loads(
-        (INFRA / "profiles" / f"{parameters.get('profile', 'small')}.json").read_text(encoding="utf-8")
-    )
+    profile = _read(f"profiles/{parameters.get('profile', 'small')}.json")
     scale = merged(profile, parameters.get("profileOverrides", {}))
-    defaults = json.loads((INFRA / "settings.json").read_text(encoding="utf-8"))
+    defaults = _read("settings.json")
     apps = {"calls": merged(scale, {"settings": parameters.get("settingOverrides", {})})}
     if parameters.get("uploadsApp"):
         apps["uploads"] = merged(scale, scale["uploads"])
