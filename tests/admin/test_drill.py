@@ -48,7 +48,7 @@ def test_a_deployment_comes_back_on_another_stack(
 ) -> None:
     monkeypatch.setattr("tools.local.drill.subprocess.run", _in_this_process)
     waiting = operator.create()
-    done = operator.create(payload={"large": secrets.token_hex(900_000)})
+    done = operator.create(payload={"large": secrets.token_hex(450_000)})
     (claim,) = operator.claim()
     running = claim["status"]["taskId"]
     (claim,) = operator.claim()
