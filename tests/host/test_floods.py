@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
 import requests
 
 from tests.host.service import Service
+from tools.local.deployments.description import INFRA
+from tools.local.deployments.memory import COPIES, MEBIBYTE
 
-MEMORY_MIB = 2048
-"""Of an instance of the profile `large` (infra/profiles/large.json)."""
-FLOODS = ((40, 1_000_000), (4, 16_000_000))
-"""How many at once, and of how many bytes: what calls may have, and more than that."""
+TOO_LARGE = 16_000_000
+"""Bytes of a body that the host refuses before it reads it."""
 
 
-def resident(group: int) -> float:
-    """MiB of all processes that a host has started, itself included."""
+def resident(group: int) -> int:
+    """Bytes of all processes that a host has started, itself included."""
     shown = subprocess.run(["ps", "-eo", "pgid=,rss="], capture_output=True, text=True, check=True).stdout
     rows = (line.split() for line in shown.splitlines())
-    return sum(int(size) for pgid, size in rows if int(pgid) == group) / 1024
+    return sum(int(size) for pgid, size in rows if int(pgid) == group) * 1024
 
 
-def test_floods_of_bodies_leave_the_service_as_it_was(service: Service) -> None:
+@pytest.mark.parametrize("profile", ["small", "large"])
+def test_as_many_bodies_as_an_instance_gets_at_a_time_take_no_more_memory_than_it_has_for_them(
+    service: Service, profile: str
+) -> None:
+    """The sum of docs/scaling.md. Whatever is larger than the limit takes none."""
+    values = json.loads((INFRA / "profiles" / f"{profile}.json").read_text())
+    count, limit = values["httpConcurrency"], int(values["settings"]["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"])
     stack = service.running.stack
     port = stack.options.ports.api
-    group, sizes, enough = stack.host(port).pid, list[float](), threading.Event()
+    group, enough = stack.host(port).pid, threading.Event()
+    sizes = [resident(group)]
 
     def watch() -> None:
         while not enough.wait(0.1):
@@ -41,13 +50,13 @@ def test_floods_of_bodies_leave_the_service_as_it_was(service: Service) -> None:
     watcher = threading.Thread(target=watch)
     watcher.start()
     try:
-        for count, size in FLOODS:
-            with ThreadPoolExecutor(count) as threads:
-                assert set(threads.map(post, [size] * count)) <= {404, 500}
-            service.queue.ping()
+        with ThreadPoolExecutor(count) as threads:
+            assert set(threads.map(post, [TOO_LARGE] * 4)) == {500}
+            assert set(threads.map(post, [limit] * count)) == {404}
+        service.queue.ping()
     finally:
         enough.set()
         watcher.join()
-    assert 0 < max(sizes) < MEMORY_MIB
+    assert max(sizes) - sizes[0] <= COPIES["calls"] * count * limit, [size // MEBIBYTE for size in sizes]
     assert stack.host(port).pid == group
     assert stack.host(port).poll() is None
