@@ -24,8 +24,11 @@ from shared.store.connection import Endpoints, parse_connection_string
 
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 
-PAGES = re.compile(r"/(?:(?:tasks|provisioners|worker-manager|auth|profile|login|index)(?:/.*)?)?")
-"""Paths that are pages of the console."""
+_ROUTES = "core/router.js"
+"""The module with the one list of pages."""
+_ROUTE = re.compile(r'^  route\("([^"]+)"', re.MULTILINE)
+_ARGUMENT = re.compile(r"(?P<slugid>:\w+!)|(?P<part>:\w+)|(?P<rest>\*\w+)")
+_ARGUMENTS: Mapping[str | None, str] = {"slugid": "[A-Za-z0-9_-]{22}", "part": "[^/]+", "rest": ".+"}
 
 _TYPES: Mapping[str, str] = {
     ".css": "text/css; charset=utf-8",
@@ -61,6 +64,8 @@ class ConsoleSite:
     """The assets by their paths."""
     policy: str
     """The content security policy of pages: scripts and styles of this origin alone."""
+    pages: re.Pattern[str]
+    """Paths that are pages of the console."""
 
     @classmethod
     def load(cls, folder: Path, sources: Iterable[str]) -> Self:
@@ -75,14 +80,14 @@ class ConsoleSite:
         html = _preloading((folder / "index.html").read_text(encoding="utf-8"), contents).replace("{{assets}}", prefix)
         assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], content) for name, content in contents.items()}
         page = _File("text/html; charset=utf-8", html.encode())
-        return cls(page, assets, _policy(html, sources))
+        return cls(page, assets, _policy(html, sources), _pages(contents.get(_ROUTES, b"").decode()))
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """The answer for a path; None if the console has nothing there. `headers` are the request's, in lower case."""
         packed = "gzip" in headers.get("accept-encoding", "")
         if (asset := self.assets.get(path)) is not None:
             return _answer(asset, packed, {"cache-control": _KEPT})
-        if PAGES.fullmatch(path):
+        if self.pages.fullmatch(path):
             return self._page(packed)
         return None
 
@@ -142,6 +147,12 @@ def _needed(name: str, contents: Mapping[str, bytes]) -> set[str]:
         imports = _IMPORTED.findall(contents[each].decode())
         waiting += [posixpath.normpath(posixpath.join(posixpath.dirname(each), one)) for one in imports]
     return found
+
+
+def _pages(router: str) -> re.Pattern[str]:
+    """What matches the paths of the routes."""
+    shapes = (_ARGUMENT.sub(lambda found: _ARGUMENTS[found.lastgroup], shape) for shape in _ROUTE.findall(router))
+    return re.compile(f"(?:{'|'.join(shapes)})/?")
 
 
 def _policy(html: str, sources: Iterable[str]) -> str:

@@ -56,7 +56,7 @@ param openidIssuer string = ''
 param openidName string = 'entra'
 
 @description('What the console asks the provider for.')
-param openidScopes string = 'openid profile'
+param openidScopes string = 'openid profile offline_access'
 
 @description('The claim that names a person for good.')
 param openidUserClaim string = 'oid'

@@ -3,6 +3,8 @@
 const BROWSER = [
   "AbortController",
   "AbortSignal",
+  "Blob",
+  "CustomEvent",
   "DOMException",
   "Element",
   "Event",
@@ -25,6 +27,7 @@ const BROWSER = [
   "crypto",
   "dispatchEvent",
   "document",
+  "createImageBitmap",
   "fetch",
   "getComputedStyle",
   "history",

@@ -5,36 +5,21 @@ import { artifact, task as taskOf } from "./queue.js";
 
 const FILE = "public/actions.json";
 const MOST_BYTES = 2 * 2 ** 20;
-const RENDERED_WITHIN = 5000;
+const RENDERED_WITHIN = 2000;
 
-/**
- * @typedef {object} Action
- * @property {"task" | "hook"} kind
- * @property {string} name
- * @property {string} title
- * @property {string} description
- * @property {Record<string, string>[]} context
- * @property {unknown} [schema]
- * @property {Record<string, unknown>} [task] the template of an action of the kind `task`
- */
+/** @typedef {object} Action @property {"task" | "hook"} kind @property {string} name @property {string} title
+ * @property {string} description @property {Record<string, string>[]} context @property {unknown} [schema]
+ * @property {Record<string, unknown>} [task] the template of an action of the kind `task` */
 
-/**
- * @typedef {object} Offer
- * @property {Action[]} actions
- * @property {Record<string, unknown>} variables
- * @property {string[]} scopes of the decision task: what its actions may use at most
- */
+/** @typedef {object} Offer @property {Action[]} actions @property {Record<string, unknown>} variables
+ * @property {string[]} scopes of the decision task: what its actions may use at most */
 
 /** The file is there and cannot be used. */
 export class UnusableActions extends Error {}
 
-/**
- * What the decision task of a group offers; null if there is no such task. One that has the id of the group and is in
+/** What the decision task of a group offers; null if there is no such task. One that has the id of the group and is in
  * another group is none: everybody can create it. Throws UnusableActions, ApiError, TypeError.
- * @param {string} taskGroupId
- * @param {AbortSignal} signal
- * @returns {Promise<Offer | null>}
- */
+ * @param {string} taskGroupId @param {AbortSignal} signal @returns {Promise<Offer | null>} */
 export async function offered(taskGroupId, signal) {
   const decision = await taskOf(taskGroupId, { signal });
   if (decision.taskGroupId !== taskGroupId) return null;
@@ -50,27 +35,22 @@ export async function offered(taskGroupId, signal) {
   };
 }
 
-/**
- * Those of the actions that are for a task with these tags, the first of each name.
- * @param {Action[]} actions
- * @param {Record<string, string>} tags
- */
+/** Those of the actions that are for a task with these tags, or for the whole group, the first of each name.
+ * @param {Action[]} actions @param {Record<string, string> | null} tags null: for the group */
 export function relevant(actions, tags) {
   const names = new Set();
   return actions.filter(({ name, context }) => {
-    const fits = context.some((set) => Object.entries(set).every(([tag, value]) => tags[tag] === value));
+    const fits = tags
+      ? context.some((set) => Object.entries(set).every(([tag, value]) => tags[tag] === value))
+      : context.length === 0;
     if (!fits || names.has(name)) return false;
     names.add(name);
     return true;
   });
 }
 
-/**
- * The task that a template makes. Throws an Error if it makes none, or takes too long.
- * @param {unknown} template
- * @param {Record<string, unknown>} context
- * @returns {Promise<Record<string, unknown>>}
- */
+/** The task that a template makes. Throws an Error if it makes none, or takes too long. @param {unknown} template
+ * @param {Record<string, unknown>} context @returns {Promise<Record<string, unknown>>} */
 export async function rendered(template, context) {
   const worker = new Worker(new URL("./template-worker.js", import.meta.url), { type: "module" });
   /** @type {number | undefined} */
@@ -90,10 +70,7 @@ export async function rendered(template, context) {
   }
 }
 
-/**
- * What a form begins with: the default of a schema, or those of its properties.
- * @param {unknown} schema
- */
+/** What a form begins with: the default of a schema, or those of its properties. @param {unknown} schema */
 export function defaults(schema) {
   if (!isObject(schema)) return null;
   if ("default" in schema) return schema["default"];
@@ -104,6 +81,42 @@ export function defaults(schema) {
       isObject(part) && "default" in part ? [[name, part["default"]]] : [],
     ),
   );
+}
+
+const MOST_FIELDS = 40;
+
+/** @typedef {object} FormField of a form for the input of an action @property {string} name @property {string} title
+ * @property {string} about @property {"choice" | "text" | "number" | "yes" | "lines" | "json"} kind
+ * @property {string[]} choices @property {boolean} required @property {number | undefined} least
+ * @property {number | undefined} most */
+
+/** The fields for the properties of a schema; null if it is not of an object, or has too many: then the input is JSON.
+ * @param {unknown} schema @returns {FormField[] | null} */
+export function fieldsOf(schema) {
+  if (!isObject(schema) || schema["type"] !== "object" || !isObject(schema["properties"])) return null;
+  const properties = Object.entries(schema["properties"]);
+  if (properties.length === 0 || properties.length > MOST_FIELDS || !properties.every(([, part]) => isObject(part)))
+    return null;
+  const required = Array.isArray(schema["required"]) ? schema["required"] : [];
+  const text = (/** @type {unknown} */ value) => (isText(value, 1000) ? /** @type {string} */ (value) : "");
+  const bound = (/** @type {unknown} */ value) => (typeof value === "number" ? value : undefined);
+  return properties.map(([name, given]) => {
+    const part = /** @type {Record<string, unknown>} */ (given);
+    const choices = Array.isArray(part["enum"]) && part["enum"].every((one) => isText(one, 200)) ? part["enum"] : [];
+    const isLines = part["type"] === "array" && isObject(part["items"]) && part["items"]["type"] === "string";
+    /** @type {Record<string, FormField["kind"]>} */
+    const kinds = { string: "text", integer: "number", number: "number", boolean: "yes" };
+    return {
+      name,
+      title: text(part["title"]) || name,
+      about: text(part["description"]),
+      kind: choices.length > 0 ? "choice" : isLines ? "lines" : (kinds[String(part["type"])] ?? "json"),
+      choices,
+      required: required.includes(name),
+      least: bound(part["minimum"]),
+      most: bound(part["maximum"]),
+    };
+  });
 }
 
 /** @param {Response} response */
@@ -124,10 +137,7 @@ async function text(response) {
   return read + decoder.decode();
 }
 
-/**
- * @param {string} content
- * @returns {{actions: unknown[], variables?: unknown}}
- */
+/** @param {string} content @returns {{actions: unknown[], variables?: unknown}} */
 function parsed(content) {
   let file;
   try {
@@ -140,7 +150,7 @@ function parsed(content) {
   return /** @type {any} */ (file);
 }
 
-/** Whether it is an action for tasks; those for whole groups have no context. @param {any} action @returns {action is Action} */
+/** @param {any} action @returns {action is Action} */
 const isAction = (action) =>
   isObject(action) &&
   (action["kind"] === "hook" || (action["kind"] === "task" && isObject(action["task"]))) &&

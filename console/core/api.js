@@ -1,6 +1,7 @@
 // Calls of the public API: signed when somebody is signed in, repeated with back-off when the service asks for it.
 
-import { noteAnswer, session } from "./credentials.js";
+import { setClock } from "./clock.js";
+import { announce, hasEnded, noteAnswer, session } from "./credentials.js";
 import { authorization, signedUrl } from "./hawk.js";
 import { reads } from "./visitor.js";
 
@@ -10,11 +11,7 @@ const TIMEOUT = 40_000;
 
 /** A refusal of the service, or a request that did not arrive. */
 export class ApiError extends Error {
-  /**
-   * @param {number} status the HTTP status, 0 if there was no answer
-   * @param {string} code
-   * @param {string} message
-   */
+  /** @param {number} status the HTTP status, 0 if there was no answer @param {string} code @param {string} message */
   constructor(status, code, message) {
     super(message);
     this.status = status;
@@ -22,22 +19,19 @@ export class ApiError extends Error {
   }
 }
 
-/**
- * @typedef {object} Options
- * @property {"GET" | "POST" | "PUT" | "DELETE"} [method]
- * @property {Record<string, string | number | undefined>} [query]
- * @property {unknown} [body]
+/** @typedef {object} Options @property {"GET" | "POST" | "PUT" | "DELETE"} [method]
+ * @property {Record<string, string | number | undefined>} [query] @property {unknown} [body]
  * @property {AbortSignal} [signal]
  * @property {import("./types").Credentials | null} [credentials] in place of those of the session; null: no signature
  * @property {string[]} [authorizedScopes] all that the call may use of what the user may do
- */
+ * @property {string} [read] the `lastModified` of what the call changes, as it was read: it changes nothing else */
 
-/**
- * Call an endpoint and return the JSON of its answer. Throws ApiError.
- * @param {string} path from `/api` on, with its arguments percent-encoded
- * @param {Options} [options]
- * @returns {Promise<any>}
- */
+/** Renews a session that has ended, if its provider lets it: set by renewal.js. @type {{renew: () => Promise<boolean>}} */
+export const renewing = { renew: async () => false };
+
+/** Call an endpoint and return the JSON of its answer. Throws ApiError.
+ * @param {string} path from `/api` on, with its arguments percent-encoded @param {Options} [options]
+ * @returns {Promise<any>} */
 export async function call(path, options = {}) {
   const { method = "GET", credentials } = options;
   const ended = method === "GET" && credentials === undefined && !session() ? reads() : undefined;
@@ -51,22 +45,27 @@ export async function call(path, options = {}) {
   }
 }
 
-/**
- * @param {string} path
- * @param {Options} options
- */
+/** @param {string} path @param {Options} options */
 async function repeated(path, options) {
   const url = addressOf(path, options.query);
+  let isSetAnew = false; // the clock, by an answer that may have refused the call for it
   for (let attempt = 1; ; attempt++) {
     const last = attempt === ATTEMPTS;
-    const signer = options.credentials === undefined ? session() : options.credentials;
+    const signer = options.credentials === undefined ? await current() : options.credentials;
     const headers = await headersOf(url, signer, options);
+    const sent = performance.now();
     let response;
     try {
       response = await send(url, headers, options);
     } catch (error) {
       if (options.signal?.aborted || last) throw lost(error);
       await pause(attempt, null, options.signal);
+      continue;
+    }
+    const hasMoved = setClock(response.headers.get("date"), sent);
+    if (hasMoved) announce();
+    if (response.status === 401 && signer && hasMoved && !isSetAnew) {
+      isSetAnew = true;
       continue;
     }
     if (signer && !options.authorizedScopes && (response.ok || [401, 403].includes(response.status)))
@@ -77,12 +76,15 @@ async function repeated(path, options) {
   }
 }
 
-/**
- * All pages of a list, one after the other.
- * @param {string} path
- * @param {Options & {limit?: number}} [options]
- * @returns {AsyncGenerator<any, void, void>}
- */
+/** Who signs: never nobody in place of somebody whose sign-in has ended. */
+async function current() {
+  if (hasEnded() && !(await renewing.renew()))
+    throw new ApiError(401, "SignInEnded", "Your sign-in has ended. Sign in again: what you have written stays.");
+  return session();
+}
+
+/** All pages of a list, one after the other. @param {string} path @param {Options & {limit?: number}} [options]
+ * @returns {AsyncGenerator<any, void, void>} */
 export async function* pages(path, options = {}) {
   let continuationToken;
   do {
@@ -93,48 +95,35 @@ export async function* pages(path, options = {}) {
   } while (continuationToken !== undefined);
 }
 
-/**
- * A URL of this service that works in another tab or program for some minutes.
- * @param {string} path
- * @param {number} [seconds]
- */
+/** A URL of this service that works in another tab or program for some minutes. @param {string} path
+ * @param {number} [seconds] */
 export async function shareable(path, seconds = 900) {
   const url = addressOf(path);
-  const current = session();
-  return current ? signedUrl(current, url, seconds) : url.href;
+  const signer = await current();
+  return signer ? signedUrl(signer, url, seconds) : url.href;
 }
 
 /** Percent-encode one argument of a path. @param {string | number} value */
 export const arg = (value) => encodeURIComponent(String(value));
 
-/**
- * @param {string} path
- * @param {Options["query"]} [query]
- */
+/** @param {string} path @param {Options["query"]} [query] */
 function addressOf(path, query = {}) {
   const url = new URL(path, location.origin);
   for (const [name, value] of Object.entries(query)) if (value !== undefined) url.searchParams.set(name, String(value));
   return url;
 }
 
-/**
- * @param {URL} url
- * @param {import("./types").Credentials | null} signer
- * @param {Options} options
- */
-async function headersOf(url, signer, { method = "GET", body, authorizedScopes }) {
+/** @param {URL} url @param {import("./types").Credentials | null} signer @param {Options} options */
+async function headersOf(url, signer, { method = "GET", body, authorizedScopes, read }) {
   /** @type {Record<string, string>} */
   const headers = {};
   if (signer) headers["authorization"] = await authorization(signer, method, url, authorizedScopes);
   if (body !== undefined) headers["content-type"] = "application/json";
+  if (read) headers["if-match"] = `"${read}"`;
   return headers;
 }
 
-/**
- * @param {URL} url
- * @param {Record<string, string>} headers
- * @param {Options} options
- */
+/** @param {URL} url @param {Record<string, string>} headers @param {Options} options */
 function send(url, headers, { method = "GET", body, signal }) {
   const limit = AbortSignal.timeout(TIMEOUT);
   return fetch(url, {
@@ -172,11 +161,7 @@ function lost(error) {
   return new ApiError(0, "", "The service cannot be reached. Is the network up, and the service running?");
 }
 
-/**
- * @param {number} attempt
- * @param {string | null} retryAfter seconds
- * @param {AbortSignal} [signal]
- */
+/** @param {number} attempt @param {string | null} retryAfter seconds @param {AbortSignal} [signal] */
 function pause(attempt, retryAfter, signal) {
   const backOff = FIRST_PAUSE * 2 ** (attempt - 1) * (0.75 + Math.random() / 2);
   const milliseconds = Math.min(Math.max(backOff, Number(retryAfter ?? 0) * 1000), 10_000);

@@ -8,10 +8,7 @@ const AUTH = "/api/auth/v1";
 
 /** The scopes of who is signed in, expanded. @param {Options} [options] @returns {Promise<string[]>} */
 export const currentScopes = async (options) => (await call(`${AUTH}/scopes/current`, options)).scopes;
-/**
- * Throws an Error unless the service accepts credentials.
- * @param {import("./types").Credentials} credentials
- */
+/** Throws an Error unless the service accepts credentials. @param {import("./types").Credentials} credentials */
 export async function checkAccepted(credentials) {
   try {
     await currentScopes({ credentials });
@@ -29,8 +26,8 @@ export const listClients = (prefix) => pages(`${AUTH}/clients/`, { query: { pref
 export const client = (id, options) => call(`${AUTH}/clients/${arg(id)}`, options);
 /** @param {string} id @param {unknown} body @returns {Promise<import("./types").Client>} */
 export const createClient = (id, body) => call(`${AUTH}/clients/${arg(id)}`, { method: "PUT", body });
-/** @param {string} id @param {unknown} body */
-export const updateClient = (id, body) => call(`${AUTH}/clients/${arg(id)}`, { method: "POST", body });
+/** Change a client, if it is as it was read last. @param {string} id @param {unknown} body @param {string} read @returns {Promise<import("./types").Client>} */
+export const updateClient = (id, body, read) => call(`${AUTH}/clients/${arg(id)}`, { method: "POST", body, read });
 /** @param {string} id */
 export const enableClient = (id) => call(`${AUTH}/clients/${arg(id)}/enable`, { method: "POST" });
 /** @param {string} id */
@@ -46,16 +43,13 @@ export const listRoles = (options) => call(`${AUTH}/roles/`, options);
 export const role = (id, options) => call(`${AUTH}/roles/${arg(id)}`, options);
 /** @param {string} id @param {unknown} body */
 export const createRole = (id, body) => call(`${AUTH}/roles/${arg(id)}`, { method: "PUT", body });
-/** @param {string} id @param {unknown} body */
-export const updateRole = (id, body) => call(`${AUTH}/roles/${arg(id)}`, { method: "POST", body });
+/** Change a role, if it is as it was read last. @param {string} id @param {unknown} body @param {string} read @returns {Promise<import("./types").Role>} */
+export const updateRole = (id, body, read) => call(`${AUTH}/roles/${arg(id)}`, { method: "POST", body, read });
 /** @param {string} id */
 export const deleteRole = (id) => call(`${AUTH}/roles/${arg(id)}`, { method: "DELETE" });
 
-/**
- * How people sign in here: with an OpenID Connect provider, if there is one.
- * @returns {Promise<{provider?: import("./openid.js").Provider}>}
- */
+/** How people sign in here: with an OpenID Connect provider, if there is one.
+ * @returns {Promise<{provider?: import("./openid.js").Provider}>} */
 export const signInOptions = () => call(`${AUTH}/sign-in`, { credentials: null });
-/** Exchange an ID token for temporary credentials. @param {string} idToken @param {string} nonce */
-export const credentialsOf = (idToken, nonce) =>
-  call(`${AUTH}/sign-in`, { method: "POST", body: { idToken, nonce }, credentials: null });
+/** Exchange an ID token for temporary credentials. @param {{idToken: string, nonce?: string, refreshed?: boolean}} body */
+export const credentialsOf = (body) => call(`${AUTH}/sign-in`, { method: "POST", body, credentials: null });

@@ -2,47 +2,48 @@
 
 import { nameOf } from "./group-name.js";
 import { findTask, pathsOf } from "./index-service.js";
-import { gather } from "./polling.js";
 import { listTaskGroups, status as statusOf, task as taskOf, taskGroupPage } from "./queue.js";
+import { isCanceled, isFinal, isWrong } from "./words.js";
 
 /** @typedef {import("./types").RecentGroup} RecentGroup */
 /** @typedef {import("./types").Member} Member */
 /** @typedef {{member: Member, how: string}} Earlier `how` it was found: the name of its group, or its path in the index */
 
 const LISTED = 500;
-const GROUPS = 4;
+/** So many groups before one are looked at, and so many at a time. */
+export const GROUPS = 10;
+const AT_ONCE = 3;
 /** Of a group of more tasks the first are looked at: up to 1,000 on each page. */
 const PAGES = 5;
 
-/**
- * The groups before one, the latest first. Throws ApiError: it needs `queue:list-task-groups`, as the home page does.
- * @param {string} taskGroupId
- * @param {AbortSignal} signal
- * @returns {Promise<RecentGroup[]>}
- */
+/** The groups before one, the latest first, as many as are looked at. Throws ApiError: it needs
+ * `queue:list-task-groups`, as the home page does. @param {string} taskGroupId @param {AbortSignal} signal
+ * @returns {Promise<RecentGroup[]>} */
 export async function groupsBefore(taskGroupId, signal) {
-  const listed = await gather(listTaskGroups({ signal, limit: LISTED }), "taskGroups", LISTED);
-  const groups = /** @type {RecentGroup[]} */ (listed.items);
-  const at = groups.findIndex((group) => group.taskGroupId === taskGroupId);
-  const own = groups[at];
-  if (!own) return [];
-  const alike = groups
-    .slice(at + 1)
-    .filter((one) => one.schedulerId === own.schedulerId && originOf(one.source) === originOf(own.source));
-  const named = alike.filter(({ name }) => name === own.name);
-  return named.length > 0 ? named : alike;
+  /** @type {RecentGroup | undefined} */
+  let own;
+  /** @type {RecentGroup[]} */
+  const alike = [];
+  let listed = 0;
+  for await (const { taskGroups } of listTaskGroups({ signal, limit: 100 })) {
+    for (const group of /** @type {RecentGroup[]} */ (taskGroups)) {
+      if (group.taskGroupId === taskGroupId) own = group;
+      else if (own && group.schedulerId === own.schedulerId && originOf(group.source) === originOf(own.source))
+        alike.push(group);
+    }
+    listed += taskGroups.length;
+    if (listed >= LISTED || alike.filter(({ name }) => name === own?.name).length >= GROUPS) break;
+  }
+  const ofName = alike.filter(({ name }) => name === own?.name);
+  return ofName.length > 0 ? ofName : alike;
 }
 
 /** Where something comes from, whatever its revision. @param {string} source */
 export const originOf = (source) => source.replace(/[?#].*$/, "").replace(/\b[0-9a-f]{7,40}\b/g, "");
 
-/**
- * The same task before: where it is indexed, and its namesakes in the groups before.
- * @param {Member} member
- * @param {AbortSignal} signal
- * @param {(found: Earlier[]) => void} progress called with each that is found
- * @returns {Promise<Earlier[]>} the latest first
- */
+/** The same task before: where it is indexed, and its namesakes in the groups before. @param {Member} member
+ * @param {AbortSignal} signal @param {(found: Earlier[]) => void} progress called with each that is found
+ * @returns {Promise<Earlier[]>} the latest first */
 export async function earlierRuns({ task, status }, signal, progress) {
   /** @type {Earlier[]} */
   const found = [];
@@ -54,10 +55,14 @@ export async function earlierRuns({ task, status }, signal, progress) {
     progress([...found]);
   };
   const indexed = indexedBefore(task, status.taskId, signal).then(add);
-  for (const group of (await groupsBefore(status.taskGroupId, signal)).slice(0, GROUPS)) {
-    const member = await namesake(group.taskGroupId, task, status, signal);
-    if (member) add([{ member, how: nameOf(group) }]);
-  }
+  const groups = (await groupsBefore(status.taskGroupId, signal)).slice(0, GROUPS);
+  const look = async () => {
+    for (let group = groups.shift(); group; group = groups.shift()) {
+      const member = await namesake(group.taskGroupId, task, status, signal);
+      if (member) add([{ member, how: nameOf(group).name }]);
+    }
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, look));
   await indexed;
   return found;
 }
@@ -68,22 +73,18 @@ async function namesake(groupId, task, status, signal) {
   let token;
   for (let page = 0; page < PAGES; page++) {
     const { tasks, continuationToken } = await taskGroupPage(groupId, token, signal);
-    const found = tasks.find(
+    const alike = tasks.filter(
       (one) => one.task.metadata.name === task.metadata.name && one.status.projectId === status.projectId,
     );
-    if (found || !continuationToken) return found;
+    const [last] = alike.sort((a, b) => (a.task.created < b.task.created ? 1 : -1));
+    if (last || !continuationToken) return last;
     token = continuationToken;
   }
   return undefined;
 }
 
-/**
- * The last task that completed under a path of this one that is not of one push alone.
- * @param {Member["task"]} task
- * @param {string} taskId
- * @param {AbortSignal} signal
- * @returns {Promise<Earlier[]>}
- */
+/** The last task that completed under a path of this one that is not of one push alone. @param {Member["task"]} task
+ * @param {string} taskId @param {AbortSignal} signal @returns {Promise<Earlier[]>} */
 async function indexedBefore(task, taskId, signal) {
   const [path] = pathsOf(task.routes).filter((one) => one.split(".").includes("latest"));
   if (!path) return [];
@@ -98,16 +99,38 @@ async function indexedBefore(task, taskId, signal) {
   }
 }
 
+/** Whether a task went wrong at some time: in its last run, or in one before. @param {Member} member */
+const hasFailed = ({ status }) => isWrong(status) || status.runs.some(({ state }) => state === "failed");
+
+/** Whether a task goes as before, fails since some push, or fails now and then. @param {Member} member
+ * @param {Earlier[]} found the latest first */
+export function verdictOn({ status }, found) {
+  const before = found.filter(({ member }) => isFinal(member.status.state) && !isCanceled(member.status));
+  if (before.length === 0) return "It is not resolved where it ran before.";
+  const count = (/** @type {number} */ number) => (number === 1 ? "the push before" : `the ${number} pushes before`);
+  const failed = before.map((one) => hasFailed(one.member));
+  const failures = failed.filter(Boolean).length;
+  const wrong = isWrong(status);
+  const inARow = failed.indexOf(false) < 0 ? failed.length : failed.indexOf(false);
+  if (failures === 0)
+    return wrong
+      ? `This failure is new: it completed in ${count(before.length)}.`
+      : `It completed in ${count(before.length)}.`;
+  if (failures === before.length)
+    return wrong || !isFinal(status.state)
+      ? `It failed in ${count(before.length)} as well.`
+      : `It failed in ${count(before.length)}; now it did not.`;
+  if (wrong && failures === inARow)
+    return `It has failed since ${before[inARow - 1]?.how}, ${inARow + 1} times in a row.`;
+  return `It is flaky: it failed in ${failures} of ${count(before.length)}, and completed in between.`;
+}
+
 /** Times, ids and what follows from them: they differ in any two tasks. */
 const OWN = new Set(["created", "deadline", "expires", "taskGroupId", "dependencies"]);
 const MOST_DIFFERENCES = 60;
 
-/**
- * What differs between two definitions, part by part.
- * @param {unknown} one
- * @param {unknown} other
- * @returns {{path: string, one: string, other: string}[]}
- */
+/** What differs between two definitions, part by part. @param {unknown} one @param {unknown} other
+ * @returns {{path: string, one: string, other: string}[]} */
 export function differences(one, other) {
   const [a, b] = [flat(one), flat(other)];
   return [...new Set([...a.keys(), ...b.keys()])]

@@ -1,5 +1,7 @@
-// What a task group is called: as its decision task, as the one task that it has, or as the push that it comes from. Never as
-// any one of its tasks.
+// What a task group is called: as the push that it comes from, or as the one task that it has, or as its decision task. Never as
+// any one of several tasks.
+
+import { label, named } from "./words.js";
 
 /** @typedef {import("./types").RecentGroup} RecentGroup */
 /** @typedef {import("./types").Member} Member */
@@ -8,12 +10,9 @@ const REVISION = /\b(?=[0-9a-f]*\d)[0-9a-f]{7,40}\b/;
 /** What stands between a project and a revision in the addresses of repositories. */
 const BETWEEN = /^(-|_?git|src|raw|rev|file|raw-file|raw-rev|blob|tree|commits?|pull|browse|log|changeset)$/;
 const OF_PROJECT = 2;
-const SHOWN = 12;
+const SHOWN = 7;
 
-/**
- * The push that a source names: its project and revision. Null for a source without one.
- * @param {string} source
- */
+/** The push that a source names: its project and revision. Null for a source without one. @param {string} source */
 export function pushOf(source) {
   if (!/^https?:\/\//.test(source) || !URL.canParse(source)) return null;
   const { pathname, search, hash } = new URL(source);
@@ -28,43 +27,41 @@ export function pushOf(source) {
   return { project: project.replace(/\.git$/, ""), revision: revision.slice(0, SHOWN) };
 }
 
-/** As people write a push. @param {string} source */
+/** As people write a push: `webapp @ 4f2a9c1`; null for a source without one. @param {string} source */
 export function pushLabel(source) {
   const push = pushOf(source);
-  return push && `${push.project} @ ${push.revision}`.trim();
+  return push && label(`${push.project} @ ${push.revision}`.trim());
 }
 
-/**
- * @param {RecentGroup} group
- * @returns {string}
- */
+/** What a group is called, and by whom it is, where that is another matter. @param {RecentGroup} group
+ * @returns {{name: string, by: string}} */
 export function nameOf({ taskGroupId, taskId, single, name, owner, source }) {
-  if ((single || taskId === undefined || taskId === taskGroupId) && name) return name;
-  return pushLabel(source) ?? (owner ? `Tasks of ${owner}` : taskGroupId);
+  const isDecision = taskId === undefined || taskId === taskGroupId;
+  const push = single && !isDecision ? null : pushLabel(source);
+  if (push) return { name: push, by: label(owner) };
+  if ((single || isDecision) && name) return { name: label(name), by: label(owner) };
+  return { name: owner ? `Tasks of ${label(owner)}` : taskGroupId, by: "" };
 }
 
-/**
- * What a group is called whose tasks are known; empty if nothing is common to them.
- * @param {string} taskGroupId
- * @param {Member[]} members
- */
+/** What a group is called whose tasks are known; nothing if nothing is common to them. @param {string} taskGroupId
+ * @param {Member[]} members @returns {{name: string, by: string}} */
 export function nameOfMembers(taskGroupId, members) {
   const [first] = members;
-  const named =
-    members.find(({ status }) => status.taskId === taskGroupId) ?? (members.length === 1 ? first : undefined);
-  if (named) return named.task.metadata.name;
-  if (!first) return "";
-  const common = (/** @type {(member: Member) => string | null} */ of) =>
-    members.every((member) => of(member) === of(first)) ? of(first) : null;
-  const owner = common(({ task }) => task.metadata.owner);
-  return common(({ task }) => pushLabel(task.metadata.source)) ?? (owner ? `Tasks of ${owner}` : "");
+  const decision = members.find(({ status }) => status.taskId === taskGroupId);
+  const one = decision ?? (members.length === 1 ? first : undefined);
+  const common = (/** @type {(member: Member) => string | null} */ of) => {
+    const value = one ? of(one) : first && members.every((member) => of(member) === of(first)) ? of(first) : null;
+    return value ?? "";
+  };
+  const owner = label(common(({ task }) => task.metadata.owner));
+  const push = one && !decision ? "" : common(({ task }) => pushLabel(task.metadata.source));
+  if (push) return { name: push, by: owner };
+  if (one) return { name: named(one.task), by: owner };
+  return { name: owner && `Tasks of ${owner}`, by: "" };
 }
 
-/**
- * The owner that a caller's groups have, as far as the clientId tells: its last part, or the address that begins with it.
- * @param {string} clientId
- * @param {string[]} owners
- */
+/** The owner that a caller's groups have, as far as the clientId tells: its last part, or the address that begins with
+ * it. @param {string} clientId @param {string[]} owners */
 export function ownerOf(clientId, owners) {
   const parts = clientId.toLowerCase().split(/[/|]/).filter(Boolean).reverse();
   for (const part of parts) {

@@ -1,5 +1,6 @@
 // How far task groups are, by the first page of each: the latest ones, or all that are listed when one asks for a state.
 
+import { now } from "./clock.js";
 import { ApiError } from "./api.js";
 import { countByState, endings } from "./group.js";
 import { useRef } from "./html.js";
@@ -17,21 +18,12 @@ const RESOLVED_RESTS = 120_000;
 /** States of groups, as one looks for them. */
 export const GROUP_STATES = /** @type {const} */ (["failed", "open", "cancelled", "completed"]);
 
-/**
- * @typedef {object} GroupState
- * @property {Record<string, number>} counts by state
- * @property {string} wrong as in `endings`
- * @property {string} canceled
- * @property {number} open
- * @property {boolean} more whether there are tasks that were not counted
- * @property {number} readAt
- */
+/** @typedef {object} GroupState @property {Record<string, number>} counts by state
+ * @property {string} wrong as in `endings` @property {string} canceled @property {number} open
+ * @property {boolean} more whether there are tasks that were not counted @property {number} readAt */
 
-/**
- * States by taskGroupId, of those that were read so far; null for one that may not be read, or is gone.
- * @param {string[]} ids
- * @returns {Record<string, GroupState | null>}
- */
+/** States by taskGroupId, of those that were read so far; null for one that may not be read, or is gone.
+ * @param {string[]} ids @returns {Record<string, GroupState | null>} */
 export function useGroupStates(ids) {
   const known = useRef(/** @type {Map<string, GroupState | null>} */ (new Map()));
   const polled = usePolled(
@@ -52,7 +44,7 @@ export function useGroupStates(ids) {
 /** @param {GroupState | null | undefined} state */
 function isDue(state) {
   if (!state) return state === undefined;
-  return Date.now() - state.readAt >= (state.open > 0 || state.more ? OPEN_RESTS : RESOLVED_RESTS);
+  return now() - state.readAt >= (state.open > 0 || state.more ? OPEN_RESTS : RESOLVED_RESTS);
 }
 
 /** @param {string} id @param {AbortSignal} signal @returns {Promise<GroupState | null>} */
@@ -61,7 +53,7 @@ async function stateOf(id, signal) {
     const { tasks, continuationToken } = await taskGroupPage(id, undefined, signal, COUNT_LIMIT);
     const counts = countByState(tasks);
     const open = (counts["running"] ?? 0) + (counts["pending"] ?? 0) + (counts["unscheduled"] ?? 0);
-    return { counts, ...endings(tasks), open, more: continuationToken !== undefined, readAt: Date.now() };
+    return { counts, ...endings(tasks), open, more: continuationToken !== undefined, readAt: now() };
   } catch (error) {
     if (error instanceof ApiError && [403, 404].includes(error.status)) return null;
     throw error;

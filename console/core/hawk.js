@@ -1,22 +1,19 @@
 // Hawk signatures by WebCrypto (docs/contract.md, sections 11.1, 11.2 and 11.6).
 
+import { now } from "./clock.js";
+
 /** @typedef {import("./types").Credentials} Credentials */
 
 const encoder = new TextEncoder();
 
 const LONGEST_HEADER = 4096;
 
-/**
- * The Authorization header of a request. Path and query are signed exactly as they are sent.
- * Throws an Error if the scopes are too long to be sent.
- * @param {Credentials} credentials
- * @param {string} method
- * @param {URL} url
+/** The Authorization header of a request. Path and query are signed exactly as they are sent. Throws an Error if the
+ * scopes are too long to be sent. @param {Credentials} credentials @param {string} method @param {URL} url
  * @param {string[]} [authorizedScopes] all that the request may use of what the credentials allow
- * @returns {Promise<string>}
- */
+ * @returns {Promise<string>} */
 export async function authorization(credentials, method, url, authorizedScopes) {
-  const ts = String(Math.floor(Date.now() / 1000));
+  const ts = String(Math.floor(now() / 1000));
   const nonce = base64url(crypto.getRandomValues(new Uint8Array(9)));
   const ext = extension(credentials, authorizedScopes);
   const mac = await sign(credentials.accessToken, normalized("header", ts, nonce, method, url, ext));
@@ -25,15 +22,10 @@ export async function authorization(credentials, method, url, authorizedScopes) 
   return header;
 }
 
-/**
- * A URL that works for anybody until it expires: for GET requests alone.
- * @param {Credentials} credentials
- * @param {URL} url
- * @param {number} seconds
- * @returns {Promise<string>}
- */
+/** A URL that works for anybody until it expires: for GET requests alone. @param {Credentials} credentials
+ * @param {URL} url @param {number} seconds @returns {Promise<string>} */
 export async function signedUrl(credentials, url, seconds) {
-  const expires = String(Math.floor(Date.now() / 1000) + seconds);
+  const expires = String(Math.floor(now() / 1000) + seconds);
   const ext = extension(credentials);
   const mac = await sign(credentials.accessToken, normalized("bewit", expires, "", "GET", url, ext));
   const signed = new URL(url);
@@ -49,14 +41,8 @@ function extension({ certificate }, authorizedScopes) {
   return base64(encoder.encode(JSON.stringify(ext)));
 }
 
-/**
- * @param {"header" | "bewit"} type
- * @param {string} ts
- * @param {string} nonce
- * @param {string} method
- * @param {URL} url
- * @param {string} ext
- */
+/** @param {"header" | "bewit"} type @param {string} ts @param {string} nonce @param {string} method @param {URL} url
+ * @param {string} ext */
 function normalized(type, ts, nonce, method, url, ext) {
   const port = url.port || (url.protocol === "https:" ? "443" : "80");
   const lines = [
@@ -73,10 +59,7 @@ function normalized(type, ts, nonce, method, url, ext) {
   return lines.join("\n") + "\n";
 }
 
-/**
- * @param {string} secret
- * @param {string} text
- */
+/** @param {string} secret @param {string} text */
 async function sign(secret, text) {
   const algorithm = { name: "HMAC", hash: "SHA-256" };
   const key = await crypto.subtle.importKey("raw", encoder.encode(secret), algorithm, false, ["sign"]);

@@ -2,28 +2,20 @@
 // alike are one bundle, so that a fan of any size is one edge; what failed stands alone.
 
 import { beginningOf } from "./matrix.js";
-import { isWrong } from "./words.js";
+import { isWrong, named } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
-/**
- * @typedef {object} Node a task, or a bundle of them
- * @property {string} id the task's, or a bundle's key
- * @property {number} level from 0
- * @property {Member[]} members those that failed first
+/** @typedef {object} Node a task, or a bundle of them @property {string} id the task's, or a bundle's key
+ * @property {number} level from 0 @property {Member[]} members those that failed first
  * @property {string} name what the bundle's tasks have in common
- * @property {boolean} blocked whether they wait for a task that did not complete
- */
+ * @property {boolean} blocked whether they wait for a task that did not complete */
 /** @typedef {{from: string, to: string, count: number, blocked: boolean}} Edge `count` of dependencies in one bundle */
 
 const FEW = 3;
 const MOST_ALONE = 40;
 const MOST_NODES = 220;
 
-/**
- * The level of each task.
- * @param {Member[]} members
- * @returns {Map<string, number>}
- */
+/** The level of each task. @param {Member[]} members @returns {Map<string, number>} */
 export function levelsOf(members) {
   const byId = new Map(members.map((member) => [member.status.taskId, member]));
   /** @type {Map<string, number>} */
@@ -47,13 +39,9 @@ export function levelsOf(members) {
   return levels;
 }
 
-/**
- * The nodes and edges to be drawn.
- * @param {Member[]} members
- * @param {Set<string>} blocked
+/** The nodes and edges to be drawn. @param {Member[]} members @param {Set<string>} blocked
  * @param {(member: Member) => string} kindOf
- * @returns {{nodes: Node[], edges: Edge[], levels: number[]}} `levels`: how many tasks each has
- */
+ * @returns {{nodes: Node[], edges: Edge[], levels: number[]}} `levels`: how many tasks each has */
 export function bundled(members, blocked, kindOf) {
   const levels = levelsOf(members);
   const levelOf = (/** @type {Member} */ { status }) => levels.get(status.taskId) ?? 0;
@@ -73,14 +61,8 @@ export function bundled(members, blocked, kindOf) {
   return { nodes, edges: edgesOf(members, nodes, blocked), levels: counts };
 }
 
-/**
- * @param {Member[]} members
- * @param {(member: Member) => number} levelOf
- * @param {(member: Member) => boolean} isBlocked
- * @param {(member: Member) => string} kindOf
- * @param {Set<Member>} alone
- * @returns {Node[]}
- */
+/** @param {Member[]} members @param {(member: Member) => number} levelOf @param {(member: Member) => boolean} isBlocked
+ * @param {(member: Member) => string} kindOf @param {Set<Member>} alone @returns {Node[]} */
 function nodesOf(members, levelOf, isBlocked, kindOf, alone) {
   /** @type {Map<string, Node>} */
   const found = new Map();
@@ -96,7 +78,7 @@ function nodesOf(members, levelOf, isBlocked, kindOf, alone) {
 
 /** @param {Node} node @returns {Node[]} */
 const singles = ({ members, ...node }) =>
-  members.map((member) => ({ ...node, id: member.status.taskId, name: member.task.metadata.name, members: [member] }));
+  members.map((member) => ({ ...node, id: member.status.taskId, name: named(member.task), members: [member] }));
 
 /** @param {Node} node @returns {Node} */
 const sorted = (node) => ({
@@ -104,17 +86,12 @@ const sorted = (node) => ({
   members: [...node.members].sort(
     (a, b) =>
       Number(isWrong(b.status)) - Number(isWrong(a.status)) ||
-      a.task.metadata.name.localeCompare(b.task.metadata.name, undefined, { numeric: true }),
+      named(a.task).localeCompare(named(b.task), undefined, { numeric: true }),
   ),
 });
 
-/**
- * One edge between two nodes, however many dependencies it stands for.
- * @param {Member[]} members
- * @param {Node[]} nodes
- * @param {Set<string>} blocked
- * @returns {Edge[]}
- */
+/** One edge between two nodes, however many dependencies it stands for. @param {Member[]} members @param {Node[]} nodes
+ * @param {Set<string>} blocked @returns {Edge[]} */
 function edgesOf(members, nodes, blocked) {
   const nodeOf = new Map(nodes.flatMap((node) => node.members.map(({ status }) => [status.taskId, node.id])));
   const stateOf = new Map(members.map((member) => [member.status.taskId, member.status]));
@@ -139,5 +116,5 @@ function edgesOf(members, nodes, blocked) {
 /** What a graph's bundles go by: a tag if tasks have it, or how their names begin. @param {Member[]} members @param {string} tag */
 export const kindBy = (members, tag) =>
   members.some(({ task }) => Object.hasOwn(task.tags, tag))
-    ? (/** @type {Member} */ { task }) => task.tags[tag] ?? beginningOf(task.metadata.name)
-    : (/** @type {Member} */ { task }) => beginningOf(task.metadata.name);
+    ? (/** @type {Member} */ { task }) => task.tags[tag] ?? beginningOf(named(task))
+    : (/** @type {Member} */ { task }) => beginningOf(named(task));

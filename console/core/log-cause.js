@@ -1,15 +1,13 @@
 // What a log says of why its run failed: the lines of generic-worker, docker-worker, scriptworker and of this repository's
 // worker, and those of the usual programs. What a task writes is not to be trusted, so this finds places and names, no more.
 
-/**
- * @typedef {object} Cause
- * @property {number} at the place of the line to look at first, from 0; -1: none stands out
+/** @typedef {object} Cause @property {number} at the place of the line to look at first, from 0; -1: none stands out
  * @property {number} to the last line that belongs to it, as of a traceback
  * @property {boolean} sure whether it says more than a word that errors have in common with much else
  * @property {string} exit how the command ended: `exit code 1`, `signal 9`; empty if that is not said
  * @property {"maxRunTime" | "memory" | "disk" | ""} limit that was reached
  * @property {string[]} missing artifacts that were to be there
- */
+ * @property {string} kind of the line: `limit`, `error`, `worker`, `word`, `exit`; empty: none stands out */
 
 /** Of a longer line the beginning is looked at. */
 const LOOKED_AT = 2000;
@@ -76,23 +74,16 @@ const ERRORS = [
 ];
 const WORDS = /\b(?:error|fatal|exception|traceback|panicked|failed|failure|killed|aborted|timed out)\b/i;
 
-/**
- * Whether a line tells of an error, however weakly.
- * @param {string} line
- */
+/** Whether a line tells of an error, however weakly. @param {string} line */
 export const tellsOfError = (line) => {
   const text = textOf(line);
   return !NO_ERROR.test(text) && (WORDS.test(text) || ERRORS.some((one) => one.test(text.replace(PREFIX, ""))));
 };
 
-/**
- * What the end of a log says of a failure.
- * @param {string[]} lines
- * @returns {Cause}
- */
+/** What the end of a log says of a failure. @param {string[]} lines @returns {Cause} */
 export function causeIn(lines) {
   /** @type {Cause} */
-  const cause = { at: -1, to: -1, sure: false, exit: "", limit: "", missing: [] };
+  const cause = { at: -1, to: -1, sure: false, exit: "", limit: "", missing: [], kind: "" };
   const first = { limit: -1, error: -1, worker: -1, word: -1, exit: -1 };
   const note = (/** @type {keyof typeof first} */ kind, /** @type {number} */ at) => {
     if (first[kind] < 0) first[kind] = at;
@@ -126,6 +117,7 @@ export function causeIn(lines) {
   const order = [first.limit, first.error, first.worker, first.word, first.exit];
   cause.at = order.find((at) => at >= 0) ?? -1;
   cause.sure = cause.at >= 0 && cause.at !== first.word;
+  cause.kind = Object.entries(first).find(([, at]) => at >= 0 && at === cause.at)?.[0] ?? "";
   cause.to = endOf(lines, cause.at);
   return cause;
 }

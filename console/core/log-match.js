@@ -6,23 +6,15 @@ const LOOKED_AT = 400;
 const TIMES = /\d{4}-\d\d-\d\d[T ]?|\d\d:\d\d:\d\d(?:[.,]\d+)?Z?|0x[0-9a-f]+|\b[0-9a-f]{7,40}\b/gi;
 const NUMBERS = /\d+/g;
 
-/**
- * The place in the other log of the last line before a place that both have once, moved on by as many lines; -1 if there is none.
- * @param {string[]} lines
- * @param {number} at
- * @param {string[]} others
- */
+/** The place in the other log of the last line before a place that both have once, moved on by as many lines; -1 if
+ * there is none. @param {string[]} lines @param {number} at @param {string[]} others */
 export function counterpart(lines, at, others) {
   const place = matched(lines, at, others, essence);
   return place >= 0 ? place : matched(lines, at, others, (line) => essence(line).replace(NUMBERS, ""));
 }
 
-/**
- * @param {string[]} lines
- * @param {number} at
- * @param {string[]} others
- * @param {(line: string) => string} keyOf what lines are compared by
- */
+/** @param {string[]} lines @param {number} at @param {string[]} others
+ * @param {(line: string) => string} keyOf what lines are compared by */
 function matched(lines, at, others, keyOf) {
   /** @type {Map<string, number>} */
   const places = new Map();

@@ -9,6 +9,12 @@ const GROWTH = 1.3;
 /** After what may pass: a service or a storage that does not answer. */
 const SLOWEST_RETRY = 60_000;
 const SHOWN_FROM_END = 16 * 2 ** 20;
+/** Of a log that is kept compressed so much is unpacked: what is stored says nothing of how much that becomes. */
+const MOST_UNPACKED = 256 * 2 ** 20;
+/** Of a longer line the beginning is kept. */
+export const LONGEST_LINE = 20_000;
+/** What a line takes besides its characters. */
+const LINE_TAKES = 16;
 /** An address of an artifact is good for at least a quarter of an hour. */
 const ADDRESS_LIVES = 10 * 60_000;
 
@@ -33,11 +39,11 @@ export class Lines {
     // Only what is new is split: of a line of megabytes, what came before would be looked through with each chunk.
     const parts = this.decoder.decode(chunk, { stream: true }).split("\n");
     parts[0] = this.unfinished + (parts[0] ?? "");
-    this.unfinished = parts.pop() ?? "";
+    this.unfinished = bounded(parts.pop() ?? "");
     for (const part of parts) {
-      const line = overwritten(part);
+      const line = bounded(overwritten(part));
       this.lines.push(line);
-      this.kept += line.length + 1;
+      this.kept += line.length + LINE_TAKES;
     }
     if (this.kept > 2 * this.keep) this.shorten();
   }
@@ -45,7 +51,7 @@ export class Lines {
   /** Keep only as much of the end as is shown. */
   shorten() {
     let count = 0;
-    for (; this.kept > this.keep; count++) this.kept -= (this.lines[count] ?? "").length + 1;
+    for (; this.kept > this.keep; count++) this.kept -= (this.lines[count] ?? "").length + LINE_TAKES;
     this.lines = this.lines.slice(count);
     this.dropped += count;
   }
@@ -57,36 +63,41 @@ export class Lines {
 }
 
 /** @param {string} line */
+const bounded = (line) => (line.length > LONGEST_LINE ? overwritten(line).slice(0, LONGEST_LINE) : line);
+
+/** @param {string} line */
 function overwritten(line) {
   const text = line.endsWith("\r") ? line.slice(0, -1) : line;
   return text.includes("\r") ? text.slice(text.lastIndexOf("\r") + 1) : text;
 }
 
-/**
- * @typedef {object} LogState
- * @property {string[]} lines
- * @property {number} bytes
+/** @typedef {object} LogState @property {string[]} lines @property {number} bytes
  * @property {boolean} ended nothing more will come
  * @property {number | null} before lines before the first that is shown; null: not known, as only the end was read
- */
+ * @property {string} outcome the state of the run, as far as it is known
+ * @property {string} cut why the rest was not read; empty: all was read */
 
-/**
- * Follow a log until it ends or the signal aborts: less often the longer nothing comes, and not while the tab is hidden.
- * What may pass does not end it.
- * @param {{taskId: string, runId: number, name: string, keep?: number, over?: () => boolean}} of
- *   `keep`: how many bytes of the end to read at least; `over`: whether the run is resolved, if the caller follows it
- * @param {(state: LogState) => void} show
+/** Follow a log until it ends or the signal aborts: less often the longer nothing comes, and not while the tab is
+ * hidden. What may pass does not end it. @param {{taskId: string, runId: number, name: string, keep?: number, over?: ()
+ * => boolean}} of `keep`: how many bytes of the end to read at least; `over`: whether the run is resolved, if the
+ * caller follows it @param {(state: LogState) => void} show
  * @param {(error: Error) => void} fail told of what may pass; the next `show` says that it has
- * @param {AbortSignal} signal
- */
+ * @param {AbortSignal} signal */
 export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, over }, show, fail, signal) {
   let lines = new Lines(keep);
   let begun = false;
+  let outcome = "";
   /** @type {() => boolean | Promise<boolean>} */
-  const isOver = over ?? (async () => (await status(taskId, { signal })).runs[runId]?.state !== "running");
+  const isOver =
+    over ??
+    (async () => {
+      outcome = (await status(taskId, { signal })).runs[runId]?.state ?? "";
+      return outcome !== "running";
+    });
   let skipped = 0;
+  let cut = "";
   const tell = (/** @type {boolean} */ ended) =>
-    show({ lines: lines.all(), bytes: lines.bytes, ended, before: skipped > 0 ? null : lines.dropped });
+    show({ lines: lines.all(), bytes: lines.bytes, ended, before: skipped > 0 ? null : lines.dropped, outcome, cut });
   let resolved = false;
   let pause = FOLLOW_EVERY;
   let address = { url: "", askedAt: -ADDRESS_LIVES };
@@ -100,6 +111,7 @@ export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, ov
       const before = lines.bytes;
       const got = await readOn(address.url, lines, skipped, signal, () => tell(false));
       skipped = got.skipped;
+      cut = got.cut ?? "";
       begun = true;
       if (got.whole || resolved) break; // what was read after the run had ended is all of it
       tell(false);
@@ -116,12 +128,7 @@ export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, ov
   tell(true);
 }
 
-/**
- * @param {string} taskId
- * @param {number} runId
- * @param {string} name
- * @param {AbortSignal} signal
- */
+/** @param {string} taskId @param {number} runId @param {string} name @param {AbortSignal} signal */
 async function contentOf(taskId, runId, name, signal) {
   const found = await artifact(taskId, runId, name, { signal });
   if (found.storageType === "error")
@@ -130,14 +137,8 @@ async function contentOf(taskId, runId, name, signal) {
   return found;
 }
 
-/**
- * Read what has come since the last time.
- * @param {string} url
- * @param {Lines} lines
- * @param {number} skipped
- * @param {AbortSignal} signal
- * @param {() => void} progress
- */
+/** Read what has come since the last time. @param {string} url @param {Lines} lines @param {number} skipped
+ * @param {AbortSignal} signal @param {() => void} progress */
 async function readOn(url, lines, skipped, signal, progress) {
   const from = lines.bytes + skipped;
   /** @type {HeadersInit} */
@@ -159,25 +160,27 @@ async function readOn(url, lines, skipped, signal, progress) {
     await drain(end, lines, 0, progress);
     return { skipped: start, whole: false };
   }
-  await drain(response, lines, response.status === 206 ? 0 : from, progress);
-  return { skipped, whole: encoded };
+  const isWhole = await drain(response, lines, response.status === 206 ? 0 : from, progress, encoded);
+  return { skipped, whole: encoded, cut: isWhole ? "" : TOO_LARGE };
 }
 
-/**
- * Add the body of a response as it arrives, without its first bytes if these are known.
- * @param {Response} response
- * @param {Lines} lines
- * @param {number} known
- * @param {() => void} progress
- */
-async function drain(response, lines, known, progress) {
+const TOO_LARGE = `The log is kept compressed and unpacks to more than ${MOST_UNPACKED / 2 ** 20} MiB: only its beginning was read.`;
+
+/** Add the body of a response as it arrives, without its first bytes if these are known. Returns whether that was all
+ * of it. @param {Response} response @param {Lines} lines @param {number} known @param {() => void} progress
+ * @param {boolean} [encoded] whether it is unpacked on its way */
+async function drain(response, lines, known, progress, encoded = false) {
   const reader = response.body?.getReader();
-  if (!reader) return;
+  if (!reader) return true;
   let drop = known;
   let shown = performance.now();
   for (;;) {
     const { done, value } = await reader.read().catch(unreached);
-    if (done) return;
+    if (done) return true;
+    if (encoded && lines.bytes > MOST_UNPACKED) {
+      await reader.cancel();
+      return false;
+    }
     const fresh = value.subarray(Math.min(drop, value.length));
     drop -= value.length - fresh.length;
     if (fresh.length > 0) lines.add(fresh);
@@ -193,10 +196,7 @@ function unreached(error) {
   throw error.name === "AbortError" ? error : new ApiError(0, "", "The storage of the log cannot be reached.");
 }
 
-/**
- * @param {number} milliseconds
- * @param {AbortSignal} signal
- */
+/** @param {number} milliseconds @param {AbortSignal} signal */
 const delay = (milliseconds, signal) =>
   new Promise((resolve, reject) => {
     const timer = setTimeout(resolve, milliseconds);

@@ -1,13 +1,10 @@
 // Tasks of a group in rows and columns: by two of their tags, or by what else sorts them where they have none.
 
-import { isCanceled, isFinal, isWrong } from "./words.js";
+import { isCanceled, isFinal, isWrong, named } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
-/**
- * @typedef {object} Axes what rows and columns stand for: `tag:<name>`, `queue` or `name`
- * @property {string} rows
- * @property {string} columns
- */
+/** @typedef {object} Axes what rows and columns stand for: `tag:<name>`, `queue` or `name` @property {string} rows
+ * @property {string} columns */
 /** @typedef {{value: string, tasks: number, wrong: number}} Head */
 
 const TAG = "tag:";
@@ -28,11 +25,8 @@ export function axesOf(members) {
 export const titleOf = (axis) =>
   axis.startsWith(TAG) ? axis.slice(TAG.length) : axis === "queue" ? "task queue" : "name";
 
-/**
- * Platforms and kinds by the tags that most tasks have; else task queues, and how names begin.
- * @param {Member[]} members
- * @returns {Axes}
- */
+/** Platforms and kinds by the tags that most tasks have; else task queues, and how names begin.
+ * @param {Member[]} members @returns {Axes} */
 export function usualAxes(members) {
   const counts = tagCounts(members);
   const first = (/** @type {string[]} */ names) =>
@@ -56,18 +50,14 @@ export function valueOf({ task, status }, axis) {
     const name = axis.slice(TAG.length);
     return (Object.hasOwn(task.tags, name) && task.tags[name]) || NONE;
   }
-  return axis === "queue" ? status.taskQueueId : beginningOf(task.metadata.name);
+  return axis === "queue" ? status.taskQueueId : beginningOf(named(task));
 }
 
 /** The kind of a task by its name: its first word. @param {string} name */
 export const beginningOf = (name) => /^[^\s\-_/:.\d]+/.exec(name)?.[0] ?? NONE;
 
-/**
- * Rows, columns, and the tasks of each cell, those that are wrong first. Rows with what is wrong come first; of many columns
- * those with the fewest tasks are one.
- * @param {Member[]} members
- * @param {Axes} axes
- * @param {number} mostColumns
+/** Rows, columns, and the tasks of each cell, those that are wrong first. Rows with what is wrong come first; of many
+ * columns those with the fewest tasks are one. @param {Member[]} members @param {Axes} axes @param {number} mostColumns
  */
 export function matrixOf(members, axes, mostColumns) {
   const columns = heads(members, axes.columns).sort(byName);
@@ -124,7 +114,7 @@ const byName = (a, b) =>
 /** @param {Member} a @param {Member} b */
 const byUrgency = (a, b) =>
   urgency(a) - urgency(b) ||
-  a.task.metadata.name.localeCompare(b.task.metadata.name, undefined, { numeric: true }) ||
+  named(a.task).localeCompare(named(b.task), undefined, { numeric: true }) ||
   (a.status.taskId < b.status.taskId ? -1 : 1);
 
 /** @param {Member} member */

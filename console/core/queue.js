@@ -13,11 +13,8 @@ export const task = (taskId, options) => call(`${QUEUE}/task/${arg(taskId)}`, op
 /** @param {string} taskId @param {Options} [options] @returns {Promise<import("./types").Status>} */
 export const status = async (taskId, options) => (await call(`${QUEUE}/task/${arg(taskId)}/status`, options)).status;
 
-/**
- * Definitions of many tasks; those that are gone are left out.
- * @param {string[]} taskIds
- * @returns {Promise<Map<string, import("./types").Definition>>}
- */
+/** Definitions of many tasks; those that are gone are left out. @param {string[]} taskIds
+ * @returns {Promise<Map<string, import("./types").Definition>>} */
 export async function tasks(taskIds) {
   const found = new Map();
   for await (const page of batches(`${QUEUE}/tasks`, taskIds)) {
@@ -26,12 +23,8 @@ export async function tasks(taskIds) {
   return found;
 }
 
-/**
- * Statuses of many tasks; those that are gone are left out.
- * @param {string[]} taskIds
- * @param {AbortSignal} [signal]
- * @returns {Promise<Map<string, import("./types").Status>>}
- */
+/** Statuses of many tasks; those that are gone are left out. @param {string[]} taskIds @param {AbortSignal} [signal]
+ * @returns {Promise<Map<string, import("./types").Status>>} */
 export async function statuses(taskIds, signal) {
   const found = new Map();
   for await (const page of batches(`${QUEUE}/tasks/status`, taskIds, signal)) {
@@ -40,11 +33,7 @@ export async function statuses(taskIds, signal) {
   return found;
 }
 
-/**
- * @param {string} path
- * @param {string[]} taskIds
- * @param {AbortSignal} [signal]
- */
+/** @param {string} path @param {string[]} taskIds @param {AbortSignal} [signal] */
 async function* batches(path, taskIds, signal) {
   for (let start = 0; start < taskIds.length; start += BATCH) {
     yield* pages(path, {
@@ -70,12 +59,8 @@ export const changeTaskPriority = (taskId, newPriority) => act(`/task/${arg(task
 
 /** @param {string} groupId @param {Options} [options] @returns {Promise<import("./types").GroupSummary>} */
 export const getTaskGroup = (groupId, options) => call(`${QUEUE}/task-group/${arg(groupId)}`, options);
-/**
- * A page of a group: the first one, or the one at a token.
- * @param {string} groupId
- * @param {string | undefined} continuationToken
- * @param {AbortSignal} signal
- * @param {number} [limit]
+/** A page of a group: the first one, or the one at a token. @param {string} groupId
+ * @param {string | undefined} continuationToken @param {AbortSignal} signal @param {number} [limit]
  * @returns {Promise<import("./types").GroupSummary & {tasks: import("./types").Member[], continuationToken?: string}>}
  */
 export const taskGroupPage = (groupId, continuationToken, signal, limit) =>
@@ -99,10 +84,8 @@ export const listArtifacts = (taskId, runId, options) =>
 /** The path at which an artifact can be opened. @param {string} taskId @param {number | string} runId @param {string} name */
 export const artifactPath = (taskId, runId, name) =>
   `${QUEUE}/task/${arg(taskId)}/runs/${runId}/artifacts/${arg(name)}`;
-/**
- * Where an artifact's content is: `{storageType, url}` and the like.
- * @param {string} taskId @param {number | string | null} runId the last run if null @param {string} name @param {Options} [options]
- */
+/** Where an artifact's content is: `{storageType, url}` and the like. @param {string} taskId @param {number | string |
+ * null} runId the last run if null @param {string} name @param {Options} [options] */
 export const artifact = (taskId, runId, name, options) => {
   const run = runId === null ? "" : `/runs/${runId}`;
   return call(`${QUEUE}/task/${arg(taskId)}${run}/artifact-content/${arg(name)}`, options);
@@ -144,10 +127,8 @@ export const workerRemoved = (id, group, worker) =>
 export const operations = (options) => call(`${QUEUE}/operations`, options);
 /** @param {string} name @param {Options} [options] @returns {Promise<{messages: import("./types").PoisonMessage[]}>} */
 export const listPoisonMessages = (name, options) => call(`${QUEUE}/poison-messages/${arg(name)}`, options);
-/**
- * Send what a queue gave up once more, or delete it: one message, or all.
- * @param {string} name @param {"redrive" | "delete"} how @param {string} [messageId] @returns {Promise<{moved: number, left: number}>}
- */
+/** Send what a queue gave up once more, or delete it: one message, or all. @param {string} name @param {"redrive" |
+ * "delete"} how @param {string} [messageId] @returns {Promise<{moved: number, left: number}>} */
 export const movePoisonMessages = (name, how, messageId) =>
   act(`/poison-messages/${arg(name)}/${how}`, messageId === undefined ? {} : { messageId });
 /** @param {Options} [options] @returns {Promise<{healthy: boolean, findings: import("./types").Finding[]}>} */

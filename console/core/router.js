@@ -1,22 +1,17 @@
-// From URLs to the names of pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working.
+// From URLs to the names of pages. Upstream's URL shapes are kept: links in mails, checks and dashboards go on working. The
+// service reads the routes here as well, to know which addresses are pages.
 
-/**
- * @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "compare" | "create" | "queues" | "queue" | "worker" | "operations" | "clients" | "client-create" | "client" | "roles" | "role" | "scopes" | "signin" | "callback"} PageName
- *
- * @typedef {object} Route
- * @property {RegExp} pattern
- * @property {string[]} names of the groups of the pattern
- * @property {PageName} page
- */
+import { useEffect } from "./html.js";
+
+/** @typedef {"home" | "search" | "group" | "index-browser" | "index-group" | "task" | "log" | "artifact" | "compare" |
+ * "create" | "queues" | "queue" | "worker" | "operations" | "clients" | "client-create" | "client" |
+ * "roles" | "role" | "scopes" | "signin" | "callback"} PageName @typedef {object} Route @property {RegExp} pattern
+ * @property {string[]} names of the groups of the pattern @property {PageName} page */
 
 const SLUG = "([A-Za-z0-9_-]{22})";
 
-/**
- * A route: `:name` matches one segment, `*name` the rest, `:name!` a slugid.
- * @param {string} shape
- * @param {PageName} page
- * @returns {Route}
- */
+/** A route: `:name` matches one segment, `*name` the rest, `:name!` a slugid. @param {string} shape
+ * @param {PageName} page @returns {Route} */
 function route(shape, page) {
   /** @type {string[]} */
   const names = [];
@@ -30,7 +25,7 @@ function route(shape, page) {
 
 /** @type {Route[]} */
 const ROUTES = [
-  route("/?", "home"),
+  route("/", "home"),
   route("/tasks", "search"),
   route("/tasks/groups", "search"),
   route("/tasks/create", "create"),
@@ -70,10 +65,7 @@ const ROUTES = [
   route("/login/callback", "callback"),
 ];
 
-/**
- * The route of a path and its decoded arguments, or null.
- * @param {string} path
- */
+/** The route of a path and its decoded arguments, or null. @param {string} path */
 export function resolve(path) {
   for (const { pattern, names, page } of ROUTES) {
     const match = pattern.exec(path);
@@ -89,22 +81,26 @@ export function resolve(path) {
 }
 
 const NAVIGATED = "console:navigated";
+const LEAVING = "console:leaving";
 
-/**
- * Go to another page of the console.
- * @param {string} href
- * @param {{replace?: boolean}} [options]
- */
+/** Go to another page of the console. @param {string} href @param {{replace?: boolean}} [options] */
 export function navigate(href, { replace = false } = {}) {
+  const isElsewhere = new URL(href, location.href).pathname !== location.pathname;
   if (replace) window.history.replaceState(null, "", href);
-  else window.history.pushState(null, "", href);
+  else {
+    notePlace();
+    window.history.pushState(null, "", href);
+  }
+  shown = location.href;
   dispatchEvent(new Event(NAVIGATED));
+  if (isElsewhere && !replace) scrollTo(0, 0);
 }
 
-/**
- * Change one parameter of the query of this page without a new entry in the history; an empty value removes it.
- * @param {Record<string, string>} changes
- */
+/** Go to another page, unless what was written on this one is not to be lost. @param {string} href */
+export const leave = (href) => unless(() => navigate(href));
+
+/** Change parameters of the query of this page without a new entry in the history; an empty value removes one.
+ * @param {Record<string, string>} changes */
 export function setQuery(changes) {
   const query = new URLSearchParams(location.search);
   for (const [name, value] of Object.entries(changes)) {
@@ -115,24 +111,98 @@ export function setQuery(changes) {
   navigate(`${location.pathname}${text && `?${text}`}${location.hash}`, { replace: true });
 }
 
-/**
- * Call back after each change of the address.
- * @param {() => void} listener
- * @returns {() => void} ends it
- */
-export function onNavigation(listener) {
-  addEventListener(NAVIGATED, listener);
-  addEventListener("popstate", listener);
-  return () => {
-    removeEventListener(NAVIGATED, listener);
-    removeEventListener("popstate", listener);
-  };
+/** Call back after each change of the address. @param {() => void} listener @returns {() => void} ends it */
+export const onNavigation = (listener) => listening([NAVIGATED, "popstate"], listener);
+
+/** Call back when a page with something unsaved is to be left, with what leaves it.
+ * @param {(go: () => void) => void} listener @returns {() => void} ends it */
+export const onLeaving = (listener) =>
+  listening([LEAVING], (event) => listener(/** @type {CustomEvent} */ (event).detail));
+
+/** @param {string[]} types @param {(event: Event) => void} listener */
+function listening(types, listener) {
+  for (const type of types) addEventListener(type, listener);
+  return () => types.forEach((type) => removeEventListener(type, listener));
 }
 
-/**
- * Follow links of the console without loading it anew; what opens elsewhere or belongs to the API is left to the browser.
- * @param {MouseEvent} event
- */
+/** What is written and not saved, each part by a key of its own. */
+const unsaved = new Set();
+
+/** Ask before what was written on the page is left, as long as there is something unsaved. @param {boolean} dirty */
+export function useUnsaved(dirty) {
+  useEffect(() => {
+    if (!dirty) return undefined;
+    const key = {};
+    const ask = (/** @type {Event} */ event) => event.preventDefault();
+    unsaved.add(key);
+    addEventListener("beforeunload", ask);
+    return () => {
+      unsaved.delete(key);
+      removeEventListener("beforeunload", ask);
+    };
+  }, [dirty]);
+}
+
+/** Do what leaves the page, at once or once somebody has said yes. @param {() => void} go */
+function unless(go) {
+  if (unsaved.size === 0) return go();
+  const anyway = () => {
+    unsaved.clear();
+    go();
+  };
+  dispatchEvent(new CustomEvent(LEAVING, { detail: anyway }));
+}
+
+/** The address that is shown: the browser goes back before anybody can be asked. */
+let shown = location.href;
+addEventListener("popstate", (event) => {
+  if (unsaved.size > 0 && new URL(shown).pathname !== location.pathname) {
+    event.stopImmediatePropagation();
+    window.history.pushState(null, "", shown);
+    return unless(() => window.history.back());
+  }
+  shown = location.href;
+  returnTo(event.state?.top ?? 0);
+});
+
+// Where one was on a page is kept with its entry of the history: what is shown there comes later than the browser looks.
+window.history.scrollRestoration = "manual";
+const RESTS = 150;
+const PATIENCE = 5000;
+/** @type {ReturnType<typeof setTimeout> | undefined} */
+let scrolled;
+const notePlace = () => {
+  clearTimeout(scrolled);
+  window.history.replaceState({ ...window.history.state, top: scrollY }, "");
+};
+addEventListener("scroll", () => {
+  clearTimeout(scrolled);
+  scrolled = setTimeout(notePlace, RESTS);
+});
+
+/** Scroll to where one was, as soon as the page is long enough, unless one scrolls oneself. @param {number} top */
+function returnTo(top) {
+  clearTimeout(scrolled);
+  const control = new AbortController();
+  for (const type of ["wheel", "pointerdown", "keydown", NAVIGATED, "popstate"])
+    addEventListener(type, () => control.abort(), { signal: control.signal, passive: true });
+  const began = performance.now();
+  const attempt = () => {
+    if (control.signal.aborted) return;
+    const isLong = document.documentElement.scrollHeight - innerHeight >= top;
+    if (isLong || performance.now() - began > PATIENCE) {
+      control.abort();
+      scrollTo(0, top);
+    } else requestAnimationFrame(attempt);
+  };
+  requestAnimationFrame(attempt);
+}
+
+/** After a reload, too. */
+if (window.history.state?.top) returnTo(window.history.state.top);
+
+/** Follow links of the console without loading it anew; what opens elsewhere or belongs to the API is left to the
+ * browser. @param {MouseEvent} event */
 export function followLink(event) {
   if (event.defaultPrevented || event.button !== 0 || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey)
     return;
@@ -142,12 +212,13 @@ export function followLink(event) {
   if (url.origin !== location.origin || resolve(url.pathname) === null) return;
   if (url.pathname === location.pathname && url.search === location.search && url.hash) return;
   event.preventDefault();
-  const elsewhere = url.pathname !== location.pathname;
-  navigate(url.pathname + url.search + url.hash);
-  // As after a load: screen readers begin at the new page, not at the link that has gone.
-  if (!elsewhere) return;
-  document.getElementById("content")?.focus({ preventScroll: true });
-  scrollTo(0, 0);
+  const href = url.pathname + url.search + url.hash;
+  if (url.pathname === location.pathname) return navigate(href);
+  unless(() => {
+    navigate(href);
+    // As after a load: screen readers begin at the new page, not at the link that has gone.
+    document.getElementById("content")?.focus({ preventScroll: true });
+  });
 }
 
 /** Addresses of the console's own pages. */
@@ -175,9 +246,6 @@ export const to = {
   role: (id) => `/auth/roles/${encodeURIComponent(id)}`,
 };
 
-/**
- * The page of two runs side by side.
- * @param {{id: string, runId: number}} one
- * @param {{id: string, runId: number}} other
- */
+/** The page of two runs side by side. @param {{id: string, runId: number}} one
+ * @param {{id: string, runId: number}} other */
 export const compareHref = (one, other) => `/tasks/compare?one=${one.id}/${one.runId}&other=${other.id}/${other.runId}`;

@@ -215,6 +215,8 @@ export interface Finding {
   severity: "warning" | "critical";
   message: string;
   remedy: string;
+  /** What an operator would run. */
+  command?: string;
 }
 
 export interface Credentials {
@@ -225,8 +227,10 @@ export interface Credentials {
 }
 
 export interface Session extends Credentials {
-  /** Milliseconds since the epoch after which this browser forgets the credentials. */
+  /** Milliseconds since the epoch, by the service's clock, after which the credentials are not used. */
   until: number;
+  /** With what they are renewed, where the provider gave something. */
+  renewal?: { provider: { issuer: string; clientId: string; scopes: string; name: string }; token: string } | undefined;
 }
 
 export interface PageProperties {

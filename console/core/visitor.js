@@ -14,16 +14,12 @@ export function pageBegins() {
   current = begun();
 }
 
-/**
- * Why nothing of the page is shown: what the service said, once all that was read first was refused; else nothing.
- * @returns {string}
- */
+/** Why nothing of the page is shown: what the service said, once all that was read first was refused; else nothing.
+ * @returns {string} */
 export const closedBy = () => (current.closed ? current.refusal : "");
 
-/**
- * Note that something is read without credentials.
- * @returns {(error?: Error & {status?: number}) => void} to be called with how that ended
- */
+/** Note that something is read without credentials.
+ * @returns {(error?: Error & {status?: number}) => void} to be called with how that ended */
 export function reads() {
   const page = current;
   page.open += 1;
@@ -37,11 +33,7 @@ export function reads() {
   };
 }
 
-/**
- * Call back when a page turns out to be closed.
- * @param {() => void} listener
- * @returns {() => void} ends it
- */
+/** Call back when a page turns out to be closed. @param {() => void} listener @returns {() => void} ends it */
 export function onClosed(listener) {
   listeners.add(listener);
   return () => void listeners.delete(listener);

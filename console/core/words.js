@@ -6,6 +6,22 @@ import { duration } from "./time.js";
 /** @typedef {import("./types").Status} Status */
 /** @typedef {import("./types").State} State */
 
+/** Characters that turn the text around them, or show nothing. */
+// eslint-disable-next-line no-control-regex
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+
+/** @param {string} found */
+const numbered = (found) => `[U+${(found.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}]`;
+
+/** A text of others as one line that changes nothing around it. @param {string} text */
+export const label = (text) => text.replace(CONTROLS, numbered);
+
+/** The same for one of several lines. @param {string} text */
+export const prose = (text) => text.replace(CONTROLS, (found) => (/\s/.test(found) ? found : numbered(found)));
+
+/** What a task is called. @param {{metadata: {name: string}}} task */
+export const named = ({ metadata }) => label(metadata.name);
+
 /** States as they are shown, in their order: what somebody cancelled is apart from other exceptions. @type {string[]} */
 export const STATES = ["failed", "exception", "running", "pending", "unscheduled", "cancelled", "completed"];
 
@@ -34,7 +50,7 @@ const RESOLVED = {
   "worker-shutdown": "The worker was shut down while the task ran.",
   "malformed-payload": "The worker could not read the payload. Correct the definition and create the task again.",
   "resource-unavailable": "The worker could not get something that the payload names, a download for example.",
-  "internal-error": "The worker had an error of its own. Try again, or ask who runs the worker.",
+  "internal-error": "The worker had an internal error. Try again, or ask whoever runs it.",
   "intermittent-task": "The worker recognised a failure that may pass, and asked for another try.",
 };
 
@@ -44,44 +60,33 @@ const CREATED = {
   retry: "retried, because the run before ended without a result",
   "task-retry": "retried, because the worker asked for it",
   rerun: "rerun by hand",
-  exception: "made to record the resolution; it never ran",
+  exception: "created only to record the resolution; it never ran",
 };
 
 /** @param {Run} run */
 export const reasonCreated = (run) => CREATED[run.reasonCreated] ?? run.reasonCreated;
 
-/**
- * What a run's state means.
- * @param {Run} run
- * @param {number} now
- */
+/** What a run's state means. @param {Run} run @param {number} now */
 export function explainRun(run, now) {
-  if (run.state === "pending") return `Waits for a worker since ${duration(now - Date.parse(run.scheduled))}.`;
+  if (run.state === "pending") return `It has waited for a worker for ${duration(now - Date.parse(run.scheduled))}.`;
   if (run.state === "running") {
     const left = Date.parse(run.takenUntil ?? "") - now;
     const worker = `${run.workerGroup}/${run.workerId}`;
-    if (left < 0)
-      return `Claimed by ${worker}, which has not renewed its claim for ${duration(-left)}; it is about to expire.`;
-    return `Runs on ${worker}; its claim holds for ${duration(left)} more unless it is renewed.`;
+    if (left < 0) return `${worker} should have renewed its claim ${duration(-left)} ago: the run is about to expire.`;
+    return `Running on ${worker}. Its claim ends in ${duration(left)} unless it is renewed.`;
   }
   return RESOLVED[run.reasonResolved ?? ""] ?? `Resolved: ${run.reasonResolved}.`;
 }
 
-/**
- * The reason to show beside a state, if the state alone does not tell.
- * @param {Status} status
- */
+/** The reason to show beside a state, if the state alone does not tell. @param {Status} status */
 export function shortReason(status) {
   const last = status.runs.at(-1);
-  if (!last) return "waits for its dependencies";
+  if (!last) return "waiting for dependencies";
   if (last.state === "exception") return last.reasonResolved ?? "";
   return status.runs.length > 1 ? `run ${last.runId}` : "";
 }
 
-/**
- * Milliseconds that the last run has been running, or null if it never ran.
- * @param {Status} status
- * @param {number} now
+/** Milliseconds that the last run has been running, or null if it never ran. @param {Status} status @param {number} now
  */
 export function runtime(status, now) {
   const last = status.runs.at(-1);
@@ -89,24 +94,18 @@ export function runtime(status, now) {
   return (last.resolved ? Date.parse(last.resolved) : now) - Date.parse(last.started);
 }
 
-const NOTED_EVERY = 31 * 60_000;
+/** Calls of a worker that finds nothing to do are noted so often. */
+export const NOTED_EVERY = 31 * 60_000;
 
-/**
- * What a worker does that is in no quarantine, as far as its calls tell. Those of one that finds nothing to do are noted
- * every half hour; a poll with a signed URL does not reach the service.
- * @param {{lastDateActive?: string}} worker
- * @param {number} running runs that it holds
- * @param {number} now
- */
+/** What a worker does that is in no quarantine, as far as its calls tell. Those of one that finds nothing to do are
+ * noted every half hour; a poll with a signed URL does not reach the service. @param {{lastDateActive?: string}} worker
+ * @param {number} running runs that it holds @param {number} now */
 export function workerState({ lastDateActive }, running, now) {
-  if (running > 0) return `runs ${counted(running, "task")}`;
+  if (running > 0) return `running ${counted(running, "task")}`;
   const silent = now - Date.parse(lastDateActive ?? "");
   return silent < NOTED_EVERY ? "seen in the last half hour" : `not seen for ${duration(silent)}`;
 }
 
-/**
- * Plural of a count: `1 task`, `3 tasks`.
- * @param {number} count
- * @param {string} noun
- */
-export const counted = (count, noun) => `${count.toLocaleString()} ${noun}${count === 1 ? "" : "s"}`;
+/** Plural of a count: `1 task`, `3 tasks`. @param {number} count @param {string} noun */
+export const counted = (count, noun) =>
+  `${count.toLocaleString()} ${count === 1 ? noun : noun.endsWith("y") ? `${noun.slice(0, -1)}ies` : `${noun}s`}`;

@@ -1,12 +1,13 @@
 // Create a client; `taskcluster signin` opens this page with a callback to the command line that waits for it.
 
+import { now } from "../core/clock.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { createClient, currentScopes } from "../core/auth.js";
 import { session } from "../core/credentials.js";
 import { parseDuration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
 import { ActionButton, Copy, Failure } from "../parts/feedback.js";
-import { ScopesField, scopesOf } from "../parts/scopes.js";
+import { covers, ScopesField, scopesOf } from "../parts/scopes.js";
 
 const LOCAL = /^https?:\/\/localhost(:[0-9]+)?(\/|$)/;
 
@@ -42,9 +43,9 @@ export default function ClientCreatePage({ query }) {
   }
   const submit = async () => {
     const milliseconds = parseDuration(expires);
-    if (milliseconds === null) throw new Error("Say how long it is to live: 1d, 3 days, 2h30min.");
+    if (milliseconds === null) throw new Error("Say for how long it is valid: 1d, 3 days, 2h30min.");
     const made = await createClient(clientId, {
-      expires: new Date(Date.now() + milliseconds).toISOString(),
+      expires: new Date(now() + milliseconds).toISOString(),
       description,
       scopes: scopesOf(scopes),
       deleteOnExpiration: callback !== null,
@@ -60,7 +61,7 @@ export default function ClientCreatePage({ query }) {
     ${callback !== null && html`<p>The command line on this machine waits for credentials. It gets those of a new client with what you leave below.</p>`}
     ${error && html`<${Failure} error=${error} />`}
     <label>Client id<input type="text" value=${clientId} onInput=${(/** @type {any} */ event) => setClientId(event.target.value)} /></label>
-    <label>Lives for<input type="text" value=${expires} onInput=${(/** @type {any} */ event) => setExpires(event.target.value)} /></label>
+    <label>Valid for<input type="text" value=${expires} onInput=${(/** @type {any} */ event) => setExpires(event.target.value)} /></label>
     <label>Description<textarea rows="2" value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
     <${ScopesField} value=${scopes} change=${setScopes} />
     <div class="buttons"><${ActionButton} kind="primary" disabled=${!clientId} action=${submit}>Create<//></div>
@@ -68,18 +69,12 @@ export default function ClientCreatePage({ query }) {
   </article>`;
 }
 
-/**
- * The scopes that both sets satisfy.
- * @param {string[]} wanted
- * @param {string[]} held
- */
+/** The scopes that both sets satisfy. @param {string[]} wanted @param {string[]} held */
 function intersection(wanted, held) {
-  const satisfies = (/** @type {string} */ one, /** @type {string} */ other) =>
-    one === other || (one.endsWith("*") && other.startsWith(one.slice(0, -1)));
   const both = [
-    ...wanted.filter((scope) => held.some((one) => satisfies(one, scope))),
-    ...held.filter((scope) => wanted.some((one) => satisfies(one, scope))),
+    ...wanted.filter((scope) => held.some((one) => covers(one, scope))),
+    ...held.filter((scope) => wanted.some((one) => covers(one, scope))),
   ];
   const unique = [...new Set(both)];
-  return unique.filter((scope) => !unique.some((other) => other !== scope && satisfies(other, scope))).sort();
+  return unique.filter((scope) => !unique.some((other) => other !== scope && covers(other, scope))).sort();
 }

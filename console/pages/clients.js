@@ -7,9 +7,11 @@ import { setQuery, to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Time } from "../parts/states.js";
-import { Table } from "../parts/table.js";
+import { columnOf, Table } from "../parts/table.js";
 
 /** @typedef {import("../core/types").Client} Client */
+
+const column = /** @type {import("../parts/table.js").ColumnOf<Client>} */ (columnOf);
 
 /** @param {import("../core/types").PageProperties} properties */
 export default function ClientsPage({ query }) {
@@ -21,38 +23,20 @@ export default function ClientsPage({ query }) {
   const now = useNow(30_000);
   const columns = useMemo(
     () => [
-      {
-        key: "name",
-        title: "Client",
+      column("name", "Client", ({ clientId }) => html`<a href=${to.client(clientId)}>${clientId}</a>`, {
         class: "wide",
-        sort: (/** @type {Client} */ client) => client.clientId,
-        cell: (/** @type {Client} */ client) => html`<a href=${to.client(client.clientId)}>${client.clientId}</a>`,
-      },
-      {
-        key: "state",
-        title: "State",
-        sort: (/** @type {Client} */ client) => Number(client.disabled),
-        cell: (/** @type {Client} */ client) =>
-          client.disabled ? html`<span class="state exception">disabled</span>` : "",
-      },
-      {
-        key: "used",
-        title: "Last used",
-        sort: (/** @type {Client} */ client) => client.lastDateUsed,
-        cell: (/** @type {Client} */ client) => html`<${Time} at=${client.lastDateUsed} now=${now} />`,
-      },
-      {
-        key: "expires",
-        title: "Expires",
-        sort: (/** @type {Client} */ client) => client.expires,
-        cell: (/** @type {Client} */ client) => html`<${Time} at=${client.expires} now=${now} />`,
-      },
-      {
-        key: "description",
-        title: "Description",
-        class: "wide",
-        cell: (/** @type {Client} */ client) => client.description,
-      },
+        sort: ({ clientId }) => clientId,
+      }),
+      column("state", "State", ({ disabled }) => disabled && html`<span class="state exception">disabled</span>`, {
+        sort: ({ disabled }) => Number(disabled),
+      }),
+      column("used", "Last used", ({ lastDateUsed }) => html`<${Time} at=${lastDateUsed} now=${now} />`, {
+        sort: ({ lastDateUsed }) => lastDateUsed,
+      }),
+      column("expires", "Expires", ({ expires }) => html`<${Time} at=${expires} now=${now} />`, {
+        sort: ({ expires }) => expires,
+      }),
+      column("description", "Description", ({ description }) => description, { class: "wide" }),
     ],
     [now],
   );

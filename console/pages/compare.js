@@ -9,11 +9,11 @@ import * as queue from "../core/queue.js";
 import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
-import { explainRun, isFinal } from "../core/words.js";
+import { explainRun, isFinal, named } from "../core/words.js";
 import { logOf, useArtifacts } from "../parts/artifacts.js";
 import { Empty, Loaded, Loading } from "../parts/feedback.js";
 import { useLogEnd } from "../parts/log-end.js";
-import { LINE_HEIGHT, LogLines } from "../parts/log-lines.js";
+import { LINE_HEIGHT, LogLines, ONE_ROW_EACH } from "../parts/log-lines.js";
 import { State, Time } from "../parts/states.js";
 
 /** @typedef {import("../core/types").Run} Run */
@@ -32,9 +32,9 @@ export default function ComparePage({ query }) {
     [one.id, one.runId, other.id, other.runId],
     { until: () => true },
   );
-  useTitle(polled.data && `Compare ${polled.data[0].task.metadata.name}`);
+  useTitle(polled.data && `Compare ${named(polled.data[0].task)}`);
   return html`<article class="compare">
-    <h1>${polled.data?.[0].task.metadata.name ?? "Compare"}</h1>
+    <h1>${(polled.data && named(polled.data[0].task)) ?? "Compare"}</h1>
     <${Loaded} of=${polled} label="Loading both tasks">
       ${(/** @type {[Side, Side]} */ sides) => html`<${Compared} sides=${sides} />`}
     <//>
@@ -73,7 +73,7 @@ function Compared({ sides: [one, other] }) {
 /** @param {{side: Side, now: number}} properties */
 function Head({ side: { task, status, run }, now }) {
   const ran = run?.started ? (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started) : null;
-  return html`<section class=${`why ${run?.state ?? ""}`} aria-label=${`Run ${run?.runId ?? ""} of ${task.metadata.name}`}>
+  return html`<section class=${`why ${run?.state ?? ""}`} aria-label=${`Run ${run?.runId ?? ""} of ${named(task)}`}>
     <p class="verdict"><a href=${to.task(status.taskId, run?.runId)}>Run ${run?.runId ?? "?"}</a> ${run && html`<${State} state=${run.state} reason=${run.state === "exception" ? run.reasonResolved : ""} />`}
       ${ran !== null && html` <span class="reason">ran ${duration(ran)}</span>`}</p>
     ${run && html`<p>${explainRun(run, now)}</p>`}
@@ -120,7 +120,7 @@ function Logs({ one, other, first, second }) {
           ${error && html`<p class="empty" role="status">The log cannot be shown: ${error.message}</p>`}
           ${missing && html`<${Empty}>The run has no log.<//>`}
           ${!state && !error && !missing && html`<${Loading} label="Loading the log" />`}
-          ${state && html`<${LogLines} frame=${frames[at]} lines=${state.lines} before=${state.before} range=${null} marked=${marked} choose=${() => {}} scrolled=${() => scrolled(at)} />`}
+          ${state && html`<${LogLines} places=${ONE_ROW_EACH} frame=${frames[at]} lines=${state.lines} before=${state.before} range=${null} marked=${marked} choose=${() => {}} scrolled=${() => scrolled(at)} />`}
         </section>`;
       })}
     </div>`;
@@ -136,11 +136,8 @@ function useSide({ task, status }, run) {
   return { ...read, run, name, missing, live: !over, id: status.taskId, runId: run.runId };
 }
 
-/**
- * Which lines to show first: the first error of the one that failed, and where the other one is at the same point.
- * @param {ReturnType<typeof useSide>} left
- * @param {ReturnType<typeof useSide>} right
- * @returns {[number, number] | null}
+/** Which lines to show first: the first error of the one that failed, and where the other one is at the same point.
+ * @param {ReturnType<typeof useSide>} left @param {ReturnType<typeof useSide>} right @returns {[number, number] | null}
  */
 function placesOf(left, right) {
   if (!isRead(left) || !isRead(right)) return null;

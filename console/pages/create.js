@@ -1,5 +1,6 @@
 // Create a task: from nothing, or from another task's definition.
 
+import { now } from "../core/clock.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { editable } from "../core/definition.js";
 import { createTask, task as taskOf } from "../core/queue.js";
@@ -78,8 +79,8 @@ async function start(source) {
   const draft = sessionStorage.getItem(draftOf(source));
   if (draft !== null) return draft;
   const { dump } = await import("js-yaml");
-  if (source) return dump(editable(await taskOf(source), Date.now()), { lineWidth: 120, noRefs: true });
-  return dump(example(Date.now()));
+  if (source) return dump(editable(await taskOf(source), now()), { lineWidth: 120, noRefs: true });
+  return dump(example(now()));
 }
 
 /** @param {number} now */

@@ -1,16 +1,17 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
 import { ofGroup } from "../core/audit.js";
+import { blockedTasks } from "../core/blocking.js";
 import { useCancelling } from "../core/cancelling.js";
-import { nameOfMembers, pushLabel } from "../core/group-name.js";
+import { nameOfMembers } from "../core/group-name.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
-import { blockedTasks, countByState, distrust, endings, readGroup, restOf } from "../core/group.js";
+import { countByState, distrust, endings, latestCopies, originalOf, readGroup, restOf } from "../core/group.js";
 import { titleOf, valueOf } from "../core/matrix.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { counted, isFinal, runtime, shortReason, shownState, STATES } from "../core/words.js";
-import { AuditHistory } from "../parts/audit.js";
+import { counted, isFinal, label, named, runtime, shortReason, shownState, STATES } from "../core/words.js";
+import { History } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Controls } from "../parts/controls.js";
 import { Copy, Empty, Loaded } from "../parts/feedback.js";
@@ -22,7 +23,7 @@ import { Look } from "../parts/look.js";
 import { NotifyButton, useNotification } from "../parts/notify.js";
 import { chosenAxes, Matrix } from "../parts/matrix.js";
 import { Facts, Id, Source, State, StateBar, Time } from "../parts/states.js";
-import { Table } from "../parts/table.js";
+import { columnOf, Table } from "../parts/table.js";
 import { Tabs } from "../parts/tabs.js";
 import { Timeline } from "../parts/timeline.js";
 
@@ -37,14 +38,13 @@ export default function OfAddress(properties) {
 /** @param {import("../core/types").PageProperties} properties */
 function GroupPage({ params, query }) {
   const groupId = params["taskGroupId"] ?? "";
-  const named = query.get("view") ?? params["view"] ?? "list";
-  const view = named === "profiler" ? "timeline" : named; // as upstream's addresses call it
+  const view = query.get("view") ?? params["view"] ?? "list";
   const [partial, setPartial] = useState(/** @type {GroupTasks | undefined} */ (undefined));
   const [notified, setNotified] = useState(false);
   const polled = usePolled(
     (signal, previous) => readGroup(groupId, signal, /** @type {GroupTasks | undefined} */ (previous), setPartial),
     [groupId],
-    { rest: restOf, same: Object.is, hidden: notified }, // it compares by itself, a part of what is read
+    { rest: restOf, same: Object.is, hidden: notified, name: `group ${groupId}` }, // it compares by itself
   );
   const data = polled.data ?? partial;
   const latest = useRef(polled.data);
@@ -63,25 +63,27 @@ function GroupPage({ params, query }) {
   return html`<article class="group-page">
     ${!data && html`<h1>Task group <${Id}>${groupId}<//></h1>`}
     <${Loaded} of=${{ ...polled, data }} label="Loading the group">
-      ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view} query=${query} refresh=${refresh} notified=${notified} notify=${setNotified} />`}
+      ${(/** @type {GroupTasks} */ found) => html`<${Group} found=${found} view=${view === "profiler" ? "timeline" : view} query=${query} refresh=${refresh} notified=${notified} notify=${setNotified} />`}
     <//>
   </article>`;
 }
 
 /** @param {{found: GroupTasks, view: string, query: URLSearchParams, refresh: () => void, notified: boolean, notify: (on: boolean) => void}} properties */
 function Group({ found, view, query, refresh, notified, notify }) {
-  const { group, members, complete } = found;
-  const now = useNow(members.some(({ status }) => !isFinal(status.state)) ? 1000 : 60_000);
+  const { group, members: all, complete } = found;
+  const now = useNow(all.some(({ status }) => !isFinal(status.state)) ? 1000 : 60_000);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const bulk = useBulk(refresh);
-  const unresolved = members.filter(({ status }) => !isFinal(status.state)).length;
+  const latest = useMemo(() => latestCopies(all), [all]);
+  const members = query.get("copies") === "all" ? all : latest;
+  const unresolved = all.filter(({ status }) => !isFinal(status.state)).length;
   const cancelling = useCancelling(group.taskGroupId, complete ? unresolved : undefined);
   const counts = useMemo(() => countByState(members), [members]);
-  const blocked = useMemo(() => blockedTasks(members), [members]);
+  const blocked = useMemo(() => blockedTasks(all), [all]);
   const axes = useMemo(() => chosenAxes(members, query), [members, query.get("rows"), query.get("columns")]);
   const filter = {
     state: query.get("state") ?? "",
-    name: query.get("name") ?? decodeURIComponent(location.hash.slice(1)),
+    text: query.get("name") ?? decodeURIComponent(location.hash.slice(1)),
     queue: query.get("queue") ?? "",
     row: query.get("row") ?? "",
     column: query.get("column") ?? "",
@@ -90,56 +92,58 @@ function Group({ found, view, query, refresh, notified, notify }) {
     () => members.filter((member) => matches(member, filter, axes)),
     [members, axes, ...Object.values(filter)],
   );
-  const named =
-    members.find(({ status }) => status.taskId === group.taskGroupId) ??
-    (members.length === 1 ? members[0] : undefined);
-  const name = useMemo(() => nameOfMembers(group.taskGroupId, members), [members]);
-  const push = pushLabel(named?.task.metadata.source ?? "");
+  const { name, by } = useMemo(() => nameOfMembers(group.taskGroupId, all), [all]);
+  const decision = all.find(({ status }) => status.taskId === group.taskGroupId);
+  const source = (decision ?? all[0])?.task.metadata.source ?? "";
   const href = (/** @type {Record<string, string>} */ changes) => {
     const next = new URLSearchParams(query);
-    for (const [name, value] of Object.entries(changes)) value ? next.set(name, value) : next.delete(name);
+    for (const [key, value] of Object.entries(changes)) value ? next.set(key, value) : next.delete(key);
     return `${to.group(group.taskGroupId)}?${next}`;
   };
   const open = query.get("open") ?? "";
+  const copies = all.length - latest.length;
   return html`
-    <div class="title"><h1>${name || html`Task group <${Id}>${group.taskGroupId}<//>`}</h1>
-      ${name && html`<span class="reason">Task group <${Id}>${group.taskGroupId}<//></span>`} <${Copy} text=${group.taskGroupId} />
+    <div class="title"><h1>${name || html`Task group <${Id}>${group.taskGroupId}<//>`}</h1>${by && html`<span class="reason">by ${by}</span>`}
       ${!hasEnded(found) && html`<${NotifyButton} wanted=${notified} want=${notify} />`}</div>
-    <${Facts} of=${[
+    <${Controls} title="About the group"><${Facts} of=${[
       ["Tasks", `${members.length.toLocaleString()}${complete ? "" : " so far"}`],
-      ...(named ? [["Owner", named.task.metadata.owner]] : []),
-      ...(named && push ? [["Push", html`<${Source} url=${named.task.metadata.source} text=${push} />`]] : []),
+      ...(copies > 0
+        ? [["Copies", html`<a href=${href({ copies: members === all ? "" : "all" })}>${members === all ? `Hide ${counted(copies, "superseded task")}` : `${counted(copies, "task")} superseded by copies`}</a>`]] // prettier-ignore
+        : []),
+      ...(decision ? [["Decision task", html`<a href=${to.task(group.taskGroupId)}>${named(decision.task)}</a>`]] : []),
+      ...(name.includes(" @ ") ? [["Source", html`<${Source} url=${source} text=${name} />`]] : []),
       ["Scheduler", group.schedulerId],
       ["Sealed", group.sealed ? html`<${Time} at=${group.sealed} now=${now} />` : "no"],
       ["Expires", html`<${Time} at=${group.expires} now=${now} />`],
-    ]} />
+      ["Group", html`<${Id}>${group.taskGroupId}<//> <${Copy} text=${group.taskGroupId} />`],
+    ]} /><//>
     <${GroupSigns} members=${members} blocked=${blocked} />
-    <${StateBar} counts=${counts} selected=${filter.state} select=${(/** @type {string} */ state) => setQuery({ state })} />
+    <${StateBar} counts=${counts} selected=${filter.state.split(",")} select=${(/** @type {string} */ state) => setQuery({ state })} />
     <${BulkProgress} bulk=${bulk} />
     <${CancelProgress} cancelling=${cancelling} now=${now} />
     <${Controls} title="Actions and filters">
       <div class="controls-row">
         <${Filters} members=${members} filter=${filter} axes=${axes} />
-        <${GroupActions} group=${group} members=${members} bulk=${bulk} refresh=${refresh} cancelling=${cancelling} />
+        <${GroupActions} group=${group} members=${members} open=${unresolved} bulk=${bulk} refresh=${refresh} cancelling=${cancelling} now=${now} />
       </div>
     <//>
     <div class="tabs-line">
-      <${Tabs} label="Views of the group" current=${view} views=${VIEWS.map(([name, title]) => ({ name, title, href: href({ view: name }) }))} />
+      <${Tabs} label="Views of the group" current=${view} views=${VIEWS.map(([key, title]) => ({ name: key, title, href: href({ view: key }) }))} />
       <span role="status">${listed.length === members.length ? "" : `${listed.length.toLocaleString()} of ${counted(members.length, "task")}`}</span>
     </div>
-    ${listed.length === 0 && html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>`}
-    ${view === "matrix" && html`<${Matrix} members=${listed} all=${members} axes=${axes} open=${open} now=${now} href=${href} refresh=${refresh} />`}
+    ${listed.length === 0 && view !== "audit" && html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>`}
+    ${view === "matrix" && html`<${Matrix} members=${listed} all=${all} axes=${axes} open=${open} now=${now} href=${href} refresh=${refresh} />`}
     ${view === "graph" && html`<${DependencyGraph} members=${listed} blocked=${blocked} />`}
     ${view === "timeline" && html`<${Timeline} members=${listed} now=${now} />`}
     ${view === "before" && html`<${GroupBefore} groupId=${group.taskGroupId} members=${listed} chosen=${query.get("before") ?? ""} now=${now} sort=${query.get("sort") ?? ""} />`}
+    ${view === "audit" && html`<${History} read=${ofGroup(group.taskGroupId)} title="Who did what" members=${all} />`}
     ${
-      !VIEWS.slice(1).some(([name]) => name === view) &&
+      !VIEWS.slice(1).some(([key]) => key === view) &&
       html`
-      <${SelectionActions} selected=${selected} members=${members} bulk=${bulk} clear=${() => setSelected(new Set())} />
-      ${listed.length > 0 && html`<${TaskTable} members=${listed} all=${members} blocked=${blocked} now=${now} sort=${query.get("sort") ?? "state"} selected=${selected} select=${setSelected} open=${open} refresh=${refresh} />`}
+      <${SelectionActions} selected=${selected} members=${members} bulk=${bulk} now=${now} clear=${() => setSelected(new Set())} />
+      ${listed.length > 0 && html`<${TaskTable} members=${listed} all=${all} blocked=${blocked} now=${now} sort=${query.get("sort") ?? "state"} selected=${selected} select=${setSelected} open=${open} refresh=${refresh} />`}
     `
-    }
-    <${AuditHistory} read=${ofGroup(group.taskGroupId)} />`;
+    }`;
 }
 
 const VIEWS = /** @type {const} */ ([
@@ -148,16 +152,17 @@ const VIEWS = /** @type {const} */ ([
   ["graph", "Graph"],
   ["timeline", "Timeline"],
   ["before", "Before"],
+  ["audit", "Who did what"],
 ]);
 
-/** @typedef {{state: string, name: string, queue: string, row: string, column: string}} Filter */
+/** @typedef {{state: string, text: string, queue: string, row: string, column: string}} Filter */
 
 /** @param {{members: Member[], filter: Filter, axes: import("../core/matrix.js").Axes}} properties */
 function Filters({ members, filter, axes }) {
   const queues = useMemo(() => [...new Set(members.map(({ status }) => status.taskQueueId))].sort(), [members]);
   const chosen = /** @type {const} */ (["row", "column"]).filter((axis) => filter[axis]);
   return html`<div class="buttons filters">
-    <input type="search" aria-label="Filter by name" placeholder="Filter by name" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
+    <input type="search" aria-label="Filter by name, owner, tag or text" title="Words that tasks have in their name, owner, description, task queue, worker, reason or tags (kind:build)" placeholder="Name, owner, kind:test, text" value=${filter.text} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
     <select aria-label="Filter by task queue" value=${filter.queue} onChange=${(/** @type {any} */ event) => setQuery({ queue: event.target.value })}>
       <option value="">All task queues</option>
       ${queues.map((id) => html`<option key=${id} value=${id}>${id}</option>`)}
@@ -166,96 +171,102 @@ function Filters({ members, filter, axes }) {
   </div>`;
 }
 
-/** @param {{members: Member[], all: Member[], blocked: Set<string>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void, open: string, refresh: () => void}} properties */
+const column = /** @type {import("../parts/table.js").ColumnOf<Member>} */ (columnOf);
+
+/** @param {{members: Member[], all: Member[], blocked: Map<string, Member[]>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void, open: string, refresh: () => void}} properties */
 function TaskTable({ members, all, blocked, now, sort, selected, select, open, refresh }) {
+  const reasonOf = (/** @type {Member} */ { task, status }) => {
+    const [root] = blocked.get(status.taskId) ?? [];
+    if (root) return `blocked by ${named(root.task)}`;
+    return [shortReason(status), ...(originalOf(task) ? ["copy"] : [])].filter(Boolean).join(", ");
+  };
   const columns = useMemo(
     () => [
-      {
-        key: "name",
-        title: "Name",
+      column("name", "Name", ({ task, status }) => html`<a href=${to.task(status.taskId)}>${named(task)}</a>`, {
         class: "wide",
-        sort: (/** @type {Member} */ { task }) => task.metadata.name,
-        cell: (/** @type {Member} */ { task, status }) =>
-          html`<a href=${to.task(status.taskId)}>${task.metadata.name}</a>`,
-      },
-      {
-        key: "state",
-        title: "State",
+        sort: ({ task }) => named(task),
+      }),
+      column("state", "State", (member) => html`<${State} state=${member.status.state} reason=${reasonOf(member)} />`, {
         sort: byState,
-        cell: (/** @type {Member} */ { status }) =>
-          html`<${State} state=${status.state} reason=${blocked.has(status.taskId) ? "waits for a task that did not complete" : shortReason(status)} />`,
-      },
-      {
-        key: "queue",
-        title: "Task queue",
-        sort: (/** @type {Member} */ { status }) => status.taskQueueId,
-        cell: (/** @type {Member} */ { status }) =>
-          html`<a href=${to.queue(status.taskQueueId)}>${status.taskQueueId}</a>`,
-      },
-      {
-        key: "duration",
-        title: "Duration",
-        sort: (/** @type {Member} */ { status }) => runtime(status, now) ?? -1,
-        cell: (/** @type {Member} */ { status }) => durationOf(runtime(status, now)),
-      },
-      {
-        key: "resolved",
-        title: "Resolved",
-        sort: (/** @type {Member} */ { status }) => status.runs.at(-1)?.resolved ?? "",
-        cell: (/** @type {Member} */ { status }) => html`<${Time} at=${status.runs.at(-1)?.resolved} now=${now} />`,
-      },
+      }),
+      column("queue", "Task queue", ({ status }) => html`<a href=${to.queue(status.taskQueueId)}>${status.taskQueueId}</a>`, { sort: ({ status }) => status.taskQueueId }), // prettier-ignore
+      column("duration", "Duration", ({ status }) => durationOf(runtime(status, now)), {
+        sort: ({ status }) => runtime(status, now) ?? -1,
+      }),
+      column("resolved", "Resolved", ({ status }) => html`<${Time} at=${status.runs.at(-1)?.resolved} now=${now} />`, {
+        sort: ({ status }) => status.runs.at(-1)?.resolved ?? "",
+      }),
     ],
     [blocked, now],
   );
   return html`<${Table} rows=${members} columns=${columns} id=${(/** @type {Member} */ { status }) => status.taskId} caption="Tasks of the group"
     sort=${sort} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} selected=${selected} onSelect=${select}
-    name=${(/** @type {Member} */ { task }) => task.metadata.name} opened=${open} onOpen=${(/** @type {string} */ id) => setQuery({ open: id })}
-    detail=${(/** @type {Member} */ member) => html`<${Look} member=${member} members=${all} now=${now} refresh=${refresh} />`} />`;
+    name=${(/** @type {Member} */ { task }) => named(task)} opened=${open} onOpen=${(/** @type {string} */ id) => setQuery({ open: id })}
+    detail=${(/** @type {Member} */ member) => html`<${Look} member=${member} members=${all} blocked=${blocked} now=${now} refresh=${refresh} />`} />`;
 }
 
 /** What is wrong first, and what is done last. @param {Member} member */
-const byState = ({ task, status }) => `${STATES.indexOf(shownState(status))} ${task.metadata.name}`;
+const byState = ({ task, status }) => `${STATES.indexOf(shownState(status))} ${named(task)}`;
 
 /** @param {number | null} milliseconds */
 const durationOf = (milliseconds) => (milliseconds === null ? "–" : duration(milliseconds));
 
-/**
- * @param {Member} member
- * @param {Filter} filter
- * @param {import("../core/matrix.js").Axes} axes
- */
-function matches(member, { state, name, queue: taskQueueId, row, column }, axes) {
-  const { task, status } = member;
-  if (state && shownState(status) !== state) return false;
-  if (taskQueueId && status.taskQueueId !== taskQueueId) return false;
+/** What a filter's words are looked for in, by the task and its state. @type {WeakMap<import("../core/types").Status, string>} */
+const texts = new WeakMap();
+
+/** @param {Member} member */
+function textOf({ task, status }) {
+  const known = texts.get(status);
+  if (known !== undefined) return known;
+  const { name, owner, description } = task.metadata;
+  const run = status.runs.at(-1);
+  const tags = Object.entries(task.tags).map(([tag, value]) => `${tag}:${value}`);
+  const parts = [label(name), name, owner, description, status.taskId, status.taskQueueId, run?.workerId, run?.reasonResolved, ...tags]; // prettier-ignore
+  const text = parts.join("\n").toLowerCase();
+  texts.set(status, text);
+  return text;
+}
+
+/** @param {Member} member @param {Filter} filter @param {import("../core/matrix.js").Axes} axes */
+function matches(member, { state, text, queue: taskQueueId, row, column: across }, axes) {
+  if (state && !state.split(",").includes(shownState(member.status))) return false;
+  if (taskQueueId && member.status.taskQueueId !== taskQueueId) return false;
   if (row && valueOf(member, axes.rows) !== row) return false;
-  if (column && valueOf(member, axes.columns) !== column) return false;
-  return !name || task.metadata.name.toLowerCase().includes(name.toLowerCase());
+  if (across && valueOf(member, axes.columns) !== across) return false;
+  const words = text.toLowerCase().split(/\s+/).filter(Boolean);
+  return words.every((word) => textOf(member).includes(word));
 }
 
 /** Whether all tasks of the group are resolved, as far as all are known. @param {GroupTasks | undefined} found */
 const hasEnded = (found) =>
   found !== undefined && found.complete && found.members.every(({ status }) => isFinal(status.state));
 
-/** What is said when it has. @param {GroupTasks | undefined} found */
-function ending(found) {
-  const { group, members } = /** @type {GroupTasks} */ (found);
+/** How its tasks ended, if not all completed. @param {GroupTasks} found */
+function endingOf({ members }) {
   const { wrong, canceled } = endings(members);
-  const ended = [wrong, canceled].filter(Boolean).join(", ");
+  return [wrong, canceled].filter(Boolean).join(", ");
+}
+
+/** What is said when it has. @param {GroupTasks | undefined} data */
+function ending(data) {
+  const { group, members } = /** @type {GroupTasks} */ (data);
+  const ended = endingOf(/** @type {GroupTasks} */ (data));
+  const tasks = counted(latestCopies(members).length, "task");
   return {
-    title: nameOfMembers(group.taskGroupId, members) || group.taskGroupId,
-    body: ended ? `${ended} of ${counted(members.length, "task")}` : `${counted(members.length, "task")} completed`,
+    title: nameOfMembers(group.taskGroupId, members).name || group.taskGroupId,
+    body: ended ? `${ended} of ${tasks}` : `${tasks} completed`,
     tag: group.taskGroupId,
   };
 }
 
-/** Show in the tab's title how far the group is. @param {GroupTasks | undefined} data */
+/** Show in the tab's title what the group is and how far. @param {GroupTasks | undefined} data */
 function useTitle(data) {
   useEffect(() => {
     if (!data) return;
-    const done = data.members.filter(({ status }) => isFinal(status.state)).length;
-    const { wrong, canceled } = endings(data.members);
-    const ended = [wrong, canceled].filter(Boolean).join(", ");
-    document.title = `${ended && `${ended} · `}${done.toLocaleString()}/${data.members.length.toLocaleString()} · ${data.group.taskGroupId}`;
+    const members = latestCopies(data.members);
+    const done = members.filter(({ status }) => isFinal(status.state)).length;
+    const ended = endingOf(data);
+    const name = nameOfMembers(data.group.taskGroupId, data.members).name || data.group.taskGroupId;
+    document.title = `${ended && `${ended} · `}${done.toLocaleString()}/${members.length.toLocaleString()} · ${name}`;
   }, [data]);
 }

@@ -1,10 +1,8 @@
 // The first page: is the service well, and what ran lately.
 
 import { html } from "../core/html.js";
-import { usePolled } from "../core/polling.js";
-import { health } from "../core/queue.js";
 import { useTitle } from "../core/title.js";
-import { Finding } from "../parts/finding.js";
+import { Finding, NoVerdict, useVerdict } from "../parts/health.js";
 import { RecentGroups } from "../parts/recent-groups.js";
 import { SearchBox } from "../parts/search-box.js";
 
@@ -19,13 +17,13 @@ export default function HomePage({ query }) {
 }
 
 function Health() {
-  const polled = usePolled((signal) => health({ signal }), [], { interval: 30_000 });
-  if (!polled.data) return null;
-  const { findings } = polled.data;
+  const { findings, asked } = useVerdict();
+  if (!findings) return asked && html`<${NoVerdict} />`;
+  const operations = html`<a href="/operations">Operations</a>`;
   if (findings.length === 0)
-    return html`<p class="well" role="status"><span class="state completed">The service is well</span> <a href="/operations">Operations</a></p>`;
+    return html`<p class="well" role="status"><span class="state completed">The service is well</span> ${operations}</p>`;
   return html`<ul class=${`notice ${findings.some(({ severity }) => severity === "critical") ? "critical" : "warning"}`} aria-label="Health">
     ${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} />`)}
-    <li><a href="/operations">Operations</a></li>
+    <li>${operations}</li>
   </ul>`;
 }

@@ -1,20 +1,24 @@
-// One log: live while it grows, with colours, search, jumps to errors, and lines that can be linked.
+// One log: live while it grows, with colours, search, jumps to errors, and lines that can be linked. One that has ended in a
+// failure opens at its error.
 
+import { pushLabel } from "../core/group-name.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
-import { tellsOfError } from "../core/log-cause.js";
+import { useReader } from "../core/live.js";
+import { causeIn, tellsOfError } from "../core/log-cause.js";
 import { followLog } from "../core/log-source.js";
-import { openArtifact } from "../core/open-artifact.js";
+import { openArtifact, saveArtifact } from "../core/open-artifact.js";
 import { usePolled } from "../core/polling.js";
 import { task } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
-import { counted } from "../core/words.js";
+import { counted, named } from "../core/words.js";
 import { plain } from "../parts/ansi.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
-import { LINE_HEIGHT, LogLines } from "../parts/log-lines.js";
+import { LINE_HEIGHT, LogLines, usePlaces } from "../parts/log-lines.js";
 import { Crumbs } from "../parts/tabs.js";
 
 const FOLLOW_KEY = "taskcluster-queue.follow";
+const WRAP_KEY = "taskcluster-queue.wrap";
 
 /** @typedef {import("../core/log-source.js").LogState} LogState */
 
@@ -23,29 +27,40 @@ export default function LogPage({ params }) {
   const { taskId = "", runId = "0", name: given = "" } = params;
   const name = artifactName(given);
   const about = usePolled((signal) => task(taskId, { signal }), [taskId], { until: () => true });
-  useTitle(about.data && `${name} · ${about.data.metadata.name}`);
+  const title = about.data ? named(about.data) : `Task ${taskId}`;
+  useTitle(about.data && `${name} · ${title}`);
   const { state, error, again } = useLog(taskId, Number(runId), name);
   const [range, setRange] = useState(rangeOf(location.hash));
   const [follow, setFollow] = useState(range === null && localStorage.getItem(FOLLOW_KEY) !== "no");
+  const [wrap, setWrap] = useState(localStorage.getItem(WRAP_KEY) === "yes");
   const frame = useRef(/** @type {HTMLDivElement | null} */ (null));
   const placed = useRef(-1);
   const lines = state?.lines ?? [];
   const before = state ? state.before : 0;
   const search = useSearch(lines);
+  const places = usePlaces(lines, frame, wrap);
+  const jump = (/** @type {number} */ line) => {
+    if (frame.current) frame.current.scrollTop = Math.max(0, places.top(line - 1) - frame.current.clientHeight / 3);
+  };
 
   useLayoutEffect(() => {
     if (follow && frame.current) frame.current.scrollTop = frame.current.scrollHeight;
-  }, [follow, lines.length, error]);
+  }, [follow, lines.length, error, places]);
   useEffect(() => {
     if (!range || before === null || !frame.current || placed.current === before) return;
     if (range[0] <= before || range[0] > before + lines.length) return;
     placed.current = before; // once, and again when lines above it have gone
-    jump(frame.current, range[0] - before);
+    jump(range[0] - before);
   }, [lines.length > 0, before, state?.ended]);
+  useEffect(() => {
+    if (!state?.ended || range || search.text || !["failed", "exception"].includes(state.outcome)) return;
+    const cause = causeIn(lines);
+    if (cause.sure) search.show(cause.at + 1, show);
+  }, [state?.ended]);
 
   const show = (/** @type {number} */ line) => {
     setFollow(false);
-    if (frame.current) jump(frame.current, line);
+    jump(line);
   };
   const scrolled = () => {
     const { scrollTop = 0, scrollHeight = 0, clientHeight = 0 } = frame.current ?? {};
@@ -56,23 +71,23 @@ export default function LogPage({ params }) {
     const next = /** @type {[number, number]} */ (
       extend && range ? [Math.min(range[0], line), Math.max(range[0], line)] : [line, line]
     );
-    history.replaceState(null, "", `#L${next[0]}${next[1] === next[0] ? "" : `-${next[1]}`}`);
+    history.replaceState(history.state, "", `#L${next[0]}${next[1] === next[0] ? "" : `-${next[1]}`}`);
     setRange(next);
     setFollow(false);
   };
-  const remember = (/** @type {boolean} */ on) => {
-    localStorage.setItem(FOLLOW_KEY, on ? "yes" : "no");
-    setFollow(on);
+  const remember = (/** @type {string} */ key, /** @type {(on: boolean) => void} */ set, /** @type {boolean} */ on) => {
+    localStorage.setItem(key, on ? "yes" : "no");
+    set(on);
   };
 
   return html`<article class="log-page">
     <header>
       <${Crumbs} of=${[
-        ...(about.data ? [{ title: "Task group", href: to.group(about.data.taskGroupId) }] : []),
-        { title: about.data?.metadata.name ?? `Task ${taskId}`, href: to.task(taskId) },
+        ...(about.data ? [{ title: pushLabel(about.data.metadata.source) ?? "Task group", href: to.group(about.data.taskGroupId) }] : []), // prettier-ignore
+        { title, href: to.task(taskId) },
         { title: `Run ${runId}`, href: to.task(taskId, runId) },
       ]} />
-      <h1>${about.data?.metadata.name ?? `Task ${taskId}`}, run ${runId} <code class="reason">${name}</code></h1>
+      <h1>${title}, run ${runId} <code class="reason">${name}</code></h1>
       <div class="buttons">
         <input type="search" aria-label="Search in the log" placeholder="Search" value=${search.text}
           onInput=${(/** @type {any} */ event) => search.setText(event.target.value)}
@@ -84,16 +99,19 @@ export default function LogPage({ params }) {
           <button type="button" onClick=${() => search.next(1, show)}>Next</button>`
         }
         <button type="button" class="primary" onClick=${() => search.nextError(show)}>Next error</button>
-        <label><input type="checkbox" checked=${follow} onChange=${() => remember(!follow)} /> Follow</label>
+        <label><input type="checkbox" checked=${follow} onChange=${() => remember(FOLLOW_KEY, setFollow, !follow)} /> Follow</label>
+        <label><input type="checkbox" checked=${wrap} onChange=${() => remember(WRAP_KEY, setWrap, !wrap)} /> Wrap</label>
         <span class="reason apart" role="status">${state && `${counted((before ?? 0) + lines.length, "line")}${before === null ? " at the end" : ""}${state.ended ? "" : ", live"}`}</span>
+        <${ActionButton} action=${() => saveArtifact(taskId, runId, name)}>Download<//>
         <${ActionButton} action=${() => openArtifact(taskId, runId, name)}>Raw log<//>
       </div>
+      ${state?.cut && html`<p class="notice">${state.cut} Download it for all of it.</p>`}
       ${before === null && html`<p class="notice">The log is long: only its end was read, so its lines have no numbers${range && ", and those of the link cannot be found"}. Open the raw log for all of it.</p>`}
       ${before !== null && before > 0 && html`<p class="notice">The log is long: shown is its end, from line ${(before + 1).toLocaleString()} on. Open the raw log for all of it.</p>`}
     </header>
     ${error && html`<${Failure} error=${error} retry=${again} />`}
     ${!state && !error && html`<${Loading} label="Loading the log" />`}
-    ${state && html`<${LogLines} frame=${frame} lines=${lines} before=${before} range=${range} marked=${search.current} choose=${choose} scrolled=${scrolled} />`}
+    ${state && html`<${LogLines} frame=${frame} lines=${lines} before=${before} range=${range} marked=${search.current} places=${places} wrap=${wrap} choose=${choose} scrolled=${scrolled} />`}
   </article>`;
 }
 
@@ -102,26 +120,30 @@ function useLog(taskId, runId, name) {
   const [state, setState] = useState(/** @type {LogState | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [attempt, setAttempt] = useState(0);
+  const reader = useReader();
   useEffect(() => {
     const control = new AbortController();
     setState(null);
     setError(null);
+    reader.asks();
     const show = (/** @type {LogState} */ next) => {
       setState(next);
       setError(null);
+      if (next.ended) reader.ends();
+      else reader.answered();
     };
-    followLog({ taskId, runId, name }, show, setError, control.signal).catch((caught) => {
-      if (!control.signal.aborted) setError(caught);
-    });
+    const fail = (/** @type {Error} */ caught) => {
+      if (control.signal.aborted) return;
+      setError(caught);
+      reader.failed(caught);
+    };
+    followLog({ taskId, runId, name }, show, fail, control.signal).catch(fail);
     return () => control.abort();
   }, [taskId, runId, name, attempt]);
   return { state, error, again: () => setAttempt(attempt + 1) };
 }
 
-/**
- * Where a text occurs, and which of these places is the current one.
- * @param {string[]} lines
- */
+/** Where a text occurs, and which of these places is the current one. @param {string[]} lines */
 function useSearch(lines) {
   const [text, setText] = useState("");
   const [current, setCurrent] = useState(0);
@@ -145,6 +167,7 @@ function useSearch(lines) {
     found,
     current,
     position: found.indexOf(current) + 1,
+    show: go,
     next: (/** @type {1 | -1} */ step, /** @type {(line: number) => void} */ show) => {
       const beyond = step === 1 ? found.find((line) => line > current) : found.findLast((line) => line < current);
       go(beyond ?? (step === 1 ? found[0] : found.at(-1)), show);
@@ -156,10 +179,7 @@ function useSearch(lines) {
   };
 }
 
-/**
- * The name of an artifact; old links hold its whole URL.
- * @param {string} given
- */
+/** The name of an artifact; old links hold its whole URL. @param {string} given */
 function artifactName(given) {
   if (!/^https?:\/\//.test(given)) return given;
   const [, name] = /\/artifacts\/(.+?)(?:\?|$)/.exec(given) ?? [];
@@ -172,9 +192,4 @@ function rangeOf(hash) {
   if (!match) return null;
   const first = Number(match[1]);
   return [first, Math.max(first, Number(match[2] ?? first))];
-}
-
-/** @param {HTMLElement} frame @param {number} line */
-function jump(frame, line) {
-  frame.scrollTop = Math.max(0, (line - 1) * LINE_HEIGHT - frame.clientHeight / 3);
 }

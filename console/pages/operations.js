@@ -2,12 +2,12 @@
 
 import { html, useState } from "../core/html.js";
 import { useNow, usePolled } from "../core/polling.js";
-import { health, listPoisonMessages, movePoisonMessages, operations } from "../core/queue.js";
+import { listPoisonMessages, movePoisonMessages, operations } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { counted } from "../core/words.js";
 import { ActionButton, Empty, Failure, Loaded, Loading } from "../parts/feedback.js";
-import { Finding } from "../parts/finding.js";
+import { Finding, NoVerdict, useVerdict } from "../parts/health.js";
 import { Facts, Time } from "../parts/states.js";
 
 /** @typedef {import("../core/types").Operations} Found */
@@ -63,11 +63,10 @@ export default function OperationsPage() {
 }
 
 function Findings() {
-  const polled = usePolled((signal) => health({ signal }), [], { interval: 30_000 });
-  if (!polled.data) return null;
-  const { findings } = polled.data;
+  const { findings, asked } = useVerdict();
+  if (!findings) return asked && html`<${NoVerdict} />`;
   if (findings.length === 0) return html`<p class="notice good" role="status">Nothing is wrong.</p>`;
-  return html`<ul class="notice warning" aria-label="Health">${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} />`)}</ul>`;
+  return html`<ul class="notice warning" aria-label="Health">${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} operator=${true} />`)}</ul>`;
 }
 
 /** @param {{found: Found, refresh: () => void}} properties */
@@ -78,10 +77,10 @@ function Queues({ found, refresh }) {
     <h2 id="queues">Messages</h2>
     <div class="table-frame" tabindex="0" role="region" aria-label="Internal queues"><table>
       <caption class="visually-hidden">Internal queues</caption>
-      <thead><tr><th scope="col">Queue</th><th scope="col">Messages, hidden ones too</th><th scope="col">Given up</th></tr></thead>
+      <thead><tr><th scope="col">Queue</th><th scope="col">Messages, including hidden ones</th><th scope="col">Given up</th></tr></thead>
       <tbody>${found.queues.map(({ queue, messages, poison }) => html`<tr key=${queue}><td>${queue}</td><td>${messages.toLocaleString()}</td><td class=${poison > 0 ? "state failed" : ""}>${poison.toLocaleString()}</td></tr>`)}</tbody>
     </table></div>
-    <p>${events === 0 ? "No event waits: Service Bus takes them at once." : `${counted(events, "event")} ${events === 1 ? "waits" : "wait"} for Service Bus. They are tried again by themselves; if their number grows, look whether the namespace is there, and whether its topics are full.`}</p>
+    <p>${events === 0 ? "No event is waiting: Service Bus accepts them at once." : `${counted(events, "event")} ${events === 1 ? "is" : "are"} waiting for Service Bus. They are sent again automatically; if their number grows, check that the namespace exists and that its topics are not full.`}</p>
     ${given.length === 0 ? html`<${Empty}>No message was given up.<//>` : given.map(({ queue, poison }) => html`<${Poison} key=${queue} queue=${queue} count=${poison} refresh=${refresh} />`)}
   </section>`;
 }
@@ -118,7 +117,7 @@ function Poison({ queue, count, refresh }) {
       polled.data
         ? html`<ul class="related">${polled.data.map(
             (/** @type {Message} */ message) => html`<li key=${message.messageId}>
-        <${About} message=${message} /> <span class="reason">put <${Time} at=${message.put} now=${now} /></span>${" "}
+        <${About} message=${message} queue=${queue} /> <span class="reason">put <${Time} at=${message.put} now=${now} /></span>${" "}
         ${message.readable && html`<${ActionButton} action=${() => move("redrive", message.messageId)}>Send again<//>`}${" "}
         <${ActionButton} kind="danger" action=${() => move("delete", message.messageId)} verb="Delete the message" confirm="What it was to do is not done.">Delete<//></li>`,
           )}</ul>`
@@ -127,15 +126,15 @@ function Poison({ queue, count, refresh }) {
   </section>`;
 }
 
-/** @param {{message: Message}} properties */
-function About({ message: { about, readable } }) {
-  if (!readable) return html`<span>It cannot be read: it was not put by this service, or is cut off.</span>`;
+/** @param {{message: Message, queue: string}} properties */
+function About({ message: { about, readable }, queue }) {
+  if (!readable) return html`<span>It cannot be read: this service has not put it, or it is cut off.</span>`;
   const { taskId, taskGroupId, runId, kind } = about;
   if (taskId)
     return html`<span>task <a href=${to.task(String(taskId))}>${taskId}</a>${runId === undefined ? "" : `, run ${runId}`}</span>`;
   if (taskGroupId)
     return html`<span>${kind} of task group <a href=${to.group(String(taskGroupId))}>${taskGroupId}</a></span>`;
-  return html`<span>an event</span>`;
+  return html`<span>${queue === "events" ? "an event" : "a message that names neither a task nor a group"}</span>`;
 }
 
 /** @param {{found: Found}} properties */
@@ -145,17 +144,15 @@ function Timers({ found }) {
   return html`<section aria-labelledby="timers">
     <h2 id="timers">Timers</h2>
     <${Facts} of=${[
-      ["Expiry noted its place", html`${at(found.expiryNoted)} (every hour at least)`],
-      ["Expired before this is deleted", at(found.expiredBefore)],
+      ["Expiry job last ran", html`${at(found.expiryNoted)} (at least every hour)`],
+      ["Deleted: all that expired before", at(found.expiredBefore)],
       [
-        "Reconciler noted its place",
-        found.reconcilerNoted
-          ? at(found.reconcilerNoted)
-          : "never: with fewer than 50 task queues it has no place to note",
+        "Reconciler last noted its position",
+        found.reconcilerNoted ? at(found.reconcilerNoted) : "never: with fewer than 50 task queues it has none",
       ],
       ["Gauges noted", html`${at(found.waitingNoted)} (every five minutes)`],
     ]} />
-    <p>If these are late, the timer functions do not run: the logs of <code>expire</code>, <code>reconcile</code> and <code>observe</code> say why.</p>
+    <p>If these are late, the timer functions are not running: the logs of <code>expire</code>, <code>reconcile</code> and <code>observe</code> say why.</p>
   </section>`;
 }
 

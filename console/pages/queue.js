@@ -1,14 +1,15 @@
 // One task queue: what waits in which order, what runs where, and its workers.
 
 import { html, useMemo } from "../core/html.js";
+import { pushLabel } from "../core/group-name.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { listClaimedTasks, listPendingTasks, taskQueueLoad } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
-import { counted, PRIORITIES } from "../core/words.js";
+import { counted, label, named, PRIORITIES } from "../core/words.js";
 import { Empty, Loaded } from "../parts/feedback.js";
 import { Facts, Id, Time } from "../parts/states.js";
-import { Table } from "../parts/table.js";
+import { columnOf, Table } from "../parts/table.js";
 import { Crumbs, Tabs } from "../parts/tabs.js";
 import { Workers } from "../parts/workers.js";
 
@@ -59,13 +60,8 @@ const waiting = ({ claimWork, pollTaskUrls }) =>
     ...(pollTaskUrls > 0 ? [`${pollTaskUrls.toLocaleString()} hold signed URLs, if they still poll`] : []),
   ].join(", ") || "0";
 
-/**
- * A list of the task queue that is read again now and then.
- * @template T
- * @param {(options: {signal: AbortSignal}) => AsyncGenerator<any>} list
- * @param {string} field
- * @param {string} id
- */
+/** A list of the task queue that is read again now and then. @template T
+ * @param {(options: {signal: AbortSignal}) => AsyncGenerator<any>} list @param {string} field @param {string} id */
 function useList(list, field, id) {
   return usePolled(
     async (signal) => /** @type {{items: T[], more: boolean}} */ (await gather(list({ signal }), field, MOST)),
@@ -74,39 +70,27 @@ function useList(list, field, id) {
   );
 }
 
+const pending = /** @type {import("../parts/table.js").ColumnOf<Pending>} */ (columnOf);
+const claimed = /** @type {import("../parts/table.js").ColumnOf<Claimed>} */ (columnOf);
+const rank = (/** @type {Pending} */ { task }) => PRIORITIES.indexOf(task.priority);
+const onSort = (/** @type {string} */ sort) => setQuery({ sort });
+
 /** @param {{id: string, query: URLSearchParams}} properties */
 function PendingList({ id, query }) {
   const polled = useList((options) => listPendingTasks(id, options), "tasks", id);
   const now = useNow(1000);
-  const rank = (/** @type {Pending} */ { task }) => PRIORITIES.indexOf(task.priority);
   const columns = useMemo(
     () => [
-      {
-        key: "name",
-        title: "Task",
+      pending("name", "Task", ({ task, taskId }) => html`<a href=${to.task(taskId)}>${named(task)}</a>`, {
         class: "wide",
-        sort: (/** @type {Pending} */ { task }) => task.metadata.name,
-        cell: (/** @type {Pending} */ { task, taskId }) => html`<a href=${to.task(taskId)}>${task.metadata.name}</a>`,
-      },
-      { key: "priority", title: "Priority", sort: rank, cell: (/** @type {Pending} */ { task }) => task.priority },
-      {
-        key: "inserted",
-        title: "Waits since",
-        sort: (/** @type {Pending} */ { inserted }) => inserted,
-        cell: (/** @type {Pending} */ { inserted }) => html`<${Time} at=${inserted} now=${now} />`,
-      },
-      {
-        key: "owner",
-        title: "Owner",
-        sort: (/** @type {Pending} */ { task }) => task.metadata.owner,
-        cell: (/** @type {Pending} */ { task }) => task.metadata.owner,
-      },
-      {
-        key: "group",
-        title: "Task group",
-        cell: (/** @type {Pending} */ { task }) =>
-          html`<a href=${to.group(task.taskGroupId)}><${Id}>${task.taskGroupId}<//></a>`,
-      },
+        sort: ({ task }) => named(task),
+      }),
+      pending("priority", "Priority", ({ task }) => task.priority, { sort: rank }),
+      pending("inserted", "Pending since", ({ inserted }) => html`<${Time} at=${inserted} now=${now} />`, {
+        sort: ({ inserted }) => inserted,
+      }),
+      pending("owner", "Owner", ({ task }) => label(task.metadata.owner), { sort: ({ task }) => task.metadata.owner }),
+      pending("group", "Push", ({ task }) => html`<a href=${to.group(task.taskGroupId)}>${pushLabel(task.metadata.source) ?? html`<${Id}>${task.taskGroupId}<//>`}</a>`), // prettier-ignore
     ],
     [now],
   );
@@ -115,8 +99,8 @@ function PendingList({ id, query }) {
     return listed(
       ordered,
       more,
-      "Nothing waits here.",
-      html`<${Table} rows=${ordered} columns=${columns} id=${(/** @type {Pending} */ row) => row.taskId} caption="Pending tasks in the order in which they are handed out" sort=${query.get("sort") ?? ""} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+      "No task is pending here.",
+      html`<${Table} rows=${ordered} columns=${columns} id=${(/** @type {Pending} */ row) => row.taskId} caption="Pending tasks in the order in which they are handed out" sort=${query.get("sort") ?? ""} onSort=${onSort} />`,
     );
   }}<//>`;
 }
@@ -127,27 +111,14 @@ function ClaimedList({ id, query }) {
   const now = useNow(1000);
   const columns = useMemo(
     () => [
-      {
-        key: "name",
-        title: "Task",
+      claimed("name", "Task", ({ task, taskId, runId }) => html`<a href=${to.task(taskId, runId)}>${named(task)}</a>`, {
         class: "wide",
-        sort: (/** @type {Claimed} */ { task }) => task.metadata.name,
-        cell: (/** @type {Claimed} */ { task, taskId, runId }) =>
-          html`<a href=${to.task(taskId, runId)}>${task.metadata.name}</a>`,
-      },
-      {
-        key: "worker",
-        title: "Worker",
-        sort: (/** @type {Claimed} */ { workerId }) => workerId,
-        cell: (/** @type {Claimed} */ { workerGroup, workerId }) =>
-          html`<a href=${to.worker(id, workerGroup, workerId)}>${workerGroup}/${workerId}</a>`,
-      },
-      {
-        key: "claimed",
-        title: "Runs since",
-        sort: (/** @type {Claimed} */ { claimed }) => claimed,
-        cell: (/** @type {Claimed} */ { claimed }) => html`<${Time} at=${claimed} now=${now} />`,
-      },
+        sort: ({ task }) => named(task),
+      }),
+      claimed("worker", "Worker", ({ workerGroup, workerId }) => html`<a href=${to.worker(id, workerGroup, workerId)}>${workerGroup}/${workerId}</a>`, { sort: ({ workerId }) => workerId }), // prettier-ignore
+      claimed("claimed", "Running since", (row) => html`<${Time} at=${row.claimed} now=${now} />`, {
+        sort: (row) => row.claimed,
+      }),
     ],
     [now],
   );
@@ -155,8 +126,8 @@ function ClaimedList({ id, query }) {
     listed(
       items,
       more,
-      "Nothing runs here.",
-      html`<${Table} rows=${items} columns=${columns} id=${(/** @type {Claimed} */ row) => `${row.taskId}/${row.runId}`} caption="Running tasks" sort=${query.get("sort") ?? "claimed"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })} />`,
+      "No task is running here.",
+      html`<${Table} rows=${items} columns=${columns} id=${(/** @type {Claimed} */ row) => `${row.taskId}/${row.runId}`} caption="Running tasks" sort=${query.get("sort") ?? "claimed"} onSort=${onSort} />`,
     )}<//>`;
 }
 
@@ -164,4 +135,4 @@ function ClaimedList({ id, query }) {
 const listed = (items, more, nothing, table) =>
   items.length === 0
     ? html`<${Empty}>${nothing}<//>`
-    : html`${more && html`<p>The first ${counted(items.length, "row")} of more.</p>`}${table}`;
+    : html`${more && html`<p>The first ${counted(items.length, "row")}; there are more.</p>`}${table}`;

@@ -6,7 +6,7 @@ import { usePolled } from "../core/polling.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
-import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
+import { covers, Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
 /** @typedef {import("../core/types").Role} Role */
 
@@ -30,11 +30,9 @@ export default function ScopesPage({ params }) {
 /** @param {{scope: string}} properties */
 function GrantedBy({ scope }) {
   const polled = usePolled((signal) => listRoles({ signal }), [scope], { interval: 60_000 });
-  const grants = (/** @type {string} */ one) =>
-    one === scope || (one.endsWith("*") && scope.startsWith(one.slice(0, -1)));
   return html`<h2>Roles with <code>${scope}</code></h2>
     <${Loaded} of=${polled}>${(/** @type {Role[]} */ roles) => {
-      const found = roles.filter(({ expandedScopes }) => expandedScopes.some(grants));
+      const found = roles.filter(({ expandedScopes }) => expandedScopes.some((one) => covers(one, scope)));
       return found.length === 0
         ? html`<${Empty}>None.<//>`
         : html`<ul>${found.map(({ roleId }) => html`<li key=${roleId}><a href=${to.role(roleId)}>${roleId}</a></li>`)}</ul>`;

@@ -43,7 +43,7 @@ function Who({ clientId, until }) {
   const now = useNow(10_000);
   return html`<${Facts} of=${[
     ["Client", clientId],
-    ["This browser forgets it", html`<${Time} at=${new Date(until).toISOString()} now=${now} />`],
+    ["Valid until", html`<${Time} at=${new Date(until).toISOString()} now=${now} />`],
   ]} />
     <div class="buttons"><button type="button" class="primary" onClick=${leave}>Sign out</button></div>`;
 }

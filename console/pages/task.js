@@ -1,19 +1,23 @@
 // One task: its state with the reason, its runs and their logs, what it waits for, and what can be done with it.
 
 import { ofTask } from "../core/audit.js";
-import { html, useEffect } from "../core/html.js";
+import { blockedTasks, whyUnscheduled } from "../core/blocking.js";
+import { originalOf, readGroup } from "../core/group.js";
+import { pushLabel } from "../core/group-name.js";
+import { html, useEffect, useMemo } from "../core/html.js";
 import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
 import { compareHref, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { isFinal, reasonCreated, shortReason, shownState } from "../core/words.js";
+import { isFinal, label, named, reasonCreated, shortReason, shownState } from "../core/words.js";
 import { Artifacts, useArtifacts } from "../parts/artifacts.js";
 import { AuditHistory } from "../parts/audit.js";
 import { Before } from "../parts/before.js";
 import { Copy, Loaded } from "../parts/feedback.js";
-import { Dependencies } from "../parts/dependencies.js";
+import { Dependencies, useRelatives } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
+import { Blocks, Roots } from "../parts/look.js";
 import { Markdown } from "../parts/markdown.js";
 import { Facts, Id, Source, State, Time } from "../parts/states.js";
 import { Crumbs } from "../parts/tabs.js";
@@ -22,7 +26,7 @@ import { Why } from "../parts/why.js";
 
 /** @typedef {import("../core/types").Run} Run */
 /** @typedef {import("../core/types").Status} Status */
-/** @typedef {import("../core/types").Definition} TaskDefinition */
+/** @typedef {import("../core/types").Member} Member */
 
 /** A task that is resolved changes only when somebody reruns it. */
 const RESOLVED_RESTS = 20_000;
@@ -32,25 +36,22 @@ export default function TaskPage({ params }) {
   const taskId = params["taskId"] ?? "";
   const polled = usePolled((signal, previous) => read(taskId, signal, previous), [taskId], {
     rest: ({ status }) => (isFinal(status.state) ? RESOLVED_RESTS : 0),
+    name: `task ${taskId}`,
   });
-  const name = polled.data?.task.metadata.name;
+  const name = polled.data && named(polled.data.task);
   const state = polled.data && shownState(polled.data.status);
+  const push = polled.data && pushLabel(polled.data.task.metadata.source);
   useEffect(() => {
-    if (name) document.title = `${state} · ${name}`;
+    if (name) document.title = [state, name, push].filter(Boolean).join(" · ");
   }, [name, state]);
   return html`<article>
     <${Loaded} of=${polled} label="Loading the task">
-      ${(/** @type {{task: TaskDefinition, status: Status}} */ { task, status }) =>
-        html`<${Task} task=${task} status=${status} runId=${params["runId"]} refresh=${polled.refresh} />`}
+      ${(/** @type {Member} */ member) => html`<${Task} member=${member} runId=${params["runId"]} refresh=${polled.refresh} />`}
     <//>
   </article>`;
 }
 
-/**
- * @param {string} taskId
- * @param {AbortSignal} signal
- * @param {{task: TaskDefinition, status: Status} | undefined} previous
- */
+/** @param {string} taskId @param {AbortSignal} signal @param {Member | undefined} previous */
 async function read(taskId, signal, previous) {
   if (!previous) {
     const [task, status] = await Promise.all([queue.task(taskId, { signal }), queue.status(taskId, { signal })]);
@@ -60,32 +61,60 @@ async function read(taskId, signal, previous) {
   return JSON.stringify(status) === JSON.stringify(previous.status) ? previous : { task: previous.task, status };
 }
 
-/** @param {{task: TaskDefinition, status: Status, runId?: string, refresh: () => void}} properties */
-function Task({ task, status, runId, refresh }) {
+/** The group of a task that keeps others waiting, or waits itself: which failures are at the root, and what they block.
+ * @param {Status} status */
+function useGroup({ taskGroupId, state }) {
+  const wanted = state !== "completed" && state !== "pending" && state !== "running";
+  return usePolled(
+    async (signal, previous) =>
+      wanted ? readGroup(taskGroupId, signal, /** @type {any} */ (previous), () => {}) : null,
+    [taskGroupId, state],
+    { until: () => true, ...(wanted ? { name: `group ${taskGroupId}` } : {}) },
+  ).data;
+}
+
+/** @param {{member: Member, runId?: string, refresh: () => void}} properties */
+function Task({ member, runId, refresh }) {
+  const { task, status } = member;
   const now = useNow(isFinal(status.state) ? 60_000 : 1000);
   const shown = Number(runId ?? status.runs.length - 1);
   const run = status.runs[shown];
   const tags = Object.entries(task.tags);
+  const relatives = useRelatives(task, status);
+  const group = useGroup(status);
+  const members = group?.members ?? [member];
+  const roots = useMemo(() => blockedTasks(members).get(status.taskId) ?? [], [members, status.taskId]);
+  const original = originalOf(task);
+  const copies = members.filter((/** @type {Member} */ one) => originalOf(one.task) === status.taskId);
   const actions = html`<${TaskActions} task=${task} status=${status} refresh=${refresh} />`;
+  const blocks = html`<${Blocks} member=${member} members=${members} complete=${group?.complete ?? false} />`;
+  const reason = roots[0] ? `blocked by ${named(roots[0].task)}` : shortReason(status);
+  const filtered = (/** @type {string} */ word) => `${to.group(status.taskGroupId)}?name=${encodeURIComponent(word)}`;
   return html`
     <${Crumbs} of=${[
-      { title: "Task group", href: to.group(status.taskGroupId) },
+      { title: pushLabel(task.metadata.source) ?? "Task group", href: to.group(status.taskGroupId) },
       { title: status.taskQueueId, href: to.queue(status.taskQueueId) },
     ]} />
     <div class="head">
-    <h1>${task.metadata.name} <${State} state=${status.state} reason=${shortReason(status)} /></h1>
+    <h1>${named(task)} <${State} state=${status.state} reason=${reason} /></h1>
     <${Markdown} text=${task.metadata.description} />
     <p>
-      ${task.metadata.owner}
-      ${tags.map(([name, value]) => html` <span class="tag" key=${name}>${name}: ${value}</span>`)}
+      <bdi>${label(task.metadata.owner)}</bdi>
+      ${tags.map(([name, value]) => html` <a class="tag" key=${name} href=${filtered(`${name}:${value}`)}>${label(`${name}: ${value}`)}</a>`)}
     </p>
+    ${original && html`<p class="reason">A copy of <a href=${to.task(original)}>${named(task)}</a>, made by a retrigger.</p>`}
+    ${copies.length > 0 && html`<p class="reason">Retriggered: ${copies.map((/** @type {Member} */ copy) => html` <a key=${copy.status.taskId} href=${to.task(copy.status.taskId)}>copy</a> <${State} state=${copy.status.state} reason="" />`)}</p>`}
     </div>
     <${Runs} status=${status} shown=${shown} />
-    ${run ? html`<${RunPart} key=${run.runId} task=${task} status=${status} run=${run} now=${now} actions=${actions} />` : html`${actions}<p class="why">It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`}
+    ${
+      run
+        ? html`<${RunPart} key=${run.runId} member=${member} run=${run} now=${now} actions=${actions} blocks=${blocks} />`
+        : html`<div class="first">${actions}<section class="why" aria-label="What it waits for"><p class="verdict">${whyUnscheduled(task, relatives.required.data ?? [], roots, now)}</p><${Roots} of=${roots} />${blocks}</section></div>`
+    }
     <div class="columns">
       <section aria-labelledby="related">
         <h2 id="related">Dependencies</h2>
-        <${Dependencies} task=${task} status=${status} />
+        <${Dependencies} task=${task} relatives=${relatives} />
       </section>
       <section aria-labelledby="about">
         <h2 id="about">About</h2>
@@ -104,7 +133,7 @@ function Task({ task, status, runId, refresh }) {
         ]} />
       </section>
     </div>
-    <${AuditHistory} read=${ofTask(status.taskId)} />
+    <${AuditHistory} read=${ofTask(status.taskId)} members=${members} />
     <${Definition} task=${task} />`;
 }
 
@@ -129,8 +158,9 @@ function Runs({ status, shown }) {
   </ol>`;
 }
 
-/** @param {{task: TaskDefinition, status: Status, run: Run, now: number, actions: any}} properties */
-function RunPart({ task, status, run, now, actions }) {
+/** @param {{member: Member, run: Run, now: number, actions: any, blocks: any}} properties */
+function RunPart({ member, run, now, actions, blocks }) {
+  const { task, status } = member;
   const artifacts = useArtifacts(status.taskId, run);
   const worker =
     run.workerId &&
@@ -139,9 +169,10 @@ function RunPart({ task, status, run, now, actions }) {
     run.started === undefined ? undefined : (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started);
   const waited = (run.started ? Date.parse(run.started) : run.resolved ? 0 : now) - Date.parse(run.scheduled);
   return html`
-    <div class="first">${actions}<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} /></div>
+    <div class="first">${actions}<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} blocks=${blocks} /></div>
+    <${Before} member=${member} />
     <${Facts} of=${[
-      ["Created as", reasonCreated(run)],
+      ["Reason", reasonCreated(run)],
       ["Scheduled", html`<${Time} at=${run.scheduled} now=${now} />`],
       ...(waited > 0 ? [["Waited", duration(waited)]] : []),
       ...(run.started ? [["Started", html`<${Time} at=${run.started} now=${now} />`]] : []),
@@ -149,6 +180,5 @@ function RunPart({ task, status, run, now, actions }) {
       ...(run.resolved ? [["Resolved", html`<${Time} at=${run.resolved} now=${now} />`]] : []),
       ...(worker ? [["Worker", worker]] : []),
     ]} />
-    <${Before} member=${{ task, status }} />
     <${Artifacts} polled=${artifacts} task=${task} taskId=${status.taskId} run=${run} />`;
 }

@@ -6,7 +6,7 @@ import { useNow, usePolled } from "../core/polling.js";
 import { getWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
-import { counted, shortReason, workerState } from "../core/words.js";
+import { counted, named, shortReason, workerState } from "../core/words.js";
 import { AuditHistory } from "../parts/audit.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
 import { lacks, QuarantineFields, useQuarantine } from "../parts/quarantine.js";
@@ -32,6 +32,9 @@ export default function WorkerPage({ params }) {
   </article>`;
 }
 
+/** @param {import("../core/types").Definition | undefined} task */
+const nameIn = (task) => task && named(task);
+
 /** @param {string} id @param {string} group @param {string} name @param {AbortSignal} signal */
 async function read(id, group, name, signal) {
   const worker = await getWorker(id, group, name, { signal });
@@ -41,7 +44,7 @@ async function read(id, group, name, signal) {
     .map(({ taskId, runId }) => ({
       taskId,
       runId,
-      name: definitions.get(taskId)?.metadata.name ?? taskId,
+      name: nameIn(definitions.get(taskId)) ?? taskId,
       status: states.get(taskId),
     }))
     .reverse();
@@ -63,7 +66,7 @@ function Details({ id, worker, recent, refresh }) {
       [
         "State",
         quarantined
-          ? html`<span class="state exception">quarantined</span>${running > 0 && `, runs ${counted(running, "task")}`}`
+          ? html`<span class="state exception">quarantined</span>${running > 0 && `, running ${counted(running, "task")}`}`
           : workerState(worker, running, now),
       ],
       ["Last active", html`<${LastActive} at=${worker.lastDateActive} busy=${running > 0} now=${now} />`],
@@ -73,7 +76,7 @@ function Details({ id, worker, recent, refresh }) {
     ]} />
     <section aria-labelledby="quarantine">
       <h2 id="quarantine">Quarantine</h2>
-      <p>A quarantined worker gets no work; what it runs goes on.</p>
+      <p>A quarantined worker gets no work. What it is running goes on.</p>
       <${QuarantineFields} of=${quarantine} />
       <div class="buttons">
         ${
@@ -81,7 +84,7 @@ function Details({ id, worker, recent, refresh }) {
             ? html`<${ActionButton} kind="primary" action=${() => quarantine.end(id, worker).then(refresh)}>Release<//>`
             : html`<${ActionButton} kind="primary" disabled=${lacks(quarantine) !== ""} title=${lacks(quarantine)} action=${() => quarantine.begin(id, worker).then(refresh)}>Quarantine<//>`
         }
-        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} verb="Report that the worker is gone" confirm="The tasks that it runs are retried at once.">Report that it is gone<//>
+        <${ActionButton} action=${() => workerRemoved(id, worker.workerGroup, worker.workerId).then(refresh)} verb="Report the worker as gone" confirm="The tasks that it is running are retried at once.">Report as gone<//>
       </div>
       ${
         (worker.quarantineDetails ?? []).length > 0 &&

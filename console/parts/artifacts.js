@@ -1,10 +1,10 @@
 // The artifacts of a run, and which of them is its log.
 
 import { html, useState } from "../core/html.js";
-import { openArtifact } from "../core/open-artifact.js";
 import { gather, usePolled } from "../core/polling.js";
 import { listArtifacts } from "../core/queue.js";
 import { to } from "../core/router.js";
+import { label } from "../core/words.js";
 import { ActionButton, Copy, Empty, Loaded } from "./feedback.js";
 
 const FEW = 10;
@@ -13,11 +13,8 @@ const BACKING = "public/logs/live_backing.log";
 
 /** @typedef {import("../core/types").Artifact} Artifact */
 
-/**
- * The artifacts of a run, read until it has ended. None of one that has not begun.
- * @param {string} taskId
- * @param {import("../core/types").Run} run
- */
+/** The artifacts of a run, read until it has ended. None of one that has not begun. @param {string} taskId
+ * @param {import("../core/types").Run} run */
 export function useArtifacts(taskId, run) {
   const ended = run.resolved !== undefined;
   const begun = run.state !== "pending";
@@ -31,10 +28,9 @@ export function useArtifacts(taskId, run) {
   );
 }
 
-/**
- * Those that are no part of the run's log, which has a place of its own.
- * @param {{polled: ReturnType<typeof useArtifacts>, task: import("../core/types").Definition, taskId: string, run: import("../core/types").Run}} properties
- */
+/** Those that are no part of the run's log, which has a place of its own. @param {{polled: ReturnType<typeof
+ * useArtifacts>, task: import("../core/types").Definition, taskId: string, run: import("../core/types").Run}}
+ * properties */
 export function Artifacts({ polled, task, taskId, run }) {
   const ended = run.resolved !== undefined;
   if (run.state === "pending") return null;
@@ -50,11 +46,9 @@ export function Artifacts({ polled, task, taskId, run }) {
     <//>`;
 }
 
-/**
- * Artifacts that open, and whose addresses can be copied; of many, those that one looks for.
- * @param {{artifacts: Artifact[], taskId: string, runId: number, live?: boolean, addressOf?: (name: string) => string}} properties
- *   `addressOf` gives another address to copy than that of the run's artifact
- */
+/** Artifacts that open, and whose addresses can be copied; of many, those that one looks for. @param {{artifacts:
+ * Artifact[], taskId: string, runId: number, live?: boolean, addressOf?: (name: string) => string}} properties
+ * `addressOf` gives another address to copy than that of the run's artifact */
 export function ArtifactList({ artifacts, taskId, runId, live = false, addressOf }) {
   const [filter, setFilter] = useState("");
   const listed = ordered(artifacts).filter(({ name }) => name.toLowerCase().includes(filter.toLowerCase()));
@@ -63,11 +57,8 @@ export function ArtifactList({ artifacts, taskId, runId, live = false, addressOf
     <ul class="artifacts">${listed.map((one) => html`<${Row} key=${one.name} artifact=${one} taskId=${taskId} runId=${runId} live=${live} address=${addressOf?.(one.name)} />`)}</ul>`;
 }
 
-/**
- * The log of a run: that which the payload names, or what workers call theirs; undefined if there is none.
- * @param {import("../core/types").Definition} task
- * @param {Artifact[]} artifacts
- */
+/** The log of a run: that which the payload names, or what workers call theirs; undefined if there is none.
+ * @param {import("../core/types").Definition} task @param {Artifact[]} artifacts */
 export function logOf(task, artifacts) {
   const usable = artifacts.filter(({ storageType }) => storageType !== "error");
   const named = (/** @type {string} */ name) => usable.find((one) => one.name === name);
@@ -78,9 +69,9 @@ export function logOf(task, artifacts) {
 function Row({ artifact, taskId, runId, live, address }) {
   const { name, contentLength, storageType } = artifact;
   if (storageType === "error")
-    return html`<li><code>${name}</code> <span class="reason">the worker could not make it</span></li>`;
+    return html`<li><code>${label(name)}</code> <span class="reason">the worker could not create it</span></li>`;
   return html`<li>
-    ${isLog(artifact) ? html`<a href=${to.log(taskId, runId, name, live)}>${name}</a> <span class="tag">log</span>` : html`<${ActionButton} kind="link" action=${() => openArtifact(taskId, runId, name)}>${name}<//>`}
+    <a href=${isLog(artifact) ? to.log(taskId, runId, name, live) : to.artifact(taskId, runId, name)}>${label(name)}</a>${isLog(artifact) && html` <span class="tag">log</span>`}
     ${" "}<span class="reason">${size(contentLength)}</span>${" "}
     ${address ? html`<${Copy} text=${address} label="Copy link" />` : html`<${CopyLink} taskId=${taskId} runId=${runId} name=${name} />`}
   </li>`;

@@ -1,63 +1,63 @@
 // Who did what: read when it is opened, since most who look at a page do not ask.
 
-import { html, useEffect, useState } from "../core/html.js";
-import { gather, useNow } from "../core/polling.js";
+import { html, useEffect, useRef, useState } from "../core/html.js";
+import { useNow } from "../core/polling.js";
 import { to } from "../core/router.js";
+import { named } from "../core/words.js";
 import { Empty, Failure, Loading } from "./feedback.js";
 import { Time } from "./states.js";
-import { Table } from "./table.js";
+import { columnOf, Table } from "./table.js";
 
-const MOST = 5000;
 const NOT_CONFIRMED = ", not confirmed";
 
 /** @typedef {import("../core/types").AuditEntry} Entry */
+/** @typedef {import("../core/types").Member} Member */
 
-/**
- * A part of a page that is closed at first.
- * @param {{read: import("../core/audit.js").Read, title?: string, who?: boolean}} properties `who`: whether it differs who did it
+/** A part of a page that is closed at first. @param {{read: import("../core/audit.js").Read, title?: string, who?:
+ * boolean, members?: Member[]}} properties `who`: whether it differs who did it; `members`: tasks whose names are known
  */
-export function AuditHistory({ read, title = "Who did what", who = true }) {
+export function AuditHistory({ read, title = "Who did what", who = true, members = [] }) {
   const [open, setOpen] = useState(false);
   return html`<details class="audit" onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary>${title}</summary>
-    ${open && html`<${History} read=${read} title=${title} who=${who} />`}
+    ${open && html`<${History} read=${read} title=${title} who=${who} members=${members} />`}
   </details>`;
 }
 
-/** @param {{read: import("../core/audit.js").Read, title: string, who: boolean}} properties */
-function History({ read, title, who }) {
+const column = /** @type {import("./table.js").ColumnOf<Entry>} */ (columnOf);
+
+/** @param {{read: import("../core/audit.js").Read, title: string, who?: boolean, members?: Member[]}} properties */
+export function History({ read, title, who = true, members = [] }) {
   const [found, setFound] = useState(/** @type {{items: Entry[], more: boolean} | null} */ (null));
   const [error, setError] = useState(/** @type {Error | null} */ (null));
   const [look, setLook] = useState(0);
+  const pages = useRef(/** @type {AsyncGenerator<any> | null} */ (null));
   const now = useNow(30_000);
+  const older = async () => {
+    const { value } = (await pages.current?.next()) ?? {};
+    const more = value?.continuationToken !== undefined;
+    setFound((old) => ({ items: [...(old?.items ?? []), ...(value?.auditHistory ?? [])], more }));
+  };
   useEffect(() => {
     const control = new AbortController();
+    pages.current = read({ signal: control.signal });
     setError(null);
-    gather(read({ signal: control.signal }), "auditHistory", MOST).then(
-      setFound,
-      (caught) => control.signal.aborted || setError(caught),
-    );
+    setFound(null);
+    older().catch((caught) => control.signal.aborted || setError(caught));
     return () => control.abort();
   }, [look]);
   const again = () => setLook(look + 1);
   if (error) return html`<${Failure} error=${error} retry=${again} />`;
   if (!found) return html`<${Loading} label="Loading the history" />`;
+  const names = new Map(members.map(({ task, status }) => [status.taskId, named(task)]));
   const columns = [
-    {
-      key: "when",
-      title: "When",
-      cell: (/** @type {Entry} */ entry) => html`<${Time} at=${entry.created} now=${now} />`,
-    },
-    ...(who
-      ? [{ key: "who", title: "Who", cell: (/** @type {Entry} */ entry) => html`<${Who} id=${entry.clientId} />` }]
-      : []),
-    { key: "what", title: "What", cell: (/** @type {Entry} */ entry) => html`<${What} entry=${entry} />` },
-    {
-      key: "to",
-      title: "To",
+    column("when", "When", ({ created }) => html`<${Time} at=${created} now=${now} />`),
+    ...(who ? [column("who", "Who", ({ clientId }) => html`<${Who} id=${clientId} />`)] : []),
+    column("what", "What", (entry) => html`<${What} entry=${entry} />`),
+    column("to", "To", (entry) => html`<${Subject} entry=${entry} names=${names} />`, { class: "wide" }),
+    column("detail", "Changed", ({ detail }) => detail && html`<span class="wrapped">${detail}</span>`, {
       class: "wide",
-      cell: (/** @type {Entry} */ entry) => html`<${Subject} entry=${entry} />`,
-    },
+    }),
   ];
   return html`
     ${
@@ -65,8 +65,7 @@ function History({ read, title, who }) {
         ? html`<${Empty}>Nothing, as far back as it is kept.<//>`
         : html`<${Table} rows=${found.items} columns=${columns} id=${keyOf} caption=${`${title}, latest first`} />`
     }
-    ${found.more && html`<p class="reason">There are more than ${MOST.toLocaleString()}: the oldest are left out. <code>./dev admin audit</code> lists them all.</p>`}
-    <div class="buttons"><button type="button" class="quiet" onClick=${again}>Look again</button></div>`;
+    <div class="buttons">${found.more && html`<button type="button" onClick=${() => void older().catch(setError)}>Older entries</button>`}<button type="button" class="quiet" onClick=${again}>Look again</button></div>`;
 }
 
 /** @param {Entry} entry */
@@ -76,19 +75,16 @@ const keyOf = (entry) => `${entry.created} ${entry.clientId} ${entry.actionType}
 const Who = ({ id }) => (id === "anonymous" ? html`<span>anonymous</span>` : html`<a href=${to.client(id)}>${id}</a>`);
 
 /** @param {{entry: Entry}} properties */
-function What({ entry }) {
-  const doubtful = entry.actionType.endsWith(NOT_CONFIRMED);
-  const action = doubtful ? entry.actionType.slice(0, -NOT_CONFIRMED.length) : entry.actionType;
-  return html`${action}${entry.detail ? ` ${entry.detail}` : ""}${
-    doubtful &&
-    html` <span class="tag" title="The call is under way, or ended without anybody knowing whether it had its effect">not confirmed</span>`
-  }`;
+function What({ entry: { actionType } }) {
+  const doubtful = actionType.endsWith(NOT_CONFIRMED);
+  return html`${doubtful ? actionType.slice(0, -NOT_CONFIRMED.length) : actionType}${doubtful && html` <span class="tag" title="The call is under way, or ended without anybody knowing whether it had its effect">not confirmed</span>`}`;
 }
 
-/** @param {{entry: Entry}} properties */
-function Subject({ entry: { entityType, entityId } }) {
+/** @param {{entry: Entry, names: Map<string, string>}} properties */
+function Subject({ entry: { entityType, entityId }, names }) {
   const href = addressOf(entityType, entityId);
-  return html`${entityType.replace("-", " ")} ${href ? html`<a href=${href}>${entityId}</a>` : entityId}`;
+  const name = names.get(entityType === "task" ? entityId : "") ?? entityId;
+  return html`${entityType.replace("-", " ")} ${href ? html`<a href=${href} title=${entityId}>${name}</a>` : name}`;
 }
 
 /** @param {string} kind @param {string} id */

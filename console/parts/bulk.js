@@ -5,21 +5,10 @@ import { counted } from "../core/words.js";
 
 const AT_ONCE = 6;
 
-/**
- * @typedef {object} Job
- * @property {string} title
- * @property {string} noun what the ids are of
- * @property {number} total
- * @property {number} done
- * @property {{id: string, message: string}[]} failed
- * @property {boolean} ended
- */
+/** @typedef {object} Job @property {string} title @property {string} noun what the ids are of @property {number} total
+ * @property {number} done @property {{id: string, message: string}[]} failed @property {boolean} ended */
 
-/**
- * Run an action for each of many ids.
- * @param {() => void} finished
- * @param {string} [noun] what the ids are of
- */
+/** Run an action for each of many ids. @param {() => void} finished @param {string} [noun] what the ids are of */
 export function useBulk(finished, noun = "task") {
   const [job, setJob] = useState(/** @type {Job | null} */ (null));
   const stopped = useRef(false);

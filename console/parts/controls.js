@@ -2,7 +2,7 @@
 
 import { html, useEffect, useState } from "../core/html.js";
 
-const NARROW = "(max-width: 760px)"; // as in style.css
+export const NARROW = "(max-width: 760px)"; // as in style.css
 
 /** @param {{title: string, children?: any}} properties */
 export function Controls({ title, children }) {

@@ -4,7 +4,7 @@ import { html, useRef } from "../core/html.js";
 import { gather, usePolled } from "../core/polling.js";
 import { listDependentTasks, statuses, tasks } from "../core/queue.js";
 import { to } from "../core/router.js";
-import { isFinal, shortReason } from "../core/words.js";
+import { isFinal, named, shortReason } from "../core/words.js";
 import { Empty, Loaded } from "./feedback.js";
 import { State } from "./states.js";
 
@@ -12,14 +12,20 @@ const MOST_DEPENDENTS = 500;
 
 /** @typedef {{taskId: string, name: string, status: import("../core/types").Status | undefined}} Related */
 
-/** @param {{task: import("../core/types").Definition, status: import("../core/types").Status}} properties */
-export function Dependencies({ task, status }) {
+/** What a task waits for and what waits for it. @param {import("../core/types").Definition} task
+ * @param {import("../core/types").Status} status */
+export function useRelatives(task, status) {
   const names = useRef(/** @type {Map<string, string>} */ (new Map()));
   const required = usePolled((signal) => namesAndStates(task.dependencies, names.current, signal), [status.taskId], {
     interval: 15_000,
-    until: () => isFinal(status.state),
+    until: () => isFinal(status.state) || task.dependencies.length === 0,
   });
   const dependents = usePolled((signal) => dependentsOf(status.taskId, signal), [status.taskId], { interval: 30_000 });
+  return { required, dependents };
+}
+
+/** @param {{task: import("../core/types").Definition, relatives: ReturnType<typeof useRelatives>}} properties */
+export function Dependencies({ task, relatives: { required, dependents } }) {
   return html`
     <h3>Waits for</h3>
     ${
@@ -33,7 +39,7 @@ export function Dependencies({ task, status }) {
       ${(/** @type {{related: Related[], more: boolean}} */ { related, more }) =>
         related.length === 0
           ? html`<${Empty}>No task.<//>`
-          : html`<${List} of=${related} />${more && html`<p>And more than ${MOST_DEPENDENTS} in all.</p>`}`}
+          : html`<${List} of=${related} />${more && html`<p>There are more than ${MOST_DEPENDENTS}.</p>`}`}
     <//>`;
 }
 
@@ -54,16 +60,15 @@ function blockingFirst(a, b) {
   return rank(a) - rank(b) || (a.name < b.name ? -1 : 1);
 }
 
-/**
- * @param {string[]} taskIds
- * @param {Map<string, string>} names those that are known already, and never change
- * @param {AbortSignal} signal
- * @returns {Promise<Related[]>}
- */
+/** @param {import("../core/types").Definition | undefined} task */
+const nameIn = (task) => task && named(task);
+
+/** @param {string[]} taskIds @param {Map<string, string>} names those that are known already, and never change
+ * @param {AbortSignal} signal @returns {Promise<Related[]>} */
 async function namesAndStates(taskIds, names, signal) {
   const unknown = taskIds.filter((taskId) => !names.has(taskId));
   const [definitions, states] = await Promise.all([tasks(unknown), statuses(taskIds, signal)]);
-  for (const taskId of unknown) names.set(taskId, definitions.get(taskId)?.metadata.name ?? taskId);
+  for (const taskId of unknown) names.set(taskId, nameIn(definitions.get(taskId)) ?? taskId);
   return taskIds.map((taskId) => ({ taskId, name: names.get(taskId) ?? taskId, status: states.get(taskId) }));
 }
 
@@ -72,7 +77,7 @@ async function dependentsOf(taskId, signal) {
   const { items, more } = await gather(listDependentTasks(taskId, { signal }), "tasks", MOST_DEPENDENTS);
   const members = /** @type {import("../core/types").Member[]} */ (items);
   return {
-    related: members.map(({ task, status }) => ({ taskId: status.taskId, name: task.metadata.name, status })),
+    related: members.map(({ task, status }) => ({ taskId: status.taskId, name: named(task), status })),
     more,
   };
 }

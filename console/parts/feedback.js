@@ -2,6 +2,7 @@
 
 import { html, useEffect, useRef, useState } from "../core/html.js";
 import { session } from "../core/credentials.js";
+import { isSilence } from "../core/live.js";
 
 /** @param {{label?: string}} properties */
 export const Loading = ({ label = "Loading" }) =>
@@ -10,10 +11,7 @@ export const Loading = ({ label = "Loading" }) =>
 /** @param {{children?: any}} properties */
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
-/**
- * An error with what to do about it.
- * @param {{error: Error & {status?: number}, retry?: () => void}} properties
- */
+/** An error with what to do about it. @param {{error: Error & {status?: number}, retry?: () => void}} properties */
 export function Failure({ error, retry }) {
   return html`<div class="notice critical" role="alert">
     <p class="said">${error.message}</p>
@@ -28,24 +26,23 @@ function remedy({ status }) {
   if (status === 403 && !session()) return html`This needs credentials. <a href="/login">Sign in</a>.`;
   if (status === 403)
     return html`Your credentials lack a scope. <a href="/profile">See what you may do</a>, or ask who gave them to you.`;
-  if (status === 400) return "The address is mistyped: something in it is no id.";
+  if (status === 400) return "Something in the address is not a valid id.";
   if (status === 404) return "It may have expired, or the address is mistyped.";
-  if (status === 409) return "Its state has changed in the meantime. The page shows the present one.";
-  if (status === 0 || (status ?? 0) >= 500) return "This may pass; it is tried again by itself.";
+  if (status === 409) return "It has changed in the meantime. The page shows its present state.";
+  if (status === 0 || (status ?? 0) >= 500) return "This may be temporary; it is tried again automatically.";
   return "";
 }
 
-/** What is loaded, or why it is not. @param {{of: import("../core/polling.js").Polled<any>, children: (data: any) => any, label?: string}} properties */
+/** What is loaded, or why it is not; that there is no answer is said above the page. @param {{of: import("../core/polling.js").Polled<any>, children: (data: any) => any, label?: string}} properties */
 export function Loaded({ of: { data, error, refresh }, children, label }) {
-  return html`${error && html`<${Failure} error=${error} retry=${refresh} />`}
+  return html`${error && !(data !== undefined && isSilence(error)) && html`<${Failure} error=${error} retry=${refresh} />`}
   ${data === undefined ? !error && html`<${Loading} ...${label ? { label } : {}} />` : children(data)}`;
 }
 
-/**
- * A button that does something that may fail, and says how it went.
- * @param {{action: () => Promise<unknown>, children?: any, confirm?: string, verb?: any, disabled?: boolean, title?: string, kind?: string}} properties
- *   `confirm` is what comes of it, where that is asked about first; `verb` what is done to what: the question's title, and its answer
- */
+/** A button that does something that may fail, and says how it went. @param {{action: () => Promise<unknown>,
+ * children?: any, confirm?: string, verb?: any, disabled?: boolean, title?: string, kind?: string}} properties
+ * `confirm` is what comes of it, where that is asked about first; `verb` what is done to what: the question's title,
+ * and its answer */
 export function ActionButton({ action, children, confirm, verb, disabled = false, title, kind = "" }) {
   const [state, setState] = useState(/** @type {{busy: boolean, error?: Error}} */ ({ busy: false }));
   const [asking, setAsking] = useState(false);
@@ -69,13 +66,11 @@ export function ActionButton({ action, children, confirm, verb, disabled = false
   </span>`;
 }
 
-/**
- * A question before something that cannot be undone: its title and its answer are what is done.
- * @param {{outcome?: any, verb: any, danger: boolean, yes: () => void, no: () => void}} properties
- */
+/** A question before something that cannot be undone: its title and its answer are what is done.
+ * @param {{outcome?: any, verb: any, danger: boolean, yes: () => void, no: () => void}} properties */
 function Confirm({ outcome, verb, danger, yes, no }) {
   return html`<${Dialog} title=${verb} close=${no}>
-    <p>${outcome}</p>
+    <div>${outcome}</div>
     <div class="buttons">
       <button type="button" class=${danger ? "danger" : "primary"} onClick=${yes}>${verb}</button>
       <button type="button" onClick=${no}>Go back</button>
@@ -83,10 +78,7 @@ function Confirm({ outcome, verb, danger, yes, no }) {
   <//>`;
 }
 
-/**
- * A modal dialog; Escape closes it.
- * @param {{title: string, close: () => void, children?: any}} properties
- */
+/** A modal dialog; Escape closes it. @param {{title: string, close: () => void, children?: any}} properties */
 export function Dialog({ title, close, children }) {
   const element = useRef(/** @type {HTMLDialogElement | null} */ (null));
   useEffect(() => {

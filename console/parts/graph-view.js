@@ -20,26 +20,17 @@ const wholeOf = (drawing) => ({
   height: drawing.height + 2 * MARGIN,
 });
 
-/**
- * What is shown at first: the whole if one can read it, else the part around a point.
- * @param {{width: number, height: number}} drawing
- * @param {Point} center
- * @param {{width: number, height: number}} frame in pixels
- * @returns {View}
- */
+/** What is shown at first: the whole if one can read it, else the part around a point.
+ * @param {{width: number, height: number}} drawing @param {Point} center
+ * @param {{width: number, height: number}} frame in pixels @returns {View} */
 export function firstView(drawing, center, frame) {
   const whole = wholeOf(drawing);
   if (Math.min(frame.width / whole.width, frame.height / whole.height) >= LEGIBLE) return whole;
   return around(center, { width: frame.width / COMFORTABLE, height: frame.height / COMFORTABLE }, whole);
 }
 
-/**
- * A part of a given size around a point, and no farther out than where the drawing ends.
- * @param {Point} center
- * @param {{width: number, height: number}} size
- * @param {View} whole
- * @returns {View}
- */
+/** A part of a given size around a point, and no farther out than where the drawing ends. @param {Point} center
+ * @param {{width: number, height: number}} size @param {View} whole @returns {View} */
 function around({ x, y }, { width, height }, whole) {
   const within = (/** @type {number} */ wanted, /** @type {number} */ first, /** @type {number} */ last) =>
     Math.max(first, Math.min(wanted, last));
@@ -51,10 +42,7 @@ function around({ x, y }, { width, height }, whole) {
   };
 }
 
-/**
- * @param {{width: number, height: number} | null} drawing
- * @param {() => Point} center of what is most worth seeing
- */
+/** @param {{width: number, height: number} | null} drawing @param {() => Point} center of what is most worth seeing */
 export function useView(drawing, center) {
   const [view, setView] = useState(/** @type {View | null} */ (null));
   const pointers = useRef(/** @type {Map<number, Point>} */ (new Map()));

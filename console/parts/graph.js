@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { bundled, kindBy } from "../core/levels.js";
 import { to } from "../core/router.js";
-import { counted, isWrong, shownState, STATES } from "../core/words.js";
+import { counted, isWrong, named, shownState, STATES } from "../core/words.js";
 import { Loading } from "./feedback.js";
 import { useView } from "./graph-view.js";
 import { signOf } from "./states.js";
@@ -23,9 +23,7 @@ const HEIGHT = 34;
 const PADDING = 8;
 const HEAD = 24;
 
-/**
- * @param {{members: Member[], blocked: Set<string>}} properties `blocked`: tasks that wait for one that failed
- */
+/** @param {{members: Member[], blocked: Set<string>}} properties `blocked`: tasks that wait for one that failed */
 export function DependencyGraph({ members, blocked }) {
   const version = members.map(({ status }) => `${status.taskId}${isWrong(status) ? "!" : ""}`).join();
   const blockedIds = [...blocked].sort().join();
@@ -127,14 +125,9 @@ function gridOf(count) {
   return { shown, columns, rows: Math.ceil(shown / columns) };
 }
 
-/**
- * The edges and nodes: the same ones, which need no comparison, while only the view moves.
- * @param {any} drawing
- * @param {ReturnType<typeof bundled>} graph
- * @param {Set<string>} open
- * @param {Map<string, Member>} byId
- * @param {(node: Node) => void} toggle
- */
+/** The edges and nodes: the same ones, which need no comparison, while only the view moves. @param {any} drawing
+ * @param {ReturnType<typeof bundled>} graph @param {Set<string>} open @param {Map<string, Member>} byId
+ * @param {(node: Node) => void} toggle */
 function draw(drawing, graph, open, byId, toggle) {
   const points = new Map(drawing.edges.map((/** @type {any} */ one) => [`${one.from} ${one.to}`, one.points]));
   const places = new Map(drawing.nodes.map((/** @type {Place} */ place) => [place.id, place]));
@@ -202,7 +195,7 @@ function Bundle({ place, node, open, toggle }) {
 
 /** @param {{x: number, y: number, member: Member, blocked: boolean}} properties */
 function Task({ x, y, member, blocked }) {
-  const { name } = member.task.metadata;
+  const name = named(member.task);
   const { taskId } = member.status;
   const state = shownState(member.status);
   const shown = blocked ? `${state}, blocked` : state;
@@ -223,11 +216,7 @@ const shortened = (name) => {
   return `${name.slice(0, Math.ceil(half))}…${name.slice(-Math.floor(half))}`;
 };
 
-/**
- * The places of what failed, from left to right and from the top.
- * @param {any} drawing
- * @param {Node[]} nodes
- */
+/** The places of what failed, from left to right and from the top. @param {any} drawing @param {Node[]} nodes */
 function troubleIn(drawing, nodes) {
   const wrong = new Set(
     nodes.filter(({ members }) => members.some(({ status }) => isWrong(status))).map(({ id }) => id),
@@ -237,11 +226,8 @@ function troubleIn(drawing, nodes) {
     .sort((/** @type {Place} */ a, /** @type {Place} */ b) => a.x - b.x || a.y - b.y);
 }
 
-/**
- * The positions of nodes and edges, when the worker has found them.
- * @param {{nodes: {id: string, width: number, height: number}[], edges: string[][]}} shape
- * @param {boolean} tooMany
- */
+/** The positions of nodes and edges, when the worker has found them.
+ * @param {{nodes: {id: string, width: number, height: number}[], edges: string[][]}} shape @param {boolean} tooMany */
 function useLayout(shape, tooMany) {
   const [drawing, setDrawing] = useState(/** @type {any} */ (null));
   useEffect(() => {

@@ -3,12 +3,13 @@
 import { html, useEffect, useMemo, useState } from "../core/html.js";
 import { groupsBefore } from "../core/before.js";
 import { readGroup } from "../core/group.js";
+import { nameOf } from "../core/group-name.js";
 import { compareHref, setQuery, to } from "../core/router.js";
 import { absolute, duration } from "../core/time.js";
-import { counted, isFinal, isWrong, runtime, shortReason } from "../core/words.js";
+import { counted, isFinal, isWrong, named, runtime, shortReason } from "../core/words.js";
 import { Failure, Loading } from "./feedback.js";
 import { State } from "./states.js";
-import { Table } from "./table.js";
+import { columnOf, Table } from "./table.js";
 
 /** @typedef {import("../core/types").Member} Member */
 /** @typedef {import("../core/types").RecentGroup} RecentGroup */
@@ -38,7 +39,7 @@ export function GroupBefore({ groupId, members, chosen, now, sort }) {
   const rows = useMemo(() => (old ? compared(members, old) : []), [members, old]);
   if (error) return html`<${Failure} error=${error} />`;
   if (groups && !other)
-    return html`<p class="empty">No group before this one has its scheduler and source, as far as was looked.</p>`;
+    return html`<p class="empty">No earlier group with the same scheduler and source was found.</p>`;
   if (!old) return html`<${Loading} label="Reading the group before" />`;
   const fails = rows.filter(({ rank }) => rank === 0).length;
   return html`<div class="buttons">
@@ -46,7 +47,7 @@ export function GroupBefore({ groupId, members, chosen, now, sort }) {
         groups &&
         groups.length > 0 &&
         html`<label>Against <select value=${other} onChange=${(/** @type {any} */ event) => setQuery({ before: event.target.value })}>
-        ${groups.slice(0, 20).map(({ taskGroupId, created, owner }) => html`<option key=${taskGroupId} value=${taskGroupId}>${absolute(created)}, ${owner}</option>`)}
+        ${groups.slice(0, 20).map((group) => html`<option key=${group.taskGroupId} value=${group.taskGroupId}>${nameOf(group).name}, ${absolute(group.created)}</option>`)}
       </select></label>`
       }
       <a href=${to.group(other)}>The group before</a>
@@ -58,74 +59,50 @@ export function GroupBefore({ groupId, members, chosen, now, sort }) {
 /** Columns that rows can be ordered by: the address may name one of another view. */
 const SORTS = ["name", "change", "longer"];
 
+const column = /** @type {import("./table.js").ColumnOf<Row>} */ (columnOf);
+const took = (/** @type {Member | undefined} */ member, /** @type {number} */ now) =>
+  member ? runtime(member.status, now) : null;
+
 /** @param {number} now */
 const columns = (now) => {
-  const took = (/** @type {Member | undefined} */ member) => (member ? runtime(member.status, now) : null);
   const shown = (/** @type {Member | undefined} */ member) => {
-    const ran = took(member);
+    const ran = took(member, now);
     return member
       ? html`<${State} state=${member.status.state} reason=${shortReason(member.status)} /> ${ran !== null && html`<span class="reason">${duration(ran)}</span>`}`
       : "–";
   };
+  const longer = (/** @type {Row} */ { member, old }) => {
+    const [a, b] = [took(member, now), took(old, now)];
+    if (a === null || b === null) return "–";
+    return a >= b ? duration(a - b) : `−${duration(b - a)}`;
+  };
+  const compare = (/** @type {Row} */ { member, old }) => {
+    const [a, b] = [member?.status.runs.at(-1), old?.status.runs.at(-1)];
+    if (!member || !old || !a || !b) return "–";
+    const one = { id: member.status.taskId, runId: a.runId };
+    return html`<a href=${compareHref(one, { id: old.status.taskId, runId: b.runId })}>Compare</a>`;
+  };
   return [
-    {
-      key: "name",
-      title: "Name",
-      class: "wide",
-      sort: (/** @type {Row} */ { name }) => name,
-      cell: (/** @type {Row} */ { name, member, old }) =>
-        html`<a href=${to.task((member ?? old)?.status.taskId ?? "")}>${name}</a>`,
-    },
-    {
-      key: "change",
-      title: "Change",
-      sort: (/** @type {Row} */ { rank, name }) => `${rank} ${name}`,
-      cell: (/** @type {Row} */ { change, rank }) =>
-        html`<span class=${rank === 0 ? "state failed" : ""}>${change}</span>`,
-    },
-    { key: "now", title: "Now", cell: (/** @type {Row} */ { member }) => shown(member) },
-    { key: "before", title: "Before", cell: (/** @type {Row} */ { old }) => shown(old) },
-    {
-      key: "longer",
-      title: "Longer by",
-      sort: (/** @type {Row} */ { member, old }) => -((took(member) ?? 0) - (took(old) ?? 0)),
-      cell: (/** @type {Row} */ { member, old }) => {
-        const [a, b] = [took(member), took(old)];
-        if (a === null || b === null) return "–";
-        return a >= b ? duration(a - b) : `−${duration(b - a)}`;
-      },
-    },
-    {
-      key: "compare",
-      title: "Logs",
-      cell: (/** @type {Row} */ { member, old }) => {
-        const [a, b] = [member?.status.runs.at(-1), old?.status.runs.at(-1)];
-        if (!member || !old || !a || !b) return "–";
-        const [one, other] = [
-          { id: member.status.taskId, runId: a.runId },
-          { id: old.status.taskId, runId: b.runId },
-        ];
-        return html`<a href=${compareHref(one, other)}>Compare</a>`;
-      },
-    },
+    column("name", "Name", ({ name, member, old }) => html`<a href=${to.task((member ?? old)?.status.taskId ?? "")}>${name}</a>`, { class: "wide", sort: ({ name }) => name }), // prettier-ignore
+    column("change", "Change", ({ change, rank }) => html`<span class=${rank === 0 ? "state failed" : ""}>${change}</span>`, { sort: ({ rank, name }) => `${rank} ${name}` }), // prettier-ignore
+    column("now", "Now", ({ member }) => shown(member)),
+    column("before", "Before", ({ old }) => shown(old)),
+    column("longer", "Longer by", longer, { sort: ({ member, old }) => (took(old, now) ?? 0) - (took(member, now) ?? 0) }), // prettier-ignore
+    column("compare", "Logs", compare),
   ];
 };
 
-/**
- * Tasks of two groups by their names; of several of one name each with its like in the order of their creation.
- * @param {Member[]} members
- * @param {Member[]} old
- * @returns {Row[]}
- */
+/** Tasks of two groups by their names; of several of one name each with its like in the order of their creation.
+ * @param {Member[]} members @param {Member[]} old @returns {Row[]} */
 function compared(members, old) {
   /** @type {Map<string, Member[]>} */
   const before = new Map();
   for (const member of [...old].sort(byCreation)) {
-    const { name } = member.task.metadata;
+    const name = named(member.task);
     before.set(name, [...(before.get(name) ?? []), member]);
   }
   const rows = [...members].sort(byCreation).map((member) => {
-    const match = before.get(member.task.metadata.name)?.shift();
+    const match = before.get(named(member.task))?.shift();
     return rowOf(member, match);
   });
   return [...rows, ...[...before.values()].flat().map((member) => rowOf(undefined, member))];
@@ -139,7 +116,7 @@ function rowOf(member, old) {
   const one = /** @type {Member} */ (member ?? old);
   const said = (/** @type {number} */ rank, /** @type {string} */ change) => ({
     key: one.status.taskId,
-    name: one.task.metadata.name,
+    name: named(one.task),
     member,
     old,
     change,

@@ -20,10 +20,8 @@ const LONGEST = 1000;
 /** @typedef {import("../core/log-source.js").LogState} LogState */
 /** @typedef {import("../core/log-cause.js").Cause} Cause */
 
-/**
- * The end of a log, followed while its run goes on.
- * @param {{taskId: string, runId: number, name: string | undefined, over: boolean, keep?: number}} of no name: nothing is read
- * @returns {{state: LogState | null, error: Error | null}}
+/** The end of a log, followed while its run goes on. @param {{taskId: string, runId: number, name: string | undefined,
+ * over: boolean, keep?: number}} of no name: nothing is read @returns {{state: LogState | null, error: Error | null}}
  */
 export function useLogEnd({ taskId, runId, name, over, keep = READ }) {
   const [read, setRead] = useState(/** @type {{state: LogState | null, error: Error | null}} */ (NOTHING));
@@ -45,10 +43,8 @@ export function useLogEnd({ taskId, runId, name, over, keep = READ }) {
 
 const NOTHING = { state: null, error: null };
 
-/**
- * Some lines of a log: around its first error, and its last ones. Each leads to its place in the log.
- * @param {{state: LogState, cause: Cause | null, href: string}} properties `cause`: what to mark; null: the last lines alone
- */
+/** Some lines of a log: around its first error, and its last ones. Each leads to its place in the log. @param {{state:
+ * LogState, cause: Cause | null, href: string}} properties `cause`: what to mark; null: the last lines alone */
 export function LogEnd({ state, cause, href }) {
   const { lines, before } = state;
   const marked = cause && cause.at >= 0 ? cause : null;
@@ -72,11 +68,8 @@ export function logHref({ taskId, runId, name, live, state, cause }) {
   return state && state.before !== null && cause && cause.at >= 0 ? `${href}#L${state.before + cause.at + 1}` : href;
 }
 
-/**
- * Which lines are shown, as half-open ranges, and how many are left out before each.
- * @param {number} count
- * @param {{at: number, to: number} | null} marked
- */
+/** Which lines are shown, as half-open ranges, and how many are left out before each. @param {number} count
+ * @param {{at: number, to: number} | null} marked */
 function excerpt(count, marked) {
   const last = Math.max(0, count - (marked ? LAST : LAST_ALONE));
   if (!marked) return [{ from: last, to: count, skipped: last }];

@@ -1,13 +1,15 @@
 // A task of a group in place: why it failed, or what it does or waits for, without leaving the group.
 
+import { blockedBy, whyUnscheduled } from "../core/blocking.js";
 import { html, useMemo } from "../core/html.js";
 import { rerunTask } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { isFinal, runtime, shortReason } from "../core/words.js";
+import { counted, isFinal, named, runtime, shortReason } from "../core/words.js";
 import { useArtifacts } from "./artifacts.js";
 import { Before } from "./before.js";
 import { ActionButton } from "./feedback.js";
+import { unfit } from "./group-actions.js";
 import { State } from "./states.js";
 import { Why } from "./why.js";
 
@@ -15,42 +17,63 @@ import { Why } from "./why.js";
 
 const NAMED = 8;
 
-/** @param {{member: Member, members: Member[], now: number, close?: () => void, refresh: () => void}} properties `close`: where no row names the task already */
-export function Look({ member, members, now, close, refresh }) {
+/** @param {{member: Member, members: Member[], blocked: Map<string, Member[]>, now: number, close?: () => void, refresh: () => void}} properties `close`: where no row names the task already */
+export function Look({ member, members, blocked, now, close, refresh }) {
   const { task, status } = member;
   const run = status.runs.at(-1);
   const ran = runtime(status, now);
-  const over = Date.parse(status.deadline) < now;
-  return html`<section class="look" aria-label=${`About ${task.metadata.name}`}>
+  const why = unfit(member, now);
+  return html`<section class="look" aria-label=${`About ${named(task)}`}>
     <div class="buttons">
-      ${close && html`<strong><a href=${to.task(status.taskId)}>${task.metadata.name}</a></strong> <span><${State} state=${status.state} reason=${shortReason(status)} /></span>`}
+      ${close && html`<strong><a href=${to.task(status.taskId)}>${named(task)}</a></strong> <span><${State} state=${status.state} reason=${shortReason(status)} /></span>`}
       ${ran !== null && html`<span class="reason">ran ${duration(ran)}${run?.workerId && html` on <a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerId}</a>`}</span>`}
       <span class="apart">
-        ${isFinal(status.state) && html`<${ActionButton} disabled=${over} title=${over ? "The deadline has passed" : ""} action=${() => rerunTask(status.taskId).then(refresh)} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
+        ${isFinal(status.state) && html`<${ActionButton} disabled=${why !== ""} title=${why && `It is ${why}`} action=${() => rerunTask(status.taskId).then(refresh)} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
         ${close && html`<button type="button" class="quiet" onClick=${close}>Close</button>`}
       </span>
     </div>
-    ${run ? html`<${LastRun} key=${run.runId} task=${task} status=${status} run=${run} now=${now} />` : html`<${Blockers} task=${task} members=${members} />`}
+    ${run ? html`<${LastRun} key=${run.runId} member=${member} members=${members} run=${run} now=${now} />` : html`<${Unscheduled} member=${member} members=${members} roots=${blocked.get(status.taskId) ?? []} now=${now} />`}
   </section>`;
 }
 
-/** @param {{task: Member["task"], status: Member["status"], run: import("../core/types").Run, now: number}} properties */
-function LastRun({ task, status, run, now }) {
+/** @param {{member: Member, members: Member[], run: import("../core/types").Run, now: number}} properties */
+function LastRun({ member, members, run, now }) {
+  const { task, status } = member;
   const artifacts = useArtifacts(status.taskId, run);
-  return html`<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} />
-    <${Before} member=${{ task, status }} />`;
+  return html`<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} blocks=${html`<${Blocks} member=${member} members=${members} />`} />
+    <${Before} member=${member} />`;
 }
 
-/** What a task without a run waits for, as far as it is in the group. @param {{task: Member["task"], members: Member[]}} properties */
-function Blockers({ task, members }) {
-  const waits = useMemo(() => {
-    const needed = new Set(task.dependencies);
-    return members.filter(({ status }) => needed.has(status.taskId) && status.state !== "completed");
-  }, [task, members]);
-  if (waits.length === 0)
-    return html`<p class="why">It has no run yet: it is scheduled when its dependencies are resolved, or by hand.</p>`;
-  return html`<div class="why"><p class="verdict">It waits for:</p><ul class="related">
-    ${waits.slice(0, NAMED).map(({ task: needed, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${needed.metadata.name}</a> <${State} state=${status.state} reason=${shortReason(status)} /></li>`)}
-    ${waits.length > NAMED && html`<li>and ${waits.length - NAMED} more</li>`}
-  </ul></div>`;
+/** How many tasks the failure of one keeps from being scheduled. @param {{member: Member, members: Member[], complete?: boolean}} properties */
+export function Blocks({ member: { status }, members, complete = true }) {
+  const lost = status.state === "failed" || status.state === "exception";
+  const count = useMemo(() => (lost ? blockedBy(members, status.taskId) : 0), [members, lost]);
+  return (
+    count > 0 &&
+    html`<p><strong>Blocks ${complete ? "" : "at least "}${counted(count, "task")}</strong> ${count === 1 ? "that waits" : "that wait"} for it, directly or not.</p>`
+  );
 }
+
+/** Why a task has no run, and what it waits for first. @param {{member: Member, members: Member[], roots: Member[], now: number}} properties */
+function Unscheduled({ member: { task }, members, roots, now }) {
+  const needed = useMemo(() => {
+    const ids = new Set(task.dependencies);
+    return members.flatMap((one) =>
+      ids.has(one.status.taskId) ? [{ name: named(one.task), status: one.status }] : [],
+    );
+  }, [task, members]);
+  const waits = needed.filter(({ status }) => status.state !== "completed");
+  return html`<div class="why"><p class="verdict">${whyUnscheduled(task, needed, roots, now)}</p>
+    <${Roots} of=${roots} />
+    ${
+      waits.length > 0 &&
+      html`<p class="reason">It waits for:</p><ul class="related">
+      ${waits.slice(0, NAMED).map(({ name, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${name}</a> <${State} state=${status.state} reason=${shortReason(status)} /></li>`)}
+      ${waits.length > NAMED && html`<li>and ${waits.length - NAMED} more</li>`}</ul>`
+    }</div>`;
+}
+
+/** The failures that a task waits for in vain, and what to do. @param {{of: Member[]}} properties */
+export const Roots = ({ of }) =>
+  of.length > 0 &&
+  html`<p>Rerun ${of.map(({ task, status }, at) => html`${at > 0 && (at === of.length - 1 ? " and " : ", ")}<a key=${status.taskId} href=${to.task(status.taskId)}>${named(task)}</a>`)}, or schedule this task by hand.</p>`;

@@ -2,6 +2,7 @@
 // is ever parsed. Markup in the text stays text, an image is a link, and a link leads to a website or a mailbox.
 
 import { html, useEffect, useMemo, useState } from "../core/html.js";
+import { prose } from "../core/words.js";
 
 /** @typedef {import("markdown-it").MarkdownIt} Parser */
 /** @typedef {import("markdown-it").Token} Token */
@@ -25,7 +26,8 @@ async function load() {
 }
 
 /** @param {{text: string}} properties */
-export function Markdown({ text }) {
+export function Markdown({ text: written }) {
+  const text = prose(written);
   const [ready, setReady] = useState(parser);
   const needed = MARKS.test(text);
   useEffect(() => {
@@ -44,12 +46,8 @@ export function Markdown({ text }) {
   return drawn ? html`<div class="lead markdown">${drawn}</div>` : html`<p class="lead">${text}</p>`;
 }
 
-/**
- * The elements that tokens stand for.
- * @param {Token[]} tokens
- * @param {boolean} [linked] whether they are in a link, in which there can be no other
- * @returns {any[]}
- */
+/** The elements that tokens stand for. @param {Token[]} tokens
+ * @param {boolean} [linked] whether they are in a link, in which there can be no other @returns {any[]} */
 function elements(tokens, linked = false) {
   /** @type {any[][]} */
   const open = [[]];
@@ -69,11 +67,7 @@ function elements(tokens, linked = false) {
   return /** @type {any[]} */ (open[0]);
 }
 
-/**
- * @param {Token} opened
- * @param {any[]} children
- * @param {boolean} linked
- */
+/** @param {Token} opened @param {any[]} children @param {boolean} linked */
 function around(opened, children, linked) {
   if (opened.hidden) return children; // a paragraph of a tight list
   if (opened.type === "link_open") return linked ? children : link(opened.attrGet("href"), children);
@@ -94,11 +88,8 @@ function single(token, linked) {
   return linked ? said : link(token.attrGet("src"), said);
 }
 
-/**
- * A link that opens elsewhere, and says nothing of where it was opened; the text alone, if it leads to no website.
- * @param {string | number | null} given
- * @param {any} children
- */
+/** A link that opens elsewhere, and says nothing of where it was opened; the text alone, if it leads to no website.
+ * @param {string | number | null} given @param {any} children */
 function link(given, children) {
   const address = String(given);
   if (!ALLOWED.some((scheme) => address.toLowerCase().startsWith(scheme))) return children;

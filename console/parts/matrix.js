@@ -3,7 +3,7 @@
 import { html, useEffect, useMemo, useRef } from "../core/html.js";
 import { axesOf, matrixOf, OTHERS, titleOf, usualAxes } from "../core/matrix.js";
 import { setQuery } from "../core/router.js";
-import { counted, isWrong, shownState } from "../core/words.js";
+import { counted, isWrong, named, shownState } from "../core/words.js";
 import { Look } from "./look.js";
 import { signOf } from "./states.js";
 
@@ -13,16 +13,14 @@ import { signOf } from "./states.js";
 const KEY = "taskcluster-queue.matrix";
 const MOST_COLUMNS = 24;
 const MOST_ROWS = 100;
+/** The heads of more columns are turned. */
+const HORIZONTAL = 6;
 /** So many tasks of a cell have marks of their own, and in all so many: the others are counted by state. */
 const IN_A_CELL = 24;
 const IN_ALL = 2000;
 
-/**
- * What rows and columns stand for: by the address, by what was chosen last, or as usual.
- * @param {Member[]} members
- * @param {URLSearchParams} query
- * @returns {Axes}
- */
+/** What rows and columns stand for: by the address, by what was chosen last, or as usual. @param {Member[]} members
+ * @param {URLSearchParams} query @returns {Axes} */
 export function chosenAxes(members, query) {
   const known = axesOf(members);
   const usual = usualAxes(members);
@@ -90,9 +88,9 @@ function grid(members, axes, open, href) {
   const most = Math.max(2, Math.min(IN_A_CELL, Math.floor(IN_ALL / (shown.length * columns.length || 1))));
   const list = (/** @type {Record<string, string>} */ changes) =>
     href({ rows: axes.rows, columns: axes.columns, row: "", column: "", open: "", ...changes, view: "list" });
-  return html`<div class="table-frame"><table class="matrix">
+  return html`<div class="table-frame"><table class=${columns.length > HORIZONTAL ? "matrix turned" : "matrix"}>
     <caption class="visually-hidden">Tasks by ${titleOf(axes.rows)} and ${titleOf(axes.columns)}</caption>
-    <thead><tr><th scope="col">${titleOf(axes.rows)}</th>${columns.map((column) => html`<th scope="col" key=${column}>${column === OTHERS ? column : html`<a href=${list({ column })}>${column}</a>`}</th>`)}</tr></thead>
+    <thead><tr><th scope="col">${titleOf(axes.rows)}</th>${columns.map((column) => html`<th scope="col" key=${column}>${column === OTHERS ? html`<span>${column}</span>` : html`<a href=${list({ column })}>${column}</a>`}</th>`)}</tr></thead>
     <tbody>${shown.map(
       ({ value, tasks, wrong }) => html`<tr key=${value}>
         <th scope="row"><a href=${list({ row: value })}>${value}</a> <span class="reason">${wrong > 0 ? html`<strong class="state failed">${wrong}</strong> of ` : ""}${tasks}</span></th>
@@ -103,12 +101,8 @@ function grid(members, axes, open, href) {
   ${rows.length > MOST_ROWS && html`<p class="empty">And ${counted(rows.length - MOST_ROWS, "row")} more: filter by name or task queue.</p>`}`;
 }
 
-/**
- * @param {Member[]} members
- * @param {number} most
- * @param {string} open
- * @param {(changes: Record<string, string>) => string} href
- * @param {(changes: Record<string, string>) => string} list
+/** @param {Member[]} members @param {number} most @param {string} open
+ * @param {(changes: Record<string, string>) => string} href @param {(changes: Record<string, string>) => string} list
  */
 function marks(members, most, open, href, list) {
   const single = members.length <= most ? members.length : members.slice(0, most).filter(isUrgent).length;
@@ -123,7 +117,7 @@ function marks(members, most, open, href, list) {
   return html`<span class="marks">
     ${members.slice(0, single).map(({ task, status }) => {
       const state = shownState(status);
-      const label = `${task.metadata.name} ${state}`;
+      const label = `${named(task)} ${state}`;
       const isOpen = status.taskId === open;
       return html`<a key=${status.taskId} class=${`mark ${state}`} href=${href({ open: isOpen ? "" : status.taskId })} title=${label} aria-label=${label} aria-current=${isOpen ? "true" : undefined}>${signOf(status)}</a>`;
     })}

@@ -16,20 +16,17 @@ export function Position({ status, run }) {
   if (!polled.data) return null;
   const { ahead, exact, load } = polled.data;
   const queue = html`<a href=${to.queue(status.taskQueueId, "pending-tasks")}>${status.taskQueueId}</a>`;
-  if (load.stalled) return html`<p>${load.stalled.message} See ${queue}: the task waits until a worker asks.</p>`;
+  if (load.stalled)
+    return html`<p>${load.stalled.message} See ${queue}: the task waits until a worker asks for work.</p>`;
   const { claimedTasks: claimed } = load;
   const place =
     ahead === 0
-      ? "It is the next one"
+      ? "It is next"
       : `${exact ? "" : "At least "}${counted(ahead, "task")} ${ahead === 1 ? "is" : "are"} ahead of it`;
-  return html`<p>${place} in ${queue}, where ${counted(claimed, "task")} run${claimed === 1 ? "s" : ""} now.</p>`;
+  return html`<p>${place} in ${queue}, where ${counted(claimed, "task")} ${claimed === 1 ? "is" : "are"} running.</p>`;
 }
 
-/**
- * @param {import("../core/types").Status} status
- * @param {number} runId
- * @param {AbortSignal} signal
- */
+/** @param {import("../core/types").Status} status @param {number} runId @param {AbortSignal} signal */
 async function look(status, runId, signal) {
   const [{ items, more }, load] = await Promise.all([
     gather(listPendingTasks(status.taskQueueId, { signal, limit: LOOKED_AT }), "tasks", LOOKED_AT),

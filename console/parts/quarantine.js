@@ -1,5 +1,6 @@
 // Until when and why workers get no work: asked in the same words for one worker and for many.
 
+import { now } from "../core/clock.js";
 import { html, useState } from "../core/html.js";
 import { quarantineWorker } from "../core/queue.js";
 
@@ -28,7 +29,7 @@ export function useQuarantine() {
       taskQueueId,
       worker.workerGroup,
       worker.workerId,
-      new Date(Date.now() + milliseconds).toISOString(),
+      new Date(now() + milliseconds).toISOString(),
       reason,
     );
   return {
@@ -51,4 +52,4 @@ export const QuarantineFields = ({ of: { reason, setReason, span, setSpan } }) =
   </div>`;
 
 /** Why a quarantine cannot begin; empty if it can. @param {ReturnType<typeof useQuarantine>} of */
-export const lacks = ({ reason }) => (reason.trim() ? "" : "Say why, for those who find it");
+export const lacks = ({ reason }) => (reason.trim() ? "" : "A reason is needed, for those who find it");

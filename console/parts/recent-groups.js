@@ -1,17 +1,17 @@
 // The task groups that were created last: what they are called, how far they are, and whose they are.
 
 import { session } from "../core/credentials.js";
-import { nameOf, ownerOf, pushLabel } from "../core/group-name.js";
+import { nameOf, ownerOf } from "../core/group-name.js";
 import { GROUP_STATES, isIn, useGroupStates } from "../core/group-states.js";
 import { html, useMemo, useState } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { listTaskGroups } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
-import { counted, STATES } from "../core/words.js";
+import { counted, label, STATES } from "../core/words.js";
 import { Controls } from "./controls.js";
 import { Empty, Loaded } from "./feedback.js";
 import { Bar, Source, Time } from "./states.js";
-import { Table } from "./table.js";
+import { columnOf, Table } from "./table.js";
 
 const LISTED = 50;
 /** How far the latest groups are is read without being asked for. */
@@ -33,7 +33,7 @@ export function RecentGroups({ query }) {
         await gather(listTaskGroups({ signal, limit: Math.min(most, 100) }), "taskGroups", most)
       ),
     [most],
-    { interval: 15_000 },
+    { interval: 15_000, name: `groups ${most}` },
   );
   return html`<${Loaded} of=${polled} label="Loading task groups">${(
     /** @type {{items: Group[], more: boolean}} */ { items, more },
@@ -43,6 +43,8 @@ export function RecentGroups({ query }) {
       : html`<${Listed} groups=${items} query=${query} />
         ${more && html`<p><button type="button" onClick=${() => setMost(most + LISTED)}>Older groups</button></p>`}`}<//>`;
 }
+
+const column = /** @type {import("./table.js").ColumnOf<Group>} */ (columnOf);
 
 /** @param {{groups: Group[], query: URLSearchParams}} properties */
 function Listed({ groups, query }) {
@@ -68,41 +70,14 @@ function Listed({ groups, query }) {
   const projects = valuesOf(groups, ({ projectId }) => (projectId === "none" ? undefined : projectId));
   const columns = useMemo(
     () => [
-      {
-        key: "name",
-        title: "Group",
-        class: "wide",
-        cell: (/** @type {Group} */ group) =>
-          html`<a href=${to.group(group.taskGroupId)} title=${group.taskGroupId}>${nameOf(group)}</a>`,
-      },
-      {
-        key: "state",
-        title: "State",
-        cell: (/** @type {Group} */ { taskGroupId }) =>
-          html`<${StateOf} state=${states[taskGroupId]} asked=${taskGroupId in states} />`,
-      },
-      {
-        key: "push",
-        title: "Push",
-        class: "wide",
-        cell: (/** @type {Group} */ { source }) =>
-          source && html`<${Source} url=${source} text=${pushLabel(source)} />`,
-      },
+      column("name", "Push or group", (group) => html`<a href=${to.group(group.taskGroupId)} title=${group.taskGroupId}>${nameOf(group).name}</a>`, { class: "wide" }), // prettier-ignore
+      column("state", "State", ({ taskGroupId }) => html`<${StateOf} state=${states[taskGroupId]} asked=${taskGroupId in states} />`), // prettier-ignore
+      column("owner", "By", ({ owner }) => label(owner)),
       ...(projects.length > 0
-        ? [
-            {
-              key: "project",
-              title: "Project",
-              cell: (/** @type {Group} */ { projectId }) => (projectId === "none" ? "" : projectId),
-            },
-          ]
+        ? [column("project", "Project", ({ projectId }) => (projectId === "none" ? "" : projectId))]
         : []),
-      { key: "owner", title: "Owner", cell: (/** @type {Group} */ group) => group.owner },
-      {
-        key: "created",
-        title: "Created",
-        cell: (/** @type {Group} */ group) => html`<${Time} at=${group.created} now=${now} />`,
-      },
+      column("source", "Source", ({ source }) => source && html`<${Source} url=${source} />`, { class: "wide" }),
+      column("created", "Created", ({ created }) => html`<${Time} at=${created} now=${now} />`),
     ],
     [now, states, projects.length],
   );
@@ -125,7 +100,7 @@ function Filters({ filter, owners, projects }) {
     setSaid(filter.owner);
   };
   return html`<div class="buttons filters">
-    <input type="search" aria-label="Filter by name" placeholder="Name or revision" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
+    <input type="search" aria-label="Filter by name" placeholder="Name, revision, owner" value=${filter.name} onInput=${(/** @type {any} */ event) => setQuery({ name: event.target.value })} />
     <${Choice} label="State" all="Any state" of=${GROUP_STATES} value=${filter.state} change=${(/** @type {string} */ state) => setQuery({ state })} />
     <${Choice} label="Owner" all="All owners" of=${owners} value=${filter.owner} change=${(/** @type {string} */ owner) => setQuery({ owner })} />
     ${projects.length > 0 && html`<${Choice} label="Project" all="All projects" of=${projects} value=${filter.project} change=${(/** @type {string} */ project) => setQuery({ project })} />`}
@@ -163,7 +138,7 @@ function matches(group, { name, owner, project }) {
   if (owner && group.owner !== owner) return false;
   if (project && group.projectId !== project) return false;
   const wanted = name.trim().toLowerCase();
-  return [nameOf(group), group.name, group.taskGroupId, group.source].some((each) =>
+  return [nameOf(group).name, group.name, group.owner, group.taskGroupId, group.source].some((each) =>
     each.toLowerCase().includes(wanted),
   );
 }

@@ -4,12 +4,15 @@
 import { html, useEffect, useId, useRef, useState } from "../core/html.js";
 import { findTask } from "../core/index-service.js";
 import { getTaskGroup, task } from "../core/queue.js";
-import { navigate, resolve, to } from "../core/router.js";
-import { suggestions } from "../core/suggestions.js";
+import { leave, resolve, to } from "../core/router.js";
+import { GROUPS, GROUPS_SEARCHED, suggestions } from "../core/suggestions.js";
 
 const SLUGID = /^[A-Za-z0-9_-]{8}[Q-T][A-Za-z0-9_-][CGKOSWaeimquy26-][A-Za-z0-9_-]{10}[AQgw]$/;
 /** Milliseconds without a key until something is asked for. */
 const REST = 250;
+
+const NOT_FOUND = `Not found, as far as was looked: in the names, revisions and owners of the latest ${GROUPS} groups, in the first 1,000 tasks of each of the latest ${GROUPS_SEARCHED}, in task queues, workers and the index. What is older is found by its id.`;
+const MORE = `No group, task queue, worker or index path has this in its name. Press Enter to look through the tasks of the latest ${GROUPS_SEARCHED} groups, too.`;
 
 /** @typedef {import("../core/suggestions.js").Suggestion} Suggestion */
 
@@ -20,34 +23,40 @@ export function SearchBox({ then, focused = false }) {
   const [active, setActive] = useState(-1);
   const [message, setMessage] = useState("");
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));
+  const latest = useRef(0); // of what was asked for: an answer to what came before is late
   const list = useId();
   useEffect(() => {
     if (focused) input.current?.focus();
   }, []);
   useEffect(() => {
-    let left = false;
     setActive(-1);
+    const own = ++latest.current;
     const timer = setTimeout(async () => {
       const next = await suggestions(text);
-      if (!left) setFound(next);
+      if (own !== latest.current) return;
+      setFound(next);
+      setMessage(next.length === 0 && /^[^/:]{2,}$/.test(text.trim()) ? MORE : "");
     }, REST);
-    return () => {
-      left = true;
-      clearTimeout(timer);
-    };
+    return () => clearTimeout(timer);
   }, [text]);
   const go = (/** @type {string} */ href) => {
     setText("");
     setFound([]);
-    navigate(href);
     then?.();
+    leave(href);
   };
   const submit = async (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
+    const own = ++latest.current;
     setMessage("");
-    const chosen = found[active]?.href ?? (await placeOf(text.trim())) ?? (await suggestions(text))[0]?.href;
-    if (chosen) go(chosen);
-    else setMessage("Nothing that you may see has this id or name, and it is no address of this service.");
+    const chosen = found[active]?.href ?? (await placeOf(text.trim()));
+    if (chosen) return go(chosen);
+    setMessage(`Looking through the tasks of the latest ${GROUPS_SEARCHED} groups …`);
+    const all = await suggestions(text, true);
+    if (own !== latest.current) return;
+    setFound(all);
+    if (all.length === 1 && all[0]) return go(all[0].href);
+    setMessage(all.length > 1 ? `${all.length} things have this in their name: choose one.` : NOT_FOUND);
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
@@ -62,7 +71,7 @@ export function SearchBox({ then, focused = false }) {
     }
   };
   return html`<form class="search" role="search" onSubmit=${submit}>
-    <label>Find a task, task group, task queue or worker<input ref=${input} name="id" type="text" placeholder="id, name, owner, index path, worker, address" required autocomplete="off" spellcheck=${false}
+    <label>Find a push, task, task queue or worker<input ref=${input} name="id" type="text" placeholder="name, revision, owner, id, index path, address" required autocomplete="off" spellcheck=${false}
       role="combobox" aria-autocomplete="list" aria-expanded=${found.length > 0} aria-controls=${list} aria-activedescendant=${active >= 0 ? `${list}-${active}` : undefined}
       value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)} onKeyDown=${onKeyDown} /></label>
     <button type="submit" class="primary">Go</button>
@@ -80,10 +89,7 @@ export function SearchBox({ then, focused = false }) {
   </form>`;
 }
 
-/**
- * The page of what a text names, or null.
- * @param {string} text
- */
+/** The page of what a text names, or null. @param {string} text */
 async function placeOf(text) {
   if (/^https?:\/\//.test(text)) {
     const url = new URL(text);

@@ -8,14 +8,17 @@ import { usePolled } from "../core/polling.js";
 import { navigate } from "../core/router.js";
 import { ActionButton } from "./feedback.js";
 
-/** @param {{then: string}} properties the page of this console to go to; another address leads to the first page */
+/** @param {{then: string}} properties the page of this console to go to; another address leads to the first page; empty: stay */
 export function SignIn({ then }) {
-  const polled = usePolled(signInOptions, [], { interval: 300_000 });
+  const polled = usePolled(signInOptions, [], { interval: 300_000, until: () => true });
   const provider = polled.data?.provider;
   const back = then.startsWith("/") && !then.startsWith("//") ? then : "/";
+  const isLayer = then === "";
+  const byHand = html`<${ByHand} done=${() => isLayer || navigate(back)} />`;
+  const title = "With a client's credentials";
   return html`
-    ${provider && html`<div class="buttons"><${ActionButton} kind="primary" action=${() => begin(provider, back)}>Sign in with ${provider.name}<//></div>`}
-    <${ByHand} done=${() => navigate(back)} />`;
+    ${provider && html`<div class="buttons"><${ActionButton} kind="primary" action=${() => begin(provider, back, isLayer)}>Sign in with ${provider.name}<//></div>`}
+    ${provider && isLayer ? html`<details><summary>${title}</summary>${byHand}</details>` : html`<h2>${title}</h2>${byHand}`}`;
 }
 
 /** @param {{done: () => void}} properties */
@@ -40,7 +43,6 @@ function ByHand({ done }) {
     }
   };
   return html`<form onSubmit=${submit}>
-    <h2>With a client's credentials</h2>
     <label>Client id<input name="clientId" type="text" autocomplete="username" required /></label>
     <label>Access token<input name="accessToken" type="password" autocomplete="off" required /></label>
     <label>Certificate, of temporary credentials<textarea name="certificate" rows="3" spellcheck="false"></textarea></label>

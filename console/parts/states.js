@@ -2,7 +2,7 @@
 
 import { html } from "../core/html.js";
 import { isCanceled, STATES } from "../core/words.js";
-import { absolute, distance } from "../core/time.js";
+import { absolute, distance, useTimes } from "../core/time.js";
 
 /** @param {{state: string, reason?: string}} properties */
 export const State = ({ state, reason }) =>
@@ -16,11 +16,13 @@ const SIGNS = { failed: "✗", exception: "!", running: "▶", pending: "○", u
 /** A sign for a state, which says it without its colour. @param {import("../core/types").Status} status */
 export const signOf = (status) => (isCanceled(status) ? "⊘" : (SIGNS[status.state] ?? "?"));
 
-/** A time as a distance, with the exact one as its title; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties */
-export const Time = ({ at, now }) =>
-  at === undefined || Date.parse(at) === 0
-    ? "–"
-    : html`<time dateTime=${at} title=${absolute(at)}>${distance(at, now)}</time>`;
+/** A time as a distance, with the exact one as its title, or the other way round; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties */
+export function Time({ at, now }) {
+  const style = useTimes();
+  if (at === undefined || Date.parse(at) === 0) return "–";
+  const [far, full] = [distance(at, now), absolute(at)];
+  return html`<time dateTime=${at} title=${style === "ago" ? full : far}>${style === "ago" ? far : full}</time>`;
+}
 
 /** When a worker was seen last: one that runs a task is at work now, however seldom its calls are noted. @param {{at?: string | undefined, busy: boolean | undefined, now: number}} properties */
 export const LastActive = ({ at, busy, now }) => (busy ? "now" : html`<${Time} at=${at} now=${now} />`);
@@ -42,20 +44,20 @@ export function Bar({ counts }) {
   </span>`;
 }
 
-/**
- * Counts by state as a bar; each part switches the filter for its state on or off.
- * @param {{counts: Record<string, number>, selected: string, select: (state: string) => void}} properties
- */
+/** Counts by state as a bar; each part switches the filter for its state on or off. `select` is told all that are on.
+ * @param {{counts: Record<string, number>, selected: string[], select: (states: string) => void}} properties */
 export function StateBar({ counts, selected, select }) {
+  const on = selected.filter(Boolean);
+  const toggled = (/** @type {string} */ state) =>
+    STATES.filter((one) => (one === state ? !on.includes(one) : on.includes(one))).join();
   return html`<div class="state-bar">
     <${Bar} counts=${counts} />
     <div class="buttons" role="group" aria-label="Filter by state">
-      ${STATES.filter((state) => state !== "cancelled" || counts[state] || selected === state).map(
-        (
-          state,
-        ) => html`<button type="button" key=${state} class=${`state ${state}${counts[state] || selected === state ? "" : " none"}`} aria-pressed=${selected === state}
-          onClick=${() => select(selected === state ? "" : state)}>${(counts[state] ?? 0).toLocaleString()} ${state}</button>`,
+      ${STATES.filter((state) => state !== "cancelled" || counts[state] || on.includes(state)).map(
+        (state) =>
+          html`<button type="button" key=${state} class=${`state ${state}${counts[state] || on.includes(state) ? "" : " none"}`} aria-pressed=${on.includes(state)} onClick=${() => select(toggled(state))}>${(counts[state] ?? 0).toLocaleString()} ${state}</button>`,
       )}
+      ${on.length > 0 && html`<button type="button" class="quiet" onClick=${() => select("")}>All states</button>`}
     </div>
   </div>`;
 }

@@ -3,22 +3,20 @@
 import { html, useMemo } from "../core/html.js";
 import { absolute, duration } from "../core/time.js";
 import { to } from "../core/router.js";
-import { counted } from "../core/words.js";
-import { Table } from "./table.js";
+import { counted, named } from "../core/words.js";
+import { columnOf, Table } from "./table.js";
 
 /** @typedef {import("../core/types").Member} Member */
 /** @typedef {import("../core/types").Run} Run */
 
-/**
- * @param {{members: Member[], now: number}} properties
- */
+const column = /** @type {import("./table.js").ColumnOf<{name: string, taskId: string, run: Run}>} */ (columnOf);
+
+/** @param {{members: Member[], now: number}} properties */
 export function Timeline({ members, now }) {
   const runs = useMemo(
     () =>
       members
-        .flatMap(({ task, status }) =>
-          status.runs.map((run) => ({ name: task.metadata.name, taskId: status.taskId, run })),
-        )
+        .flatMap(({ task, status }) => status.runs.map((run) => ({ name: named(task), taskId: status.taskId, run })))
         .sort((a, b) => Date.parse(a.run.started ?? a.run.scheduled) - Date.parse(b.run.started ?? b.run.scheduled)),
     [members],
   );
@@ -27,19 +25,13 @@ export function Timeline({ members, now }) {
   const span = Math.max(end - begin, 1000);
   const columns = useMemo(
     () => [
-      {
-        key: "name",
-        title: "Task",
+      column("name", "Task", ({ name, taskId, run }) => html`<a href=${to.task(taskId, run.runId)}>${name}</a>`, {
         class: "wide",
-        cell: (/** @type {any} */ row) => html`<a href=${to.task(row.taskId, row.run.runId)}>${row.name}</a>`,
-      },
-      { key: "worker", title: "Worker", cell: (/** @type {any} */ { run }) => run.workerId ?? "–" },
-      {
-        key: "bar",
-        title: "Runs",
+      }),
+      column("worker", "Worker", ({ run }) => run.workerId ?? "–"),
+      column("bar", "Runs", ({ run }) => html`<${Bar} run=${run} begin=${begin} span=${span} now=${now} />`, {
         class: "track",
-        cell: (/** @type {any} */ { run }) => html`<${Bar} run=${run} begin=${begin} span=${span} now=${now} />`,
-      },
+      }),
     ],
     [begin, end, now],
   );

@@ -4,7 +4,8 @@ import { html, useMemo, useState } from "../core/html.js";
 import { causeIn } from "../core/log-cause.js";
 import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { explainRun, isFinal } from "../core/words.js";
+import { explainRun, isFinal, label } from "../core/words.js";
+import { plain } from "./ansi.js";
 import { CopyLink, logOf } from "./artifacts.js";
 import { Loading } from "./feedback.js";
 import { LogEnd, logHref, useLogEnd } from "./log-end.js";
@@ -15,10 +16,10 @@ import { Position } from "./position.js";
 /** @typedef {import("../core/types").Artifact} Artifact */
 /** @typedef {import("../core/log-cause.js").Cause} Cause */
 
-/**
- * @param {{task: Definition, status: import("../core/types").Status, run: Run, now: number, artifacts: import("../core/polling.js").Polled<Artifact[]>}} properties
- */
-export function Why({ task, status, run, now, artifacts }) {
+/** @param {{task: Definition, status: import("../core/types").Status, run: Run, now: number, artifacts:
+ * import("../core/polling.js").Polled<Artifact[]>, blocks?: any}} properties `blocks`: what its failure keeps from
+ * being scheduled, if that is known */
+export function Why({ task, status, run, now, artifacts, blocks }) {
   const [wanted, setWanted] = useState(false);
   const over = isFinal(run.state);
   const wrong = run.state === "failed" || run.state === "exception";
@@ -28,16 +29,25 @@ export function Why({ task, status, run, now, artifacts }) {
   const { state, error } = useLogEnd({ taskId: status.taskId, runId: run.runId, name, over });
   const found = useMemo(() => (state && run.state !== "completed" ? causeIn(state.lines) : null), [state, run.state]);
   const cause = over || found?.sure ? found : null;
-  const missing = [...new Set([...(over ? (found?.missing ?? []) : []), ...unmade(artifacts.data ?? [])])];
+  const missing = over ? missingOf(task, found, artifacts.data ?? []) : [];
+  const line =
+    wrong && cause?.sure
+      ? plain(state?.lines[cause.to] ?? "")
+          .replace(STAMP, "")
+          .trim()
+      : "";
   const href = log && logHref({ taskId: status.taskId, runId: run.runId, name: log.name, live: !over, state, cause });
   return html`<section class=${`why ${run.state}`} aria-label=${TITLES[run.state]}>
-    <p class="verdict">${explainRun(run, now)}</p>
+    ${line && html`<p class="headline"><code>${label(line.slice(0, LONGEST))}</code></p>`}
+    <p class=${line ? "reason" : "verdict"}>${explainRun(run, now)}</p>
+    ${blocks}
     ${wrong && html`<${Findings} task=${task} cause=${found} missing=${missing} />`}
     ${run.state === "pending" && html`<${Position} status=${status} run=${run} />`}
     ${run.state !== "pending" && !artifacts.data && !artifacts.error && html`<${Loading} label="Looking for the log" />`}
     ${artifacts.data && !log && run.state !== "pending" && html`<p class="empty">${over ? "The run has no log." : "It has no log yet."}</p>`}
     ${log && name && !state && !error && html`<${Loading} label="Loading the end of the log" />`}
     ${error && html`<p class="empty" role="status">The end of the log cannot be shown: ${error.message}</p>`}
+    ${state?.cut && html`<p class="notice">${state.cut}</p>`}
     ${state && log && html`<${LogEnd} state=${state} cause=${cause} href=${to.log(status.taskId, run.runId, log.name, !over)} />`}
     ${
       log &&
@@ -51,6 +61,10 @@ export function Why({ task, status, run, now, artifacts }) {
   </section>`;
 }
 
+const LONGEST = 300;
+/** When and by whom a line was written, which its headline leaves out. */
+const STAMP = /^\[[\w:.-]+ \d{4}-\d\d-\d\dT[^\]]*\]\s*/;
+
 /** @type {Record<Run["state"], string>} */
 const TITLES = {
   failed: "Why it failed",
@@ -60,12 +74,21 @@ const TITLES = {
   completed: "How it ended",
 };
 
+/** Artifacts that the worker missed: those that the task could do without are left out, and so are all where an error
+ * came first. @param {Definition} task @param {Cause | null} cause @param {Artifact[]} artifacts */
+function missingOf({ payload }, cause, artifacts) {
+  const stated = Array.isArray(payload?.["artifacts"]) ? payload["artifacts"] : [];
+  const optional = new Set(stated.flatMap((one) => (one?.optional === true ? [one.name] : [])));
+  const all = [...new Set([...(cause?.missing ?? []), ...unmade(artifacts)])].filter((name) => !optional.has(name));
+  return cause?.kind === "error" || cause?.kind === "limit" ? [] : all;
+}
+
 /** What the log and the artifacts say in a word each. @param {{task: Definition, cause: Cause | null, missing: string[]}} properties */
 function Findings({ task, cause, missing }) {
   const found = [
-    ...(cause?.exit ? [EXITS[cause.exit] ? `${cause.exit}: ${EXITS[cause.exit]}` : cause.exit] : []),
     ...(cause?.limit ? [limitReached(cause.limit, task.payload["maxRunTime"])] : []),
-    ...missing.map((name) => `missing: ${name}`),
+    ...(cause?.exit ? [EXITS[cause.exit] ? `${cause.exit}: ${EXITS[cause.exit]}` : cause.exit] : []),
+    ...missing.map((name) => `missing: ${label(name)}`),
   ];
   if (found.length === 0) return null;
   return html`<ul class="findings" aria-label="What the log says">${found.map((one) => html`<li key=${one}>${one}</li>`)}</ul>`;

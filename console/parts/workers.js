@@ -4,16 +4,18 @@ import { html, useMemo, useRef, useState } from "../core/html.js";
 import { gather, useNow, usePolled } from "../core/polling.js";
 import { listWorkers, statuses, tasks } from "../core/queue.js";
 import { setQuery, to } from "../core/router.js";
-import { counted, isFinal, workerState } from "../core/words.js";
+import { counted, isFinal, named, NOTED_EVERY, workerState } from "../core/words.js";
 import { BulkProgress, useBulk } from "./bulk.js";
 import { ActionButton, Empty, Loaded } from "./feedback.js";
 import { lacks, QuarantineFields, useQuarantine } from "./quarantine.js";
 import { LastActive, Time } from "./states.js";
-import { Table } from "./table.js";
+import { columnOf, Table } from "./table.js";
 
 const MOST = 2000;
 
 /** @typedef {import("../core/types").Worker} Worker */
+
+const column = /** @type {import("./table.js").ColumnOf<Worker>} */ (columnOf);
 
 /** @param {{id: string, query: URLSearchParams}} properties */
 export function Workers({ id, query }) {
@@ -26,7 +28,7 @@ export function Workers({ id, query }) {
       );
       const ids = new Set(found.items.flatMap(({ latestTask }) => (latestTask ? [latestTask.taskId] : [])));
       const fresh = await tasks([...ids].filter((taskId) => !names.current.has(taskId)));
-      for (const [taskId, task] of fresh) names.current.set(taskId, task.metadata.name);
+      for (const [taskId, task] of fresh) names.current.set(taskId, named(task));
       const open = await statuses(
         [...ids].filter((taskId) => !over.current.has(taskId)),
         signal,
@@ -43,57 +45,29 @@ export function Workers({ id, query }) {
   const now = useNow(10_000);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
   const bulk = useBulk(polled.refresh, "worker");
+  const busy = polled.data?.busy ?? {};
+  const stateOf = (/** @type {Worker} */ worker) => {
+    if (isQuarantined(worker, now)) return html`<span class="state exception">quarantined</span>`;
+    return busy[keyOf(worker)] ? "running its last task" : workerState(worker, 0, now);
+  };
   const columns = useMemo(
     () => [
-      {
-        key: "worker",
-        title: "Worker",
-        sort: (/** @type {Worker} */ worker) => worker.workerId,
-        cell: (/** @type {Worker} */ worker) =>
-          html`<a href=${to.worker(id, worker.workerGroup, worker.workerId)}>${worker.workerGroup}/${worker.workerId}</a>`,
-      },
-      {
-        key: "state",
-        title: "State",
-        sort: (/** @type {Worker} */ worker) => Number(isQuarantined(worker, now)),
-        cell: (/** @type {Worker} */ worker) =>
-          isQuarantined(worker, now)
-            ? html`<span class="state exception">quarantined</span>`
-            : polled.data?.busy[keyOf(worker)]
-              ? "runs its last task"
-              : workerState(worker, 0, now),
-      },
-      {
-        key: "active",
-        title: "Last active",
-        sort: (/** @type {Worker} */ worker) => worker.lastDateActive ?? "",
-        cell: (/** @type {Worker} */ worker) =>
-          html`<${LastActive} at=${worker.lastDateActive} busy=${polled.data?.busy[keyOf(worker)]} now=${now} />`,
-      },
-      {
-        key: "first",
-        title: "First claim",
-        sort: (/** @type {Worker} */ worker) => worker.firstClaim,
-        cell: (/** @type {Worker} */ worker) => html`<${Time} at=${worker.firstClaim} now=${now} />`,
-      },
-      {
-        key: "latest",
-        title: "Last task",
-        class: "wide",
-        cell: (/** @type {Worker} */ { latestTask }) =>
-          latestTask
-            ? html`<a href=${to.task(latestTask.taskId, latestTask.runId)}>${polled.data?.names.get(latestTask.taskId) ?? latestTask.taskId}</a>`
-            : "–",
-      },
+      column("worker", "Worker", ({ workerGroup, workerId }) => html`<a href=${to.worker(id, workerGroup, workerId)}>${workerGroup}/${workerId}</a>`, { class: "wide", sort: ({ workerId }) => workerId }), // prettier-ignore
+      column("state", "State", stateOf, { sort: (worker) => Number(isQuarantined(worker, now)) }),
+      column("active", "Last active", (worker) => html`<${LastActive} at=${worker.lastDateActive} busy=${busy[keyOf(worker)]} now=${now} />`, { sort: ({ lastDateActive }) => lastDateActive ?? "" }), // prettier-ignore
+      column("first", "First claim", ({ firstClaim }) => html`<${Time} at=${firstClaim} now=${now} />`, {
+        sort: ({ firstClaim }) => firstClaim,
+      }),
+      column("latest", "Last task", ({ latestTask }) => (latestTask ? html`<a href=${to.task(latestTask.taskId, latestTask.runId)}>${polled.data?.names.get(latestTask.taskId) ?? latestTask.taskId}</a>` : "–"), { class: "wide" }), // prettier-ignore
     ],
     [id, now, polled.data],
   );
   return html`<${BulkProgress} bulk=${bulk} />
     <${Loaded} of=${polled}>${(/** @type {{items: Worker[], more: boolean}} */ { items, more }) => {
       if (items.length === 0)
-        return html`<${Empty}>No worker has asked this task queue for work lately: what is pending waits until one does.<//>`;
+        return html`<${Empty}>No worker has asked this task queue for work lately. Pending tasks wait until one does.<//>`;
       const chosen = items.filter((worker) => selected.has(keyOf(worker)));
-      return html`${more && html`<p>The first ${counted(items.length, "row")} of more.</p>`}
+      return html`${more && html`<p>The first ${counted(items.length, "row")}; there are more.</p>`}
         <${Summary} items=${items} busy=${Object.keys(polled.data?.busy ?? {}).length} now=${now} />
         <${SelectedWorkers} id=${id} chosen=${chosen} now=${now} bulk=${bulk} clear=${() => setSelected(new Set())} />
         <${Table} rows=${items} columns=${columns} id=${keyOf} caption="Workers" sort=${query.get("sort") ?? "-active"} onSort=${(/** @type {string} */ sort) => setQuery({ sort })}
@@ -101,8 +75,7 @@ export function Workers({ id, query }) {
     }}<//>`;
 }
 
-/**
- * Quarantine and release of the workers that are selected.
+/** Quarantine and release of the workers that are selected.
  * @param {{id: string, chosen: Worker[], now: number, bulk: ReturnType<typeof useBulk>, clear: () => void}} properties
  */
 function SelectedWorkers({ id, chosen, now, bulk, clear }) {
@@ -122,7 +95,7 @@ function SelectedWorkers({ id, chosen, now, bulk, clear }) {
     <${QuarantineFields} of=${quarantine} />
     <div class="buttons">
       <${ActionButton} kind="primary" verb=${`Quarantine ${workers}`} disabled=${missing !== ""} title=${missing} action=${() => run("Quarantine", chosen, quarantine.begin)}
-        confirm=${`No work ${quarantine.span}. What they run goes on.${held.length > 0 ? ` ${held.length === 1 ? "One is" : `${held.length} are`} in quarantine already, and get this one instead.` : ""}`}>Quarantine ${chosen.length}<//>
+        confirm=${`No work ${quarantine.span}. What they are running goes on.${held.length > 0 ? ` ${held.length === 1 ? "One is" : `${held.length} are`} in quarantine already, and get this one instead.` : ""}`}>Quarantine ${chosen.length}<//>
       <${ActionButton} verb=${`Release ${counted(held.length, "worker")}`} disabled=${held.length === 0} action=${() => run("Release", held, quarantine.end)} confirm="They are given work again.">Release ${held.length}<//>
       <button type="button" class="quiet" onClick=${clear}>Clear selection</button>
     </div>
@@ -144,5 +117,6 @@ const isQuarantined = ({ quarantineUntil }, now) => quarantineUntil !== undefine
 /** @param {{items: Worker[], busy: number, now: number}} properties */
 function Summary({ items, busy, now }) {
   const quarantined = items.filter((worker) => isQuarantined(worker, now)).length;
-  return html`<p>${counted(items.length, "worker")}: ${busy.toLocaleString()} run${busy === 1 ? "s" : ""} what ${busy === 1 ? "it" : "they"} claimed last, ${quarantined.toLocaleString()} quarantined</p>`;
+  const seen = items.filter(({ lastDateActive }) => now - Date.parse(lastDateActive ?? "") < NOTED_EVERY).length;
+  return html`<p>${counted(items.length, "worker")} known: ${busy.toLocaleString()} busy with the last task, ${seen.toLocaleString()} seen in the last half hour, ${quarantined.toLocaleString()} in quarantine</p>`;
 }

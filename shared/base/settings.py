@@ -206,7 +206,7 @@ class Settings(BaseModel):
         description="The provider's name on the button, and in the client ids `login/<name>/<user>`.",
     )
     openid_scopes: str = Field(
-        default="openid profile",
+        default="openid profile offline_access",
         pattern=r"^openid( [\x21\x23-\x5b\x5d-\x7e]+)*$",
         description="What the console asks the provider for, `openid` first.",
     )

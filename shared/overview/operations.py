@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -15,7 +16,7 @@ from shared.base.errors import ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.waiting import WaitingStore
-from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
+from shared.queue.tasks.internal_messages import BODIES, INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Message, Queues, ReceiptLost
@@ -213,7 +214,7 @@ class Operations:
         return Times(expiry=expiry, expired_before=before, reconciler=reconciler, waiting=waiting)
 
     async def given_up(self, queue: str) -> list[dict[str, Any]]:
-        """The first messages of an internal queue's poison queue, with what they are about if they can be read.
+        """The first messages of an internal queue's poison queue, with what they are about if a handler can read them.
 
         Raises ResourceNotFound if there is no such internal queue.
         """
@@ -221,7 +222,7 @@ class Operations:
         found = []
         for message in await listed(self._queues, queue):
             body = message["body"]
-            is_read = isinstance(body, dict)
+            is_read = isinstance(body, dict) and _is_of(queue, body)
             about = {name: body[name] for name in SHOWN if name in body} if is_read else {}
             found.append({"messageId": message["id"], "put": message["put"], "readable": is_read, "about": about})
         return found
@@ -243,6 +244,15 @@ class Operations:
         moved = await command(self._queues, queue, message_id, has_time=lambda: self._runtime.now() < until)
         note(entry, moved.done > 0)
         return moved
+
+
+def _is_of(queue: str, body: dict[str, Any]) -> bool:
+    """Whether the handler of a queue accepts a message."""
+    try:
+        BODIES[queue].read(json.dumps(body))
+    except MalformedMessage:
+        return False
+    return True
 
 
 def _known(queue: str) -> None:

@@ -64,7 +64,7 @@ def deployment(ports: Ports, issuer: str) -> Iterator[Deployment]:
         "OPENID_ISSUER": issuer,
         "OPENID_CLIENT_ID": "console",
         "OPENID_NAME": "local",
-        "OPENID_SCOPES": "openid groups",
+        "OPENID_SCOPES": "openid groups offline_access",
         "OPENID_ROLES": "admins=login:admins *=login:everybody",
     }
     options = StackOptions(ports, in_memory=True, app_settings={**QUICK, **openid})

@@ -67,7 +67,7 @@ class Scene:
 
     def upload(self, name: str, artifact: str, content: bytes, content_type: str = "text/plain; charset=utf-8") -> str:
         """Upload an artifact of a claimed task as its worker does; the URL that it was sent to."""
-        url = self._create_artifact(name, artifact, "s3", content_type)
+        url = self._create_artifact(name, artifact, "s3", content_type, contentLength=len(content))
         put(url, content, content_type)
         return url
 
@@ -90,13 +90,18 @@ class Scene:
         self.claim(*names)
         self.complete(*names)
 
-    def _create_artifact(self, name: str, artifact: str, storage_type: str, content_type: str) -> str:
+    def _create_artifact(self, name: str, artifact: str, storage_type: str, content_type: str, **stated: int) -> str:
         claim = self.claims[name]
         made = self.client(claim["credentials"]).createArtifact(
             claim["status"]["taskId"],
             claim["runId"],
             artifact,
-            {"storageType": storage_type, "contentType": content_type, "expires": format_time(timedelta(minutes=50))},
+            {
+                "storageType": storage_type,
+                "contentType": content_type,
+                "expires": format_time(timedelta(minutes=50)),
+                **stated,
+            },
         )
         return str(made["putUrl"])
 

@@ -139,23 +139,67 @@ def test_scopes_that_no_request_can_carry_are_named_as_the_reason(
     expect(dialog.get_by_role("alert")).to_contain_text("too long for one request")
 
 
-def test_what_was_typed_is_shown_anew(scene: Scene, open_page: OpenPage, watch: Watch) -> None:
-    schema = {"type": "object", "properties": {"times": {"type": "integer", "default": 3}}}
-    build = _offer(scene, [_action(schema=schema, task=_template(scene.task_queue))], _may_create(scene))
+SCHEMA = {
+    "type": "object",
+    "required": ["names"],
+    "properties": {
+        "times": {"type": "integer", "default": 3, "maximum": 9, "title": "How often"},
+        "names": {"type": "array", "items": {"type": "string"}, "description": "Of tasks"},
+        "how": {"type": "string", "enum": ["all", "some"]},
+        "dry": {"type": "boolean"},
+        "other": {"type": "object"},
+    },
+}
+
+
+def test_the_input_of_an_action_is_a_form_made_of_its_schema(scene: Scene, open_page: OpenPage, watch: Watch) -> None:
+    build = _offer(scene, [_action(schema=SCHEMA, task=_template(scene.task_queue))], _may_create(scene))
     dialog = _choose(open_page(f"/tasks/{build}"), "Do again")
     create = dialog.get_by_role("button", name="Create the action task")
-    expect(dialog.get_by_label("Input")).to_have_value('{\n  "times": 3\n}')
+    show = dialog.get_by_role("button", name="Show the action task")
+    expect(dialog.get_by_label("How often")).to_have_value("3")
+    show.click()
+    expect(dialog.get_by_role("alert")).to_have_text("names is needed.")
+    dialog.get_by_label("names").fill("a\nb")
+    dialog.get_by_label("How often").fill("10")
+    show.click()
+    expect(dialog.get_by_role("alert")).to_have_text("How often must be a number, at most 9.")
+    dialog.get_by_label("How often").fill("4")
+    dialog.get_by_role("combobox").select_option("some")
+    dialog.get_by_label("dry").check()
+    dialog.get_by_label("other").fill('{"x": [1]}')
     expect(create).to_have_count(0)
-    dialog.get_by_role("button", name="Show the action task").click()
-    expect(dialog.locator("pre")).to_contain_text("times: 3")
-    dialog.get_by_label("Input").fill('{"times": 4}')
-    expect(create).to_have_count(0)
-    dialog.get_by_role("button", name="Show the action task").click()
+    show.click()
     expect(dialog.locator("pre")).to_contain_text("times: 4")
+    wanted = {"times": 4, "names": ["a", "b"], "how": "some", "dry": True, "other": {"x": [1]}}
+    dialog.get_by_role("button", name="As JSON").click()
+    field = dialog.get_by_label("Input (JSON)")
+    assert json.loads(field.input_value()) == wanted
+    expect(create).to_have_count(0)  # what was shown is what is sent
+    field.fill(json.dumps({**wanted, "times": 5}))
+    show.click()
+    expect(dialog.locator("pre")).to_contain_text("times: 5")
     create.click()
     expect(dialog).to_have_count(0)
     [(_, sent, _)] = _creations(watch)
-    assert sent["payload"]["command"][2] == {"times": 4}
+    assert sent["payload"]["command"][2] == {**wanted, "times": 5}
+
+
+def test_a_group_has_actions_of_its_own(scene: Scene, open_page: OpenPage, watch: Watch) -> None:
+    """Those without a context, which get no task; nothing is read of them before somebody opens them."""
+    actions = [_action("add", context=[], task=_template(scene.task_queue)), _action("again")]
+    build = _offer(scene, actions, _may_create(scene))
+    page = open_page(f"/tasks/groups/{scene.group}")
+    expect(page.get_by_role("link", name="build")).to_be_visible()
+    assert [request.url for request in watch.requests if "actions.json" in request.url] == []
+    dialog = _choose(page, "Do add")
+    dialog.get_by_role("button", name="Create the action task").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("again")
+    [(_, sent, _)] = _creations(watch)
+    assert sent["payload"]["command"][1:] == [None, None]
+    page.goto(f"/tasks/{build}")
+    page.get_by_text(MENU).click()
+    expect(page.locator("details.menu").get_by_role("button")).to_have_text("Do again")
 
 
 def test_a_task_of_another_group_offers_nothing(scene: Scene, deployment: Deployment, open_page: OpenPage) -> None:
@@ -168,11 +212,8 @@ def test_a_task_of_another_group_offers_nothing(scene: Scene, deployment: Deploy
     stranger.upload("decision", FILE, content, "application/json")
     stranger.complete("decision")
     page = open_page(f"/tasks/{build}")
-    with page.expect_response(lambda response: response.url.endswith(f"/task/{scene.group}")):
-        page.reload()
-    expect(page.get_by_role("heading", level=1)).to_contain_text("build")
-    page.wait_for_load_state("networkidle")
-    expect(page.get_by_text(MENU)).to_have_count(0)
+    page.get_by_text(MENU).click()
+    expect(page.get_by_text("The project offers no actions for this task.")).to_be_visible()
 
 
 def _malformed() -> list[Any]:
@@ -213,6 +254,7 @@ MALFORMED = ("null", '{"version": 2, "actions": []}', '{"version": 1, "actions":
 )
 def test_a_malformed_file_is_named(content: str, scene: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/{_offer(scene, content.encode())}")
+    page.get_by_text(MENU).click()
     expect(page.get_by_text("No actions of the project: public/actions.json")).to_be_visible()
     expect(page.get_by_role("heading", level=1)).to_contain_text("build")
 
@@ -246,6 +288,7 @@ def test_many_actions_leave_the_page_usable(scene: Scene, open_page: OpenPage) -
 def test_a_file_that_is_too_large_is_not_read_to_its_end(scene: Scene, open_page: OpenPage) -> None:
     huge = _action(schema={"default": "x" * 3_000_000})
     page = open_page(f"/tasks/{_offer(scene, [huge])}")
+    page.get_by_text(MENU).click()
     expect(page.get_by_text("is larger than 2 MiB")).to_be_visible()
 
 
@@ -259,12 +302,21 @@ def test_a_huge_schema_fills_its_field_alone(scene: Scene, open_page: OpenPage) 
     expect(dialog).to_have_count(0)
 
 
-ENDLESS = {"$reduce": {"$eval": "range(0, 100000)"}, "each(sum, item)": {"$eval": "sum"}, "initial": 1}
+LONG_TEXT = {"$reduce": {"$eval": "range(0, 7)"}, "each(sum, item)": {"$eval": "sum + sum"}, "initial": "x" * 1_000_000}
+ENDLESS = {
+    "$let": {"long": LONG_TEXT},
+    "in": {"$reduce": {"$eval": "range(0, 400)"}, "each(sum, item)": {"$eval": "lowercase(long)"}, "initial": ""},
+}
+DOUBLING = {
+    "$let": {"a0": ["x" * 1000] * 1000},
+    "in": {"$flattenDeep": [[{"$eval": "a0"}] * 50] * 400},
+}
 UNFIT: Mapping[str, Any] = {
     "makes no task": {"$eval": "1"},
     "cannot be rendered": {"$eval": "nothing"},
     "makes too large a task": {"$eval": "range(0, 300000)"},
-    "takes too long": {**ENDLESS, "each(sum, item)": ENDLESS},
+    "takes too long": ENDLESS,
+    "makes too many values": DOUBLING,
 }
 
 

@@ -64,7 +64,7 @@ def test_the_address_of_a_page(path: str, heading: str, settled: Scene, open_pag
 @pytest.mark.large
 def test_an_id_is_found(settled: Scene, open_page: OpenPage) -> None:
     page = open_page("/tasks")
-    field = page.get_by_label("Find a task, task group, task queue or worker")
+    field = page.get_by_label("Find a push, task, task queue or worker")
     field.fill(settled.ids["build-1"])
     field.press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text("build-1")
@@ -81,13 +81,25 @@ def test_an_unknown_address_gets_the_consoles_page(open_page: OpenPage) -> None:
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
 
 
-def test_a_tab_outlives_a_deployment(open_page: OpenPage) -> None:
+@pytest.mark.parametrize(
+    ("link", "module", "heading"),
+    [("Task queues", "queues", "Task queues"), ("Operations", "operations", "Operations")],
+)
+def test_a_tab_outlives_a_deployment(link: str, module: str, heading: str, open_page: OpenPage) -> None:
     """The parts of the page that it loaded are gone; those of the new one have other addresses."""
-    page = open_page("/tasks/index")
-    page.route("**/pages/queues.js", lambda route: route.fulfill(status=404), times=1)
-    page.get_by_role("link", name="Task queues", exact=True).click()
-    expect(page.get_by_role("heading", name="Task queues")).to_be_visible()
-    expect(page).to_have_url(re.compile("/provisioners$"))
+    page = open_page("/")
+    page.route(f"**/pages/{module}.js", lambda route: route.fulfill(status=404), times=1)
+    page.get_by_role("link", name=link, exact=True).first.click()
+    expect(page.get_by_role("heading", level=1, name=heading)).to_be_visible()
+
+
+def test_every_page_of_the_navigation_is_one_of_the_services(open_page: OpenPage) -> None:
+    page = open_page("/")
+    navigation = page.get_by_role("navigation", name="Console").get_by_role("link")
+    expect(navigation.first).to_be_visible()
+    addresses = {link.get_attribute("href") or "" for link in navigation.all()} | {"/operations", "/login", "/profile"}
+    assert {path: page.request.get(path).status for path in addresses} == dict.fromkeys(addresses, 200)
+    assert page.request.get("/no/such/page").status == 404
 
 
 def test_a_client_of_the_settings_cannot_be_changed(open_page: OpenPage) -> None:

@@ -57,12 +57,13 @@ def test_a_failure_is_called_new_and_its_log_is_put_beside_the_one_before(
     page = open_page(f"/tasks/{new.ids['build']}")
     expect(page.get_by_role("region", name="Why it failed").locator(".line.cause")).to_contain_text("error: it broke")
     assert [request.url for request in watch.requests if "/task-groups" in request.url] == [], "read when asked"
-    page.get_by_role("button", name="Compare with before").click()
+    page.get_by_role("button", name="The last 10 pushes").click()
     before = page.get_by_role("region", name="Before")
-    expect(before).to_contain_text("This failure is new: before, the task completed.")
+    expect(before).to_contain_text("This failure is new: it completed in the push before.")
+    before.get_by_text("Each of them").click()
     expect(before.get_by_role("listitem")).to_have_count(1)
     expect(before.get_by_role("listitem")).to_contain_text(re.compile(r"completed in \d+ s"))
-    before.get_by_role("link", name="Compare the logs").click()
+    before.get_by_role("link", name="Compare the logs with").click()
     first, second = page.get_by_role("region", name="First log"), page.get_by_role("region", name="Second log")
     expect(first.locator(".line.marked")).to_contain_text("error: it broke")
     expect(second.locator(".line.marked")).to_contain_text("step 201 of the build")  # where the other one broke
@@ -95,8 +96,8 @@ def test_two_logs_scroll_together(pushes: tuple[Scene, Scene], open_page: OpenPa
 
 def test_a_task_that_never_ran_before_says_so(pushes: tuple[Scene, Scene], open_page: OpenPage) -> None:
     page = open_page(f"/tasks/{pushes[1].ids['new']}")
-    page.get_by_role("button", name="Compare with before").click()
-    expect(page.get_by_text("No group before has a task of this name")).to_be_visible()
+    page.get_by_role("button", name="The last 10 pushes").click()
+    expect(page.get_by_text("No task of this name was found in the groups before.")).to_be_visible()
 
 
 def test_the_last_that_was_indexed_is_found(scene: Scene, open_page: OpenPage) -> None:
@@ -114,10 +115,10 @@ def test_the_last_that_was_indexed_is_found(scene: Scene, open_page: OpenPage) -
             return False
 
     eventually(is_indexed, timeout=60)
-    page.get_by_role("button", name="Compare with before").click()
+    page.get_by_role("button", name="The last 10 pushes").click()
     before = page.get_by_role("region", name="Before")
-    expect(before.get_by_role("link", name=path)).to_be_visible()
-    expect(before).to_contain_text("Where it ran before it went well.")
+    expect(before.get_by_role("link", name=path).first).to_be_visible()
+    expect(before).to_contain_text("It completed in the push before.")
 
 
 def test_a_group_is_put_against_the_one_before(pushes: tuple[Scene, Scene], open_page: OpenPage, watch: Watch) -> None:

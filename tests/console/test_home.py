@@ -11,12 +11,12 @@ from playwright.sync_api import Locator, Page, expect
 from tests.clients.deployment import Deployment
 from tests.console.browser import answered
 from tests.console.conftest import OpenPage
-from tests.console.scene import JANE, JOE, Scene, lately
+from tests.console.scene import JANE, JOE, SHERIFF, Scene, lately
 
 Groups = dict[str, Scene]
 NAMES = {
-    "autoland": "Decision Task",
-    "widgets": "example/widgets @ 0b5e214f2a9c",
+    "autoland": "integration/autoland @ 4f2a9c1",
+    "widgets": "example/widgets @ 0b5e214",
     "tools": f"Tasks of {JOE}",
     "cron-0": "nightly",
 }
@@ -40,16 +40,16 @@ def _only(page: Page, groups: Groups, *names: str) -> None:
         expect(_row(page, scene)).to_have_count(1 if name in names else 0)
 
 
-def test_groups_are_called_after_their_decision_task_or_push(groups: Groups, open_page: OpenPage) -> None:
+def test_groups_are_called_after_their_push(groups: Groups, open_page: OpenPage) -> None:
     page = open_page("/?single=show")
     for name, title in NAMES.items():
         expect(_row(page, groups[name]).get_by_role("link").first).to_have_text(title)
-    expect(_row(page, groups["autoland"])).to_contain_text("integration/autoland @ 4f2a9c1d7b3e")
+    expect(_row(page, groups["autoland"])).to_contain_text(SHERIFF)
     for name in ("widgets", "tools"):
         page.goto(f"/tasks/groups/{groups[name].group}")
         expect(page.get_by_role("heading", level=1)).to_have_text(NAMES[name])
     page.goto("/")
-    page.get_by_label("Find a task, task group").fill("0b5e214f")
+    page.get_by_label("Find a push, task").fill("0b5e214f")
     expect(page.get_by_role("option").filter(has_text=NAMES["widgets"]).first).to_be_visible()
 
 

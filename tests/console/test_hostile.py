@@ -18,6 +18,7 @@ ESCAPES = (
     b"\x1b[2J\x1b[999;999H\x1b[;;;m\x1b[38;2;1;2;3mrgb\x1b[38;5;999mbeyond\x1b[38;2;a;b;cmno\x1b["
 )
 LONG_LINE = 10_000_000
+TURNS = "\u202e"
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_a_task(hostile: Scene, deployment: Deployment, open_page: OpenPage, wat
     expect(shown.get_by_text("<iframe src='https://evil.example'></iframe>")).to_be_visible()
     links = ["https://evil.example/x", "picture", "https://evil.example"]  # loaded by nobody who does not open one
     expect(shown.get_by_role("link")).to_have_text(links)
-    expect(page.get_by_role("button", name="public/<img src=x onerror=window.ran=1>.html")).to_be_visible()
+    expect(page.get_by_role("link", name="public/<img src=x onerror=window.ran=1>.html")).to_be_visible()
     expect(page.locator("details pre")).to_contain_text("onerror=window.ran=1")
     _is_harmless(page, deployment, watch)
 
@@ -79,8 +80,10 @@ def test_an_html_artifact_never_opens_on_the_origin_of_the_console(
     hostile: Scene, deployment: Deployment, open_page: OpenPage, watch: Watch
 ) -> None:
     page = open_page(f"/tasks/{hostile.ids[MARKUP]}")
+    page.get_by_role("link", name="public/<img src=x onerror=window.ran=1>.html").click()
+    expect(page.locator("pre")).to_have_text("<script>window.ran=1</script>")  # a preview is text
     with page.expect_popup() as opened:
-        page.get_by_role("button", name="public/<img src=x onerror=window.ran=1>.html").click()
+        page.get_by_role("button", name="Open the artifact").click()
     opened.value.wait_for_url(lambda url: url != "about:blank")
     assert not opened.value.url.startswith(deployment.root_url)
     assert opened.value.evaluate("window.opener") is None
@@ -100,6 +103,22 @@ def test_a_log(hostile: Scene, deployment: Deployment, open_page: OpenPage, watc
     page.get_by_label("Search in the log").fill("last line")
     expect(page.get_by_text("0 of 1")).to_be_visible()
     _is_harmless(page, deployment, watch)
+
+
+def test_a_name_turns_no_sentence_around(scene: Scene, open_page: OpenPage) -> None:
+    """Its characters that would are shown by their numbers, wherever the name is."""
+    name = f"{TURNS}gnp.exe"
+    scene.create(name)
+    scene.claim(name)
+    scene.fail(name)
+    page = open_page(f"/tasks/groups/{scene.group}")
+    shown = "[U+202E]gnp.exe"
+    expect(page.get_by_label("What is wrong")).to_contain_text(f"1 task failed: {shown}.")
+    expect(page.get_by_label(f"Select {shown}")).to_be_visible()
+    page.get_by_role("table").get_by_role("link", name=shown).click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text(shown)
+    expect(page).to_have_title(f"failed · {shown}")
+    assert TURNS not in page.get_by_role("main").inner_text()
 
 
 @pytest.mark.parametrize(

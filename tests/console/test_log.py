@@ -2,7 +2,9 @@
 
 import gzip
 import re
+from itertools import pairwise
 
+import pytest
 import requests
 from azure.storage.blob import BlobBlock, BlobClient
 from playwright.sync_api import Locator, Page, expect
@@ -21,7 +23,7 @@ def _line(page: Page, number: int) -> Locator:
 
 def test_the_log_of_a_failed_task_is_found_and_read(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/groups/{settled.group}")
-    page.get_by_label("What is wrong").get_by_role("link", name="build-2").click()
+    page.get_by_label("What is wrong").get_by_role("link", name="build-2").first.click()
     page.get_by_role("link", name="Open the log").click()
     expect(page.get_by_text("300 lines")).to_be_visible()
     page.get_by_role("button", name="Next error").click()
@@ -54,10 +56,19 @@ globalThis.requestAnimationFrame = (call) => frame(() => later(call, 300));
 """What components do after they were painted happens later than the first scrolling, as on a busy machine."""
 
 
-def test_the_end_of_a_log_is_shown_however_busy_the_machine_is(settled: Scene, open_page: OpenPage) -> None:
+def test_a_log_opens_at_its_error_or_its_end_however_busy_the_machine_is(
+    scene: Scene, settled: Scene, open_page: OpenPage
+) -> None:
     page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}", script=_LATE_EFFECTS)
-    expect(_line(page, 300)).to_be_in_viewport()
+    expect(_line(page, 58)).to_be_in_viewport()
+    expect(_line(page, 58)).to_have_class(re.compile("marked"))
     expect(page).to_have_title(f"{LOG} · build-2 · Taskcluster Queue")
+    scene.create("build")
+    scene.claim("build")
+    scene.upload("build", LOG, lines())
+    scene.complete("build")
+    page.goto(f"/tasks/{scene.ids['build']}/runs/0/logs/{ENCODED}")
+    expect(_line(page, 300)).to_be_in_viewport()
 
 
 def test_lines_are_linked(settled: Scene, open_page: OpenPage) -> None:
@@ -136,6 +147,34 @@ def test_the_end_of_a_log_that_unpacks_to_more_than_is_kept_is_there(scene: Scen
     expect(_line(page, count - 1)).to_contain_text(f"step {count - 1} ")
     expect(page.locator(".line.chosen")).to_contain_text(f"step {count - 1} ")
     expect(page.get_by_text("shown is its end, from line")).to_be_visible()
+
+
+@pytest.mark.large
+def test_a_log_that_unpacks_without_end_is_read_to_a_bound(scene: Scene, open_page: OpenPage) -> None:
+    """300 MB in 1.3 MB, as one line: the page stays usable, and keeps what it has unpacked to a bound."""
+    packed = gzip.compress(b"first line\n" + bytes(300_000_000), 1)
+    page = _long_log(scene, open_page, packed, "gzip", "#L1")
+    expect(page.get_by_text("2 lines", exact=True)).to_be_visible()
+    expect(page.get_by_text("Download it for all of it.")).to_contain_text("256 MiB")
+    expect(_line(page, 1)).to_contain_text("first line")
+    assert page.evaluate("performance.memory.usedJSHeapSize") < 100_000_000
+
+
+def test_a_log_is_wrapped_and_downloaded(scene: Scene, open_page: OpenPage) -> None:
+    text = b"short\n" + b"a word and another " * 100 + b"\nlast\n"
+    page = _long_log(scene, open_page, text, "", "")
+    log = page.get_by_role("region", name="Log")
+    expect(_line(page, 3)).to_be_in_viewport()
+    wide = "(log) => log.scrollWidth > log.clientWidth"
+    assert log.evaluate(wide)
+    page.get_by_label("Wrap").check()
+    page.wait_for_function("() => document.querySelectorAll('.log .line')[1].offsetHeight > 60")
+    assert not log.evaluate(wide)
+    rows = [line.bounding_box() for line in log.locator(".line").all()]
+    assert all(one and other and one["y"] + one["height"] <= other["y"] + 1 for one, other in pairwise(rows))
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()
+    assert (saved.value.suggested_filename, saved.value.path().read_bytes()) == ("live.log", text)
 
 
 def test_the_end_of_a_long_log_has_no_false_numbers(scene: Scene, open_page: OpenPage) -> None:

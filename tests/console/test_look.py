@@ -69,7 +69,7 @@ def test_a_row_opens_in_place_with_the_cause(platforms: Scene, open_page: OpenPa
 
 def test_what_is_wrong_opens_in_place_whatever_is_filtered(platforms: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/tasks/groups/{platforms.group}?name=linux&view=timeline")
-    page.get_by_label("What is wrong").get_by_role("link", name="build-mac").click()
+    page.get_by_label("What is wrong").get_by_role("link", name="build-mac").first.click()
     expect(_look(page, "build-mac").locator(".line.cause")).to_be_in_viewport()
     assert urlsplit(page.url).path == f"/tasks/groups/{platforms.group}"
 

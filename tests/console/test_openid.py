@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Iterator
-from urllib.parse import parse_qs, urlencode, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 import taskcluster
@@ -23,7 +24,10 @@ GROUP = "admins"
 def roles(deployment: Deployment) -> None:
     """What the deployment's settings name."""
     auth = taskcluster.Auth(deployment.options(deployment.root))
-    for role, scopes in (("admins", ["queue:list-task-groups"]), ("everybody", ["auth:current-scopes"])):
+    for role, scopes in (
+        ("admins", ["queue:list-task-groups", "auth:*", "queue:get-history"]),
+        ("everybody", ["auth:current-scopes"]),
+    ):
         auth.createRole(f"login:{role}", {"scopes": scopes, "description": ""})
 
 
@@ -107,6 +111,63 @@ def test_from_the_button_to_being_signed_in(deployment: Deployment, open_page: O
     page.goto("/profile")
     page.get_by_role("button", name="Sign out").click()
     expect(page.get_by_role("banner").get_by_role("link", name="Sign in", exact=True)).to_be_visible()
+
+
+_END = """
+([key, milliseconds]) => {
+  const session = JSON.parse(localStorage.getItem(key));
+  localStorage.setItem(key, JSON.stringify({ ...session, until: Date.now() + milliseconds }));
+  dispatchEvent(new StorageEvent("storage", { key }));
+}
+"""
+_UNTIL = "(key) => JSON.parse(localStorage.getItem(key)).until"
+
+
+def test_the_end_of_the_hour_takes_nothing_away(
+    deployment: Deployment, issuer: str, open_page: OpenPage, watch: Watch
+) -> None:
+    """A sign-in is renewed while the tab is open; where it cannot be, the page and what was written on it stay."""
+    auth, role = taskcluster.Auth(deployment.options(deployment.root)), f"project:{uuid.uuid4().hex}"
+    auth.createRole(role, {"scopes": ["auth:a"], "description": ""})
+    page = open_page(f"/login?then=/auth/roles/{quote(role, safe='')}", None)
+    sign_in(page, GROUP)
+    field = page.get_by_label("Scopes, one a line")
+    field.fill("auth:an-edit-of-twenty-minutes")
+    other = page.context.new_page()
+    other.goto("/history")
+    me = page.get_by_role("banner").get_by_role("link", name=f"login/local/{GROUP}")
+    first = page.evaluate(_UNTIL, SESSION_KEY)
+
+    page.evaluate(_END, [SESSION_KEY, 60_000])
+    page.wait_for_function(f"(key) => ({_UNTIL})(key) > Date.now() + 3_000_000", arg=SESSION_KEY)
+    assert page.evaluate(_UNTIL, SESSION_KEY) > first
+    expect(field).to_have_value("auth:an-edit-of-twenty-minutes")
+
+    before = len(watch.requests)
+    refusal = {"status": 400, "json": {"error": "invalid_grant"}, "headers": {"access-control-allow-origin": "*"}}
+    page.context.route(f"{issuer}/token", lambda route: route.fulfill(**refusal))
+    page.evaluate(_END, [SESSION_KEY, 0])
+    layer = page.get_by_role("dialog", name="Your sign-in has ended")
+    for tab in (page, other):
+        expect(tab.get_by_role("dialog", name="Your sign-in has ended")).to_be_visible()
+        expect(tab.get_by_role("banner")).to_contain_text("sign-in ended")
+    page.context.unroute_all()
+    with page.expect_popup() as opened:  # the provider still knows who it is
+        layer.get_by_role("button", name="Sign in with local").click()
+    with opened.value.expect_event("close"):
+        opened.value.get_by_role("button", name="Continue").click()
+    expect(layer).to_have_count(0)
+    expect(other.get_by_role("dialog")).to_have_count(0)
+    expect(me).to_be_visible()
+    expect(field).to_have_value("auth:an-edit-of-twenty-minutes")
+    page.get_by_role("button", name="Save", exact=True).click()
+    page.get_by_role("dialog").get_by_role("button", name="Save the changes").click()
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    assert auth.role(role)["scopes"] == ["auth:an-edit-of-twenty-minutes"]
+    history = auth.getEntityHistory("role", role)["auditHistory"]
+    assert {entry["clientId"] for entry in history if entry["actionType"] == "updated"} == {f"login/local/{GROUP}"}
+    asked = [request for request in watch.requests[before:] if "/api/" in request.url and "/sign-in" not in request.url]
+    assert [request.url for request in asked if "authorization" not in request.headers] == [], "nobody acts as nobody"
 
 
 @pytest.mark.large

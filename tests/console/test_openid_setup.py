@@ -8,6 +8,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from typing import Any
 from urllib.parse import quote
 
 import pytest
@@ -55,7 +56,12 @@ def _shell(heading: str) -> list[list[str]]:
     """The commands of the document's section, each as its words."""
     section = DOCUMENT.read_text().split(f"\n## {heading}\n")[1].split("\n## ")[0]
     blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
-    return [shlex.split(line) for block in blocks for line in block.replace("\\\n", " ").splitlines() if line.strip()]
+    return [
+        shlex.split(line)
+        for block in blocks
+        for line in re.sub(r"(\\|(\|))\n", r"\2 ", block).splitlines()
+        if line.strip()
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -76,13 +82,23 @@ def deployed(commands: list[list[str]]) -> Iterator[Deployment]:
         try:
             with Stack.start(options) as stack:
                 environment = {**os.environ, **stack.environment}
-                for words in commands:
-                    if words[:3] == ["./dev", "admin", "role"]:
-                        code, _, messages = run_command(words[2:], environment)
-                        assert code == 0, messages
-                yield Deployment.of(stack)
+                deployment = Deployment.of(stack)
+                with deployment.auth() as auth:
+                    for words in commands:
+                        if "createRole" in words:
+                            auth.createRole(words[-1], _piped(words[: words.index("|")], environment))
+                yield deployment
         finally:
             shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+def _piped(words: list[str], environment: Mapping[str, str]) -> Any:
+    """The JSON that a command prints."""
+    if words[0] == "echo":
+        return json.loads(words[1])
+    code, printed, messages = run_command(words[2:], environment)
+    assert code == 0, messages
+    return json.loads(printed)
 
 
 @pytest.fixture(scope="module")

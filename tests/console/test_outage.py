@@ -55,7 +55,7 @@ def test_open_tabs_go_on_after_an_outage(options: StackOptions, open_page: OpenP
             page.goto(addresses[name])
         expect(pages["group"].get_by_role("link", name="test", exact=True)).to_be_visible()
         expect(pages["task"].get_by_role("heading", level=1)).to_contain_text("unscheduled")
-        expect(pages["queue"].get_by_role("row").nth(1)).to_contain_text("runs its last task")
+        expect(pages["queue"].get_by_role("row").nth(1)).to_contain_text("running its last task")
         expect(pages["log"].get_by_role("region", name="Log")).to_contain_text("first")
         expect(pages["other"].get_by_role("heading", level=1)).to_be_visible()
         for page in pages.values():

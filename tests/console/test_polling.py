@@ -14,7 +14,7 @@ globalThis.pauses = [];
 globalThis.hidden = false;
 const later = setTimeout, never = clearTimeout;
 globalThis.setTimeout = (call, delay) => {
-  if (!(delay >= 2000)) return later(call, delay);
+  if (!(delay >= 2000 && delay <= 60_000)) return later(call, delay); // what is due at the end of a sign-in waits
   pauses.push(delay);
   const timer = later(() => { waiting.delete(timer); call(); }, 5);
   waiting.set(timer, delay);

@@ -15,7 +15,7 @@ from tests.console.test_pages import PHONE, WIDE, faults_of, keep
 
 
 def _box(page: Page) -> Locator:
-    return page.get_by_role("combobox", name="Find a task, task group, task queue or worker")
+    return page.get_by_role("combobox", name="Find a push, task, task queue or worker")
 
 
 def _suggested(page: Page) -> Locator:
@@ -78,6 +78,28 @@ def test_groups_queues_workers_and_index_paths_are_suggested(
     expect(page.get_by_role("heading", name="Latest task")).to_be_visible()
 
 
+def test_tasks_revisions_and_owners_are_found(scene: Scene, open_page: OpenPage, named: str) -> None:
+    """Of what is in no list that is suggested from, nothing is said but that it was not looked at."""
+    revision = f"{uuid.uuid4().hex}00000000"
+    source, owner = f"https://example.com/some/webapp/commit/{revision}", f"{named}-dev@example.com"
+    for name in ("decision", f"integration-{named}"):
+        metadata = {"name": name, "description": "", "owner": owner, "source": source}
+        scene.create(name, task_id=scene.group if name == "decision" else None, metadata=metadata)
+    push = f"some/webapp @ {revision[:7]}"
+    page = open_page("/tasks")
+    for text in (revision, revision[:7], f"{named}-dev"):
+        _box(page).fill(text)
+        expect(_suggested(page).filter(has_text=push)).to_contain_text(owner)
+    _box(page).fill(f"integration-{named}")
+    expect(page.get_by_text("Press Enter to look through the tasks of the latest")).to_be_visible()
+    _box(page).press("Enter")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(f"integration-{named}")
+    page.goto("/tasks")
+    _box(page).fill(f"nobody-{named}")
+    _box(page).press("Enter")
+    expect(page.get_by_text("Not found, as far as was looked")).to_contain_text("latest")
+
+
 def test_a_slash_in_a_field_is_a_slash(scene: Scene, open_page: OpenPage) -> None:
     page = open_page("/tasks")
     expect(_box(page)).to_be_visible()
@@ -101,6 +123,6 @@ def test_nobody_is_shown_what_he_may_not_read(scene: Scene, open_page: OpenPage,
         pass
     assert answer.value.status == 403
     _box(page).press("Enter")
-    expect(page.get_by_text("Nothing that you may see has this id or name")).to_be_visible()
+    expect(page.get_by_text("Not found, as far as was looked")).to_be_visible()
     expect(_suggested(page)).to_have_count(0)
     assert [request.url for request in watch.requests if request.url.endswith("/task-groups?limit=100")] != []

@@ -1,5 +1,6 @@
 """The page of a task: what can be done with it, and what it shows of its runs."""
 
+import base64
 import re
 from urllib.parse import quote, urlsplit
 
@@ -9,6 +10,11 @@ from tests.console.browser import Watch
 from tests.console.conftest import OpenPage
 from tests.console.scene import LOG, Scene
 from tests.console.test_pages import faults_of
+
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAIAAAABCAIAAAB7QOjdAAAADUlEQVR4nGM4wcUFRAAHhwG58McqKwAAAABJRU5ErkJggg=="
+)
+"""Two pixels."""
 
 
 def _act(page: Page, name: str, verb: str) -> None:
@@ -31,7 +37,7 @@ def test_a_failed_task_is_rerun(scene: Scene, open_page: OpenPage) -> None:
     _act(page, "Rerun", "Rerun the task")
     _is(page, "pending")
     expect(page.get_by_text("rerun by hand")).to_be_visible()
-    expect(page.get_by_text("It is the next one in")).to_be_visible()
+    expect(page.get_by_text("It is next in")).to_be_visible()
 
 
 def test_a_task_is_cancelled_after_a_question(scene: Scene, open_page: OpenPage) -> None:
@@ -64,7 +70,7 @@ def test_a_task_is_retriggered_as_a_copy(scene: Scene, open_page: OpenPage) -> N
     scene.run("build")
     page = open_page(f"/tasks/{scene.ids['build']}")
     page.get_by_role("button", name="Retrigger", exact=True).click()
-    expect(page.get_by_role("dialog")).to_contain_text("It gets the task's scopes: secrets:get:a")
+    expect(page.get_by_role("dialog")).to_contain_text("They get the scopes of what they copy: secrets:get:a")
     page.get_by_role("dialog").get_by_role("button", name="Create a copy of the task").click()
     expect(page).not_to_have_url(re.compile(scene.ids["build"]))
     _is(page, "pending")
@@ -113,6 +119,65 @@ def test_dependencies_and_dependents_are_links_with_states(settled: Scene, open_
     page = open_page(f"/tasks/{settled.ids['test-2']}")
     expect(page.get_by_role("listitem").filter(has_text="build-2")).to_contain_text("failed")
     expect(page.get_by_role("listitem").filter(has_text="package")).to_contain_text("unscheduled")
+
+
+def test_a_blocked_task_says_what_blocks_it_and_a_failed_one_what_it_blocks(
+    settled: Scene, open_page: OpenPage
+) -> None:
+    """Whatever lies in between: what is not scheduled waits for what failed, directly or not."""
+    page = open_page(f"/tasks/{settled.ids['test-2']}")
+    waits = page.get_by_role("region", name="What it waits for")
+    expect(waits).to_contain_text("It cannot be scheduled: its only dependency, build-2, failed.")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("blocked by build-2")
+    page.goto(f"/tasks/{settled.ids['package']}")
+    expect(waits).to_contain_text("what it waits for is blocked by build-2, which failed.")
+    waits.get_by_role("link", name="build-2").click()
+    expect(page.get_by_role("region", name="Why it failed")).to_contain_text("Blocks 2 tasks")
+
+
+def test_what_must_happen_first_is_said_of_several(scene: Scene, open_page: OpenPage) -> None:
+    for name in ("one", "two", "three"):
+        scene.create(name)
+    scene.create("gate", ["one", "two", "three"])
+    page = open_page(f"/tasks/{scene.ids['gate']}")
+    waits = page.get_by_role("region", name="What it waits for")
+    expect(waits).to_contain_text("It is waiting for 3 of its 3 dependencies. They end within")
+    scene.claim("two", "three")
+    scene.fail("two", "three")
+    page.reload()
+    expect(waits).to_contain_text("2 of its 3 dependencies did not complete, first two. All must complete.")
+
+
+def test_a_malformed_payload_is_to_be_edited_not_rerun(scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.claim("build")
+    claim = scene.claims["build"]
+    scene.client(claim["credentials"]).reportException(scene.ids["build"], 0, {"reason": "malformed-payload"})
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    actions = page.get_by_role("group", name="Actions on the task")
+    expect(actions.locator("a, button").first).to_have_text("Edit as new")
+    expect(actions.get_by_role("button", name="Rerun")).not_to_have_class(re.compile("primary"))
+
+
+def test_artifacts_are_links_with_previews(settled: Scene, scene: Scene, open_page: OpenPage) -> None:
+    scene.create("build")
+    scene.claim("build")
+    scene.upload("build", "public/info.json", b'{"b": [1]}', "application/json")
+    scene.upload("build", "public/dot.png", PNG, "image/png")
+    scene.upload("build", "public/huge.png", PNG[:16] + (60_000).to_bytes(4) * 2 + PNG[24:], "image/png")
+    scene.complete("build")
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    page.get_by_role("link", name="public/info.json").click()
+    expect(page.locator("pre")).to_have_text('{\n  "b": [\n    1\n  ]\n}')
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Download").click()
+    assert saved.value.suggested_filename == "info.json"
+    page.go_back()
+    page.get_by_role("link", name="public/dot.png").click()
+    expect(page.get_by_role("img", name="public/dot.png")).to_have_js_property("width", 2)
+    page.go_back()
+    page.get_by_role("link", name="public/huge.png").click()
+    expect(page.get_by_text("There is no preview of such a file.")).to_be_visible()
 
 
 def test_a_link_to_an_artifact_is_signed_when_it_is_opened(settled: Scene, open_page: OpenPage) -> None:

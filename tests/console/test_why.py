@@ -63,8 +63,20 @@ def test_how_it_ended_and_the_limit_are_said(scene: Scene, open_page: OpenPage) 
     expect(page.locator(".line.cause")).to_contain_text("ended after maxRunTime")
 
 
-def test_a_missing_artifact_is_named_by_what_the_worker_reported(scene: Scene, open_page: OpenPage) -> None:
-    scene.create("build")
+@pytest.mark.parametrize(
+    ("log", "is_missing"),
+    [
+        (f"built\n{SAID}Exit code 127\n", True),
+        (f"error: it broke\n{SAID}Exit code 1\n", False),  # what came of an error is not its cause
+    ],
+)
+def test_a_missing_artifact_is_named_by_what_the_worker_reported(
+    log: str, is_missing: bool, scene: Scene, open_page: OpenPage
+) -> None:
+    """Those that the task can do without are not."""
+    names = ("public/build.zip", "public/symbols.zip")
+    stated = [{"name": name, "path": "x", "type": "file", "optional": name == names[1]} for name in names]
+    scene.create("build", payload={"artifacts": stated})
     scene.claim("build")
     claim = scene.claims["build"]
     missing = {
@@ -73,15 +85,29 @@ def test_a_missing_artifact_is_named_by_what_the_worker_reported(scene: Scene, o
         "message": "there is no such file",
         "expires": format_time(timedelta(minutes=50)),
     }
-    scene.client(claim["credentials"]).createArtifact(
-        claim["status"]["taskId"], claim["runId"], "public/build.zip", missing
-    )
-    scene.upload("build", LOG, f"built\n{SAID}Exit code 127\n".encode())
+    for name in names:
+        scene.client(claim["credentials"]).createArtifact(claim["status"]["taskId"], claim["runId"], name, missing)
+    scene.upload("build", LOG, log.encode())
     scene.fail("build")
     page = open_page(f"/tasks/{scene.ids['build']}")
-    found = page.get_by_role("list", name="What the log says")
-    expect(found).to_contain_text("exit code 127: the command was not found")
-    expect(found).to_contain_text("missing: public/build.zip")
+    found = page.get_by_role("list", name="What the log says").get_by_role("listitem")
+    ended = "exit code 127: the command was not found" if is_missing else "exit code 1"
+    expect(found).to_have_text([ended, *(["missing: public/build.zip"] if is_missing else [])])
+
+
+def test_the_error_is_the_headline(scene: Scene, open_page: OpenPage) -> None:
+    text = f"building\n[task 2026-11-23T10:00:00.000Z] make: *** error: no rule\n{SAID}Exit code 2\n"
+    scene.create("build")
+    for name in ("test", "package"):
+        scene.create(name, ["build"])
+    scene.create("ship", ["test", "package"])
+    scene.claim("build")
+    scene.upload("build", LOG, text.encode())
+    scene.fail("build")
+    page = open_page(f"/tasks/{scene.ids['build']}")
+    why = page.get_by_role("region", name="Why it failed").get_by_role("paragraph")
+    expect(why.first).to_have_text("make: *** error: no rule")
+    expect(page.get_by_text("Blocks 3 tasks")).to_be_visible()  # one that waits for those that wait for it, too
 
 
 def test_the_end_of_a_log_is_followed_while_the_task_runs(scene: Scene, open_page: OpenPage, watch: Watch) -> None:

@@ -169,7 +169,7 @@ def test_task_queues_are_listed_with_what_runs(settled: Scene, open_page: OpenPa
     expect(cells["Running"]).to_have_text("1")
     expect(cells["State"]).to_be_empty()
     expect(cells["Workers"]).to_have_text("2")
-    expect(cells["Waited, median"]).to_have_text(re.compile(r"^\d+ s$"))
+    expect(cells["Median wait"]).to_have_text(re.compile(r"^\d+ s$"))
     expect(cells["95 % within"]).to_have_text(re.compile(r"^(\d+ min )?\d+ s$"))
 
 
@@ -197,6 +197,16 @@ def _cells(page: Page, row: Locator) -> dict[str, Locator]:
     return {head: row.get_by_role("cell").nth(at) for at, head in enumerate(heads)}
 
 
+def test_workers_that_have_ended_are_not_counted_as_if_they_were_there(scene: Scene, open_page: OpenPage) -> None:
+    scene.client().claimWork(scene.task_queue, {"workerGroup": WORKER_GROUP, "workerId": "worker-1", "tasks": 1})
+    page = open_page(f"/provisioners/{scene.task_queue.split('/')[0]}")
+    row = page.get_by_role("row").filter(has=page.get_by_role("link", name=scene.task_queue))
+    expect(_cells(page, row)["Workers"]).to_have_text("1")
+    work_was_asked_for(scene.deployment.storage, scene.task_queue, timedelta(minutes=45))
+    page.reload()
+    expect(_cells(page, row)["Workers"]).to_have_text("1 none seen lately")
+
+
 def test_a_task_queue_that_no_worker_has_asked_is_listed_too(settled: Scene, open_page: OpenPage) -> None:
     """Its tasks wait for somebody to notice."""
     page = open_page(f"/provisioners/{settled.task_queue.split('/')[0]}")
@@ -220,10 +230,10 @@ def test_a_worker_that_runs_a_task_is_active_now(scene: Scene, open_page: OpenPa
     worker_was_seen(storage, scene.task_queue, WORKER_GROUP, "worker-1", timedelta(minutes=22))
     page = open_page(_queue(scene))
     row = page.get_by_role("row").filter(has=page.get_by_role("link", name=f"{WORKER_GROUP}/worker-1"))
-    expect(row.get_by_role("cell").nth(2)).to_have_text("runs its last task")
+    expect(row.get_by_role("cell").nth(2)).to_have_text("running its last task")
     expect(row.get_by_role("cell").nth(3)).to_have_text("now")
     row.get_by_role("link", name=f"{WORKER_GROUP}/worker-1").click()
-    expect(page.locator("dl.facts dd").nth(0)).to_have_text("runs 1 task")
+    expect(page.locator("dl.facts dd").nth(0)).to_have_text("running 1 task")
     expect(page.locator("dl.facts dd").nth(1)).to_have_text("now")
 
 
@@ -233,7 +243,7 @@ def test_the_end_of_a_workers_last_task_shows_although_its_row_is_unchanged(scen
     scene.claim("build")
     page = open_page(_queue(scene))
     row = page.get_by_role("row").nth(1)
-    expect(row).to_contain_text("runs its last task")
+    expect(row).to_contain_text("running its last task")
     scene.complete("build")
     page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")  # a tab that is shown again looks at once
     expect(row).to_contain_text("seen in the last half hour", timeout=8_000)  # and by itself after ten seconds
@@ -245,7 +255,7 @@ def test_a_stuck_task_queue_is_named_wherever_people_look(scene: Scene, open_pag
     scene.create("build")
     expected = "none has asked for work or renewed a claim for"
     page = open_page(f"/tasks/{scene.ids['build']}")
-    expect(page.get_by_text("It is the next one in")).to_be_visible()
+    expect(page.get_by_text("It is next in")).to_be_visible()
 
     storage, queue = scene.deployment.storage, scene.task_queue
     work_was_asked_for(storage, queue, timedelta(minutes=30))
@@ -253,7 +263,7 @@ def test_a_stuck_task_queue_is_named_wherever_people_look(scene: Scene, open_pag
     task_has_waited(storage, queue, timedelta(minutes=28))
     page.reload()
     expect(page.get_by_text(expected)).to_contain_text("1 pending task, the oldest for 28 min.")
-    expect(page.get_by_text("It is the next one in")).to_have_count(0)
+    expect(page.get_by_text("It is next in")).to_have_count(0)
     page.goto(f"/tasks/groups/{scene.group}")
     expect(page.get_by_label("What is wrong")).to_contain_text(expected)
     page.get_by_label("What is wrong").get_by_role("link", name=f"Task queue {scene.task_queue}").click()

@@ -17,7 +17,7 @@ const client = (client_id) => ({
   token_endpoint_auth_method: "none",
   application_type: "native",
   redirect_uris: [callback],
-  grant_types: ["authorization_code"],
+  grant_types: ["authorization_code", "refresh_token"],
   response_types: ["code"],
 });
 const provider = new Provider(issuer, {
@@ -25,9 +25,11 @@ const provider = new Provider(issuer, {
   pkce: { required: () => true },
   cookies: { keys: ["tests only"] },
   conformIdTokenClaims: false,
-  scopes: ["openid", "groups", "profile"],
+  issueRefreshToken: async (_, client) => client.grantTypeAllowed("refresh_token"),
+  rotateRefreshToken: true,
+  scopes: ["openid", "groups", "profile", "offline_access"],
   claims: { openid: ["sub"], groups: ["groups"], profile: ["oid", "roles"] },
-  ttl: { AuthorizationCode: 600, Grant: day, IdToken: 600, Interaction: day, Session: day },
+  ttl: { AuthorizationCode: 600, Grant: day, IdToken: 600, Interaction: day, RefreshToken: day, Session: day },
   findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id, oid: `object-${id}`, ...(id === "nobody" ? {} : { groups: [id], roles: [id] }) }) }),
 });
 http.createServer(provider.callback()).listen(Number(port), "127.0.0.1", () => console.log("ready"));

@@ -31,6 +31,7 @@ def test_what_was_given_up_is_looked_at_redriven_and_deleted(service: Service) -
             poison.create_queue()
         readable_id = poison.send_message(encode_body(body)).id
         unreadable_id = poison.send_message(unreadable).id
+        foreign_id = poison.send_message(encode_body({"x": 1})).id
     looked = service.call("GET", "operations")
     assert [each["queue"] for each in looked["queues"]] == list(INTERNAL_QUEUES)
     assert {each["queue"]: each["poison"] for each in looked["queues"]}[RESOLVED_QUEUE] >= 2
@@ -38,16 +39,18 @@ def test_what_was_given_up_is_looked_at_redriven_and_deleted(service: Service) -
     path = f"poison-messages/{RESOLVED_QUEUE}"
     found = {each["messageId"]: each for each in service.call("GET", path)["messages"]}
     assert found[readable_id]["about"] == {name: body[name] for name in ("taskId", "runId", "put", "attempts")}
-    assert (found[readable_id]["readable"], found[unreadable_id]["readable"]) == (True, False)
+    readable = [found[each]["readable"] for each in (readable_id, unreadable_id, foreign_id)]
+    assert readable == [True, False, False]
     assert "of nobody" not in str(found)
 
     stays = service.call("POST", f"{path}/redrive", {"messageId": unreadable_id})
     assert stays == {"moved": 0, "left": 1}, "what cannot be read stays"
     assert service.call("POST", f"{path}/redrive", {"messageId": readable_id}) == {"moved": 1, "left": 0}
     assert service.call("POST", f"{path}/redrive", {"messageId": readable_id}) == {"moved": 0, "left": 0}
-    assert service.call("POST", f"{path}/delete", {"messageId": unreadable_id}) == {"moved": 1, "left": 0}
+    for each in (unreadable_id, foreign_id):
+        assert service.call("POST", f"{path}/delete", {"messageId": each}) == {"moved": 1, "left": 0}
     eventually(
-        lambda: {readable_id, unreadable_id}.isdisjoint(
+        lambda: {readable_id, unreadable_id, foreign_id}.isdisjoint(
             each["messageId"] for each in service.call("GET", path)["messages"]
         )
     )

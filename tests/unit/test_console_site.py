@@ -33,6 +33,7 @@ def site() -> ConsoleSite:
         "/tasks/fN1SbArXTPSVFNUvaOlinQ/runs/0/logs/public%2Flogs%2Flive.log",
         "/provisioners/my-team/worker-types/linux",
         "/worker-manager/my-team%2Flinux",
+        "/operations",
         "/auth/clients/create",
         "/login/callback",
     ],
@@ -45,7 +46,18 @@ def test_addresses_that_people_link_to_are_the_page(site: ConsoleSite, path: str
 
 
 @pytest.mark.parametrize(
-    "path", ["/favicon.ico", "/tasksx", "/api", "/console/", "/console/../host.json", "/index.html"]
+    "path",
+    [
+        "/favicon.ico",
+        "/tasksx",
+        "/tasks/groups/no-id",
+        "/auth/nothing",
+        "/operations/x",
+        "/api",
+        "/console/",
+        "/console/../host.json",
+        "/index.html",
+    ],
 )
 def test_other_paths_are_not_of_the_console(site: ConsoleSite, path: str) -> None:
     assert site.answer(path, {}) is None

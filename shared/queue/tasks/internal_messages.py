@@ -212,3 +212,9 @@ class ResolvedBody(Body):
         if self.waiting is not None and self.written is None:
             raise ValueError("edges without their time")
         return self
+
+
+BODIES: Mapping[str, type[Body]] = {
+    body.queue: body for body in (ClaimBody, DeadlineBody, ResolvedBody, EventBody, GroupJobBody)
+}
+"""What the messages of each internal queue are."""

@@ -1,0 +1,82 @@
+// Whether what is shown is fresh, and the service well. A verdict that nobody has just given is none.
+
+import { now } from "../core/clock.js";
+import { html, useEffect, useRef, useState } from "../core/html.js";
+import { liveness } from "../core/live.js";
+import { useNow, usePolled } from "../core/polling.js";
+import { health } from "../core/queue.js";
+import { duration, ofDay, useTimes } from "../core/time.js";
+
+/** Twice as long as a page that nothing happens on rests between two looks, and a little. */
+const FRESH = 75_000;
+const EVERY = 1000;
+
+/** What is to be said of the page, each second anew. */
+function useLiveness() {
+  const time = useNow(EVERY);
+  const isOffline = useOffline();
+  const found = liveness();
+  return { ...found, time, silence: isOffline ? "This browser is offline." : found.silence };
+}
+
+function useOffline() {
+  const [offline, setOffline] = useState(!navigator.onLine);
+  useEffect(() => {
+    const update = () => setOffline(!navigator.onLine);
+    const types = ["online", "offline"];
+    for (const type of types) addEventListener(type, update);
+    return () => types.forEach((type) => removeEventListener(type, update));
+  }, []);
+  return offline;
+}
+
+/** As of when what the page shows is. */
+export function AsOf() {
+  const { at } = useLiveness();
+  useTimes();
+  return at > 0 && html`<span class="reason as-of">as of <time>${ofDay(at)}</time></span>`;
+}
+
+/** That the service does not answer. */
+export function Silence() {
+  const { silence, since, time } = useLiveness();
+  if (!silence) return null;
+  const shown =
+    since > 0 ? `What is shown is as of ${ofDay(since)}, ${duration(time - since)} ago.` : "Nothing has been read yet.";
+  return html`<div class="notice critical silence" role="alert"><p><strong>No answer from the service.</strong> ${silence} ${shown} It is asked again automatically.</p>
+    <button type="button" onClick=${() => dispatchEvent(new Event("online"))}>Ask now</button></div>`;
+}
+
+/** @typedef {import("../core/types").Finding} FindingOf */
+
+/** The verdict on the service, as long as it is fresh. */
+export function useVerdict() {
+  const answered = useRef(0);
+  const polled = usePolled(
+    async (signal) => {
+      const found = await health({ signal });
+      answered.current = now();
+      return found;
+    },
+    [],
+    { interval: 30_000 },
+  );
+  const { silence, time } = useLiveness();
+  useEffect(() => {
+    if (silence) polled.refresh();
+  }, [silence !== ""]);
+  const findings = polled.data?.findings;
+  const isFresh = !polled.error && time - answered.current < FRESH;
+  const isRefused = /** @type {{status?: number} | undefined} */ (polled.error)?.status === 403;
+  const asked = !isRefused && (polled.data !== undefined || polled.error !== undefined);
+  return { findings: findings && isFresh && (findings.length > 0 || !silence) ? findings : null, asked };
+}
+
+/** That there is no verdict. */
+export const NoVerdict = () =>
+  html`<p class="notice warning" role="status">The state of the service is unknown: it has not answered lately.</p>`;
+
+/** Something that is wrong with the service, and what to do about it; for operators, with which command. @param {{finding: FindingOf, operator?: boolean}} properties */
+export const Finding = ({ finding: { code, message, remedy, command }, operator = false }) =>
+  html`<li><p>${message}${code === "task-queues-stalled" && html` <a href="/provisioners">Task queues</a>`}</p>
+    <p class="reason">${remedy}${operator && command && html` <code>${command}</code>`}</p></li>`;
