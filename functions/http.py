@@ -140,7 +140,8 @@ async def _observed_answer(
     parent = context.trace_context.trace_parent or headers.get("traceparent")
     with observed(services.runtime, match.endpoint.name, "server", fields, parent=parent) as seen:
         answer = await _in_time(services, call, request, query, seen.fields)
-        seen.outcome, seen.failed = str(answer.status), answer.status >= 500
+        seen.outcome = answer.outcome or str(answer.status)
+        seen.failed = answer.status >= 500 and answer.outcome is None
         if call.known_caller is not None:
             seen.fields["clientId"] = call.known_caller.client_id or "anonymous"
     return answer

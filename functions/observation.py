@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from shared.base.errors import CallAgain
 from shared.queue.events.announcer import Publisher
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.rendering import EventMessage
@@ -78,7 +79,7 @@ class Observed:
     @property
     def is_success(self) -> bool:
         """Whether it is a call that was neither refused nor failed."""
-        return self.outcome[0] in "23"
+        return self.outcome[0] in "23" or self.outcome == CallAgain.outcome
 
 
 @contextmanager

@@ -78,6 +78,9 @@ def main() -> None:
     output = logging.StreamHandler(sys.stderr)
     output.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[output])
+    repeats = logging.getLogger("taskcluster.aio.retry")
+    repeats.setLevel(logging.WARNING)
+    repeats.addFilter(lambda record: "CallAgain" not in record.getMessage())  # no trouble: there is work
     sys.exit(asyncio.run(work(options)))
 
 

@@ -43,8 +43,6 @@ PACKED_FROM = 4096
 PACKING_LEVEL = 1
 """Of gzip's nine levels, the one that takes a third of the usual time for four fifths of the effect."""
 VARIES: Mapping[str, str] = {"vary": "accept-encoding"}
-RETRY_AFTER = "2"
-"""Seconds that a client may wait before it repeats a call that was answered 503."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +53,8 @@ class Answer:
     body: bytes = b""
     content_type: str = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
+    outcome: str | None = None
+    """What is logged and counted in place of the status."""
 
 
 NO_CONTENT = Answer(status=204)
@@ -119,11 +119,12 @@ def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], pay
     headers: dict[str, str] = {}
     if error.status == 401:
         headers["www-authenticate"] = "hawk"
-    if error.status == 503:
-        headers["retry-after"] = RETRY_AFTER
+    if error.retry_after is not None:
+        headers["retry-after"] = error.retry_after
     shown = {name: _cut(value, MOST_NAMED) for name, value in params.items()}
     request_info = {"method": method, "params": shown, "payload": payload, "time": time}
-    return json_answer({"code": error.code, "message": message, "requestInfo": request_info}, error.status, headers)
+    body = to_json({"code": error.code, "message": message, "requestInfo": request_info})
+    return Answer(status=error.status, body=body, headers=headers, outcome=error.outcome)
 
 
 def _cut(text: str, most: int) -> str:

@@ -14,6 +14,10 @@ class ApiError(ServiceError):
 
     code: ClassVar[str]
     status: ClassVar[int]
+    retry_after: ClassVar[str | None] = None
+    """Seconds that a client may wait before it repeats the call."""
+    outcome: ClassVar[str | None] = None
+    """What is logged and counted in place of the status, of an answer that is neither a refusal nor a failure."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -109,3 +113,13 @@ class ServiceUnavailable(ApiError):
 
     code = "ServiceUnavailable"
     status = 503
+    retry_after = "2"
+
+
+class CallAgain(ApiError):
+    """There is work for a worker that waits: public clients repeat the call at once (contract 5.1)."""
+
+    code = "CallAgain"
+    status = 503
+    retry_after = "0"
+    outcome = "told"

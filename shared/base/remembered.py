@@ -130,6 +130,13 @@ STARVING = Remembered(
     fresh=timedelta(seconds=10),
     because="as old as the bands in use",
 )
+TOLD = Remembered(
+    name="claims/telling.last",
+    what="when a worker had work, and how it was told that there is some",
+    capacity=10_000,
+    fresh=_HOUR,
+    because="whose turn it is; forgetting it costs a client that does not repeat calls two pauses",
+)
 QUIET = Remembered(
     name="claims/polling.quiet",
     what="since when a pool that was polled lately has had no work",

@@ -77,6 +77,14 @@ WAITING_WORKERS = Instrument(
     labels=(*_POOL, "way"),
     of_process=True,
 )
+TOLD = Instrument(
+    name="queue_told_workers",
+    kind="counter",
+    unit="{worker}",
+    description="Waits in `claimWork` that ended because there was work: answered 503 `CallAgain`, after which the "
+    "worker's client repeats the call (`repeat`), or with an empty list (`empty`). No failures.",
+    labels=(*_POOL, "way"),
+)
 COMPLETED = Instrument(
     name="queue_completed_tasks",
     kind="counter",
@@ -209,6 +217,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     DESIRED_WORKERS,
     STALLED,
     WAITING_WORKERS,
+    TOLD,
     COMPLETED,
     FAILED,
     EXCEPTION,

@@ -57,8 +57,8 @@ What a program that was written for Taskcluster may notice, in one place.
   client's in its turn; and while storage does not answer.
 * **Values of 2019** that Taskcluster has dropped since are refused here, too: the priority `normal`, the reason
   `superseded`, and scopes from before tasks had credentials of their own (contract [2.2](contract.md#contract-2-2)).
-* **claimWork** gives a call that already waits no task, but answers it with an empty list, early, so that it calls
-  again (contract [5.1](contract.md#contract-5-1)).
+* **claimWork** gives a call that already waits no task, but answers it early, so that it comes again: 503 `CallAgain`,
+  which Taskcluster's clients repeat at once, or an empty list (contract [5.1](contract.md#contract-5-1)).
 * **`currentScopes`** shows all credentials their own scopes. In Taskcluster they need `auth:current-scopes`, which the
   role `anonymous` grants in public deployments.
 * **JSON is compact**, without line breaks and indentation.

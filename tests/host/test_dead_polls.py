@@ -82,7 +82,7 @@ class Play:
         calls = 0
         while not self._is_over.is_set() and len(self._taken) < self._case.tasks:
             with closing(self._ask(hosts[calls % len(hosts)], "live")) as connection:
-                claims = json.loads(connection.getresponse().read())["tasks"]
+                claims = json.loads(connection.getresponse().read()).get("tasks", [])  # 503: called again at once
             self._taken += [claim["status"]["taskId"] for claim in claims]
             calls += 1
 

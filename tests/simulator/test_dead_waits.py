@@ -7,25 +7,19 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
 
 from shared.app.services import Services
+from shared.queue.claims.polling import CALLS_AGAIN
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.rules import State, Worker
 from tests.simulator import invariants
 from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
+from tests.simulator.clients import KINDS, Client
 from tests.simulator.running import finish
 from tests.simulator.world import POOL, WORKER, World
-
-PAUSES: dict[str, Callable[[float], float]] = {
-    "calls at once": lambda waited: 0.05,
-    "generic-worker": lambda waited: max(5 - waited, 0.05),
-    "scriptworker": lambda waited: 10,
-}
-"""Seconds that a worker does not call after an answer without work, by how long it has waited for that."""
 
 
 def a_worker(world: World) -> Worker:
@@ -35,17 +29,6 @@ def a_worker(world: World) -> Worker:
 def hang_up(world: World, *processes: Services) -> list[asyncio.Task[list[Claim]]]:
     """A new worker begins to wait in each of these processes, and never calls again."""
     return [asyncio.ensure_future(each.work.claim_work(POOL, a_worker(world), 1, WAIT)) for each in processes]
-
-
-async def live(world: World, *processes: Services, count: int = 1, pauses: str = "calls at once") -> float:
-    """A worker that calls one process after the other, until it has had so many tasks; when it got the last one."""
-    me, had, calls = a_worker(world), 0, 0
-    while had < count:
-        services, began = processes[calls % len(processes)], world.clock.elapsed
-        claims = await services.work.claim_work(POOL, me, 1, WAIT)
-        had, calls = had + len(claims), calls + 1
-        await world.clock.sleep(0.05 if claims else PAUSES[pauses](world.clock.elapsed - began))
-    return world.clock.elapsed
 
 
 @pytest.mark.parametrize("processes", [1, 2])
@@ -58,13 +41,13 @@ def test_no_task_is_lost_to_clients_that_hung_up(seed: int, processes: int) -> N
     async def story() -> None:
         for _ in range(8):
             dead = [chance.choice(services) for _ in range(chance.choice((1, 2, 6)))]
-            tasks, is_first, pauses = chance.choice((1, 3)), chance.random() < 0.5, chance.choice(list(PAUSES))
+            tasks, is_first, kind = chance.choice((1, 3)), chance.random() < 0.5, chance.choice(list(KINDS.values()))
             where = [chance.choice(services)] if chance.random() < 0.5 else services
             waits: list[asyncio.Task[list[Claim]]] = []
             if not is_first:
                 waits += hang_up(world, *dead)
                 await world.clock.sleep(chance.uniform(0, 10))
-            working = asyncio.ensure_future(live(world, *where, count=tasks, pauses=pauses))
+            working = asyncio.ensure_future(Client(world, kind, where, chance).work(tasks))
             await world.clock.sleep(chance.uniform(0.01, 10))
             if is_first:
                 waits += hang_up(world, *dead)
@@ -94,24 +77,28 @@ def test_a_task_waits_for_the_next_worker_where_only_clients_wait_that_hung_up()
     world.run(story())
 
 
-@pytest.mark.parametrize(
-    ("pauses", "waited", "most"),
-    [
-        ("calls at once", 3.3, 0.2),
-        ("generic-worker", 2.3, 2.9),
-        ("generic-worker", 8.3, 0.2),
-        ("scriptworker", 8.3, 10.2),
-    ],
-)
-def test_a_worker_that_waits_has_the_task_as_soon_as_it_calls_again(pauses: str, waited: float, most: float) -> None:
+def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() -> None:
+    """Otherwise one task would have all workers of a large pool call at once."""
     world = a_world()
 
+    def waiting() -> int:
+        return world.services.waiting_workers.of_task_queue(POOL)["claimWork"]
+
     async def story() -> None:
-        working = asyncio.ensure_future(live(world, world.services, pauses=pauses))
-        await world.clock.sleep(waited)
+        waits = hang_up(world, *[world.services] * 15)
+        await world.clock.sleep(1)
         await world.create()
-        created = world.clock.elapsed
-        assert await working - created < most
+        await world.clock.sleep(CALLS_AGAIN / 2)
+        assert waiting() == 14
+        await world.create()
+        await world.clock.sleep(CALLS_AGAIN / 4)
+        assert waiting() == 13
+        await world.clock.sleep(CALLS_AGAIN + 0.3)
+        assert waiting() == 13 - 2 * 2
+        assert len(await world.claim(2)) == 2
+        await world.clock.sleep(3 * CALLS_AGAIN)
+        assert waiting() == 9, "somebody came"
+        assert not any(await asyncio.gather(*waits))
 
     world.run(story())
 

@@ -8,6 +8,8 @@ import pytest
 
 from shared.base.priority import PRIORITIES
 from shared.queue.claims.polling import IDLE_AFTER
+from shared.queue.claims.telling import Series, Wait
+from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.counting import Kind
 from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
@@ -17,6 +19,11 @@ from tests.twin.gate import Call, Phase
 
 def a_worker(world: World) -> Worker:
     return Worker(worker_group="group", worker_id=world.slugid())
+
+
+async def take(world: World, count: int, seconds: float) -> list[PendingMessage]:
+    wait = Wait(Series(began=world.clock.now()))
+    return await world.services.work._poller.take(POOL, count, seconds, asyncio.Event(), wait)
 
 
 @pytest.mark.parametrize("idle", [2, 60])
@@ -87,10 +94,9 @@ def test_a_wait_in_vain_is_answered_in_time_though_many_runs_have_lost_their_mes
     async def story() -> None:
         for _ in range(200):
             await world.create()
-        poller = world.services.work._poller
-        while messages := await poller.take(POOL, 32, 0, asyncio.Event()):
+        while messages := await take(world, 32, 0):
             for message in messages:
-                await poller._messages.remove(message.handle)
+                await world.services.stores.messages.remove(message.handle)
         await world.clock.sleep(1200)
         slow.append(True)
         began = world.clock.elapsed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Annotated, Any
 
@@ -10,6 +11,7 @@ from pydantic import Field, StringConstraints
 from shared.api.answer import Answer, json_answer
 from shared.api.endpoint import Call, Endpoint
 from shared.base.dates import format_date
+from shared.base.errors import CallAgain
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
 from shared.base.types import Closed, Date, Id, OneOf, RunId, Unique, optional
@@ -113,7 +115,10 @@ async def claim_work(services: ClaimServices, call: Call) -> Answer:
     worker = Worker(worker_group=request.workerGroup, worker_id=request.workerId)
     wait = services.settings.long_poll_seconds if call.may_wait else 0.0
     if "xmlMessage" not in request.model_fields_set:
-        claims = await services.work.claim_work(task_queue_id, worker, count, wait, call.ended)
+        told = asyncio.Event()
+        claims = await services.work.claim_work(task_queue_id, worker, count, wait, call.ended, told)
+        if told.is_set():
+            raise CallAgain("there is work for this worker: send the call again, at once")
     else:
         claims = await services.work.claim_polled(task_queue_id, worker, count, request.xmlMessage, wait, call.ended)
     if not claims:
@@ -210,7 +215,8 @@ ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
         handler=claim_work,
         title="Claim Work",
         description="Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for "
-        "some, and then returns an empty list: a call that comes gets them. With `xmlMessage`, the answer of a "
+        "some. Then a call that comes gets them: a worker that waits is answered 503 `CallAgain`, after which clients "
+        "repeat the call at once, or with an empty list. With `xmlMessage`, the answer of a "
         "URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
         "`Retry-After` says how long to wait before the next call.",
         category="Worker Interface",

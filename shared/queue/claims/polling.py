@@ -1,7 +1,7 @@
 """Long polls of one pool in one process share one poller (design 4, contract 5.1).
 
 A call is given the messages of a poll that begins after the call arrived. If there are none, the call waits until there
-is work. Then it is answered with nothing, so that its client, if still connected, calls again.
+is work. Then it is told so, and its client, if still connected, calls again.
 
 Bands are polled strictly by priority. A setting can put those first whose runs have waited too long (design 4).
 """
@@ -22,6 +22,7 @@ from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.priority import Priority
 from shared.base.protocol import HIDDEN_WHILE_CLAIMING
+from shared.queue.claims.telling import PAUSES, Wait
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.messages import Messages, PendingMessage
 from shared.runtime import Runtime
@@ -67,9 +68,6 @@ CALLS_AGAIN = 1.0
 """Seconds within which a client whose wait was ended should call again. If none has, the next poll ends twice as many
 waits.
 """
-PAUSES = 5.0
-"""Shortest time in seconds between two calls of a generic-worker. One whose call has lasted longer calls again at
-once."""
 STILL_THERE = 5.0
 """Seconds after its arrival for which a call may take messages again, if none of its first messages led to a claim."""
 
@@ -93,6 +91,7 @@ class _Waiter:
     looks_once: bool
     came: float
     served: asyncio.Future[None]
+    wait: Wait
     messages: list[PendingMessage] = field(default_factory=list)
     is_new: bool = True
     """Whether no poll that included it has ended yet."""
@@ -154,29 +153,32 @@ class Poller:
         self._quiet: Memo[str, float] = Memo(remembered.QUIET, runtime.now)
 
     async def take(
-        self, task_queue_id: str, count: int, wait: float, ended: asyncio.Event, *, is_new: bool = True
+        self, task_queue_id: str, count: int, seconds: float, ended: asyncio.Event, wait: Wait, *, is_new: bool = True
     ) -> list[PendingMessage]:
         """Up to `count` messages that are there now. If there are none, waits, and returns none as soon as there is
-        work: the client then has to call again.
+        work: the client then has to call again, and `wait` says that it is told.
 
-        Also returns none after `wait` seconds, and when `ended` is set. A call that is not `is_new` gets no messages at
-        all, since its client may have disconnected. Without seconds to wait, it polls the pool once.
+        Also returns none after some seconds, when `ended` is set, and when the wait is over. A call that is not
+        `is_new` gets no messages at all, since its client may have disconnected. Without seconds to wait, it polls the
+        pool once.
 
         Nothing is left running when it returns but what others wait for: the last caller to leave waits for the poll
         under way. If it is cancelled, it releases the messages that it was given. Raises StorageUnavailable.
         """
         pool = self._pool(task_queue_id)
         served = asyncio.get_running_loop().create_future()
-        waiter = _Waiter(count=count, looks_once=wait <= 0, came=_monotonic(), served=served, is_new=is_new)
+        waiter = _Waiter(
+            count=count, looks_once=seconds <= 0, came=_monotonic(), served=served, wait=wait, is_new=is_new
+        )
         pool.waiters.append(waiter)
         pool.joined.set()
         pool.wake.set()
         if pool.loop is None:
             pool.loop = asyncio.create_task(self._poll_while_awaited(task_queue_id, pool))
-        ending = asyncio.ensure_future(ended.wait())
-        either: list[asyncio.Future[Any]] = [waiter.served, ending]
+        ending = [asyncio.ensure_future(each.wait()) for each in (ended, wait.is_over)]
+        either: list[asyncio.Future[Any]] = [waiter.served, *ending]
         try:
-            timeout = None if waiter.looks_once else wait
+            timeout = None if waiter.looks_once else seconds
             await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
             await self._leave(pool, waiter)
         except asyncio.CancelledError:
@@ -184,7 +186,8 @@ class Poller:
             await self._release(waiter.messages)
             raise
         finally:
-            ending.cancel()
+            for each in ending:
+                each.cancel()
         if waiter.served.done():
             waiter.served.result()
         return waiter.messages
@@ -321,11 +324,13 @@ class Poller:
             pool.expected, pool.urgency = 0, pool.urgency * 2
         lacking = (visible - sum(waiter.lacks for waiter in pool.new)) * pool.urgency - pool.expected
         told: list[_Waiter] = []
-        for waiter in _who_calls_soonest(pool.waiters, now):
+        for waiter in _who_calls_soonest(pool.waiters, now, pool.urgency):
             if lacking <= 0:
                 break
             lacking -= waiter.count
             told.append(waiter)
+        for waiter in told:
+            waiter.wait.is_told = True
         if told:
             pool.asked = now
             pool.expected += sum(waiter.count for waiter in told)
@@ -350,12 +355,20 @@ class Poller:
         await comes_within(pool.wake, min(seconds, CALLS_AGAIN) if pool.expected else seconds)
 
 
-def _who_calls_soonest(waiters: Sequence[_Waiter], now: float) -> list[_Waiter]:
-    """The waiting calls; first those whose clients call again at once, then those whose clients pause."""
-    waiting = [waiter for waiter in waiters if not waiter.is_new]
-    pausing = [waiter for waiter in waiting if now - waiter.came < PAUSES]
-    at_once = [waiter for waiter in waiting if now - waiter.came >= PAUSES]
-    return [*reversed(at_once), *pausing]
+def _who_calls_soonest(waiters: Sequence[_Waiter], now: float, urgency: int) -> list[_Waiter]:
+    """The waiting calls; first those whose clients repeat the call, then those whose workers call again at once after
+    an empty answer, then those that pause.
+
+    Of the former, those come first that have had no task for longest. If nobody came, the latest do: of older ones more
+    clients are gone.
+    """
+    waiting = [waiter for waiter in reversed(waiters) if not waiter.is_new]
+    repeating = [waiter for waiter in waiting if waiter.wait.series.is_told_by_503]
+    if urgency == 1:
+        repeating.sort(key=lambda waiter: waiter.wait.had_work)
+    others = [waiter for waiter in waiting if not waiter.wait.series.is_told_by_503]
+    at_once = [waiter for waiter in others if now - waiter.came >= PAUSES.total_seconds()]
+    return [*repeating, *at_once, *(waiter for waiter in others if waiter not in at_once)]
 
 
 def _monotonic() -> float:

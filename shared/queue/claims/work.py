@@ -18,6 +18,7 @@ from shared.queue.claims.claiming import Claiming
 from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut
 from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
 from shared.queue.claims.polling import STILL_THERE, Poller
+from shared.queue.claims.telling import Tellings, Wait
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import LIFE_BY_CLAIM_TASK, Presence, WorkRequest
 from shared.queue.tasks.definition import Json
@@ -30,13 +31,15 @@ from shared.queue.tasks.rules import Task, UndeliveredClaim, Worker
 from shared.queue.tasks.transitions import refuse_after_deadline
 from shared.store.interface import StorageUnavailable
 from shared.store.limits import MAX_MESSAGES
-from shared.telemetry.instruments import FAILED_CLAIMS
+from shared.telemetry.instruments import FAILED_CLAIMS, TOLD
 
 log = logging.getLogger("taskcluster.claims")
 
 LOOKED_FOR = 3.0
 """Seconds for which claimTask looks for a task whose commit may be under way."""
 LOOK_AGAIN = 0.5
+SKEW = timedelta(seconds=1)
+"""How much shorter than its time a wait has to be to count as ended before it. Clocks of processes differ."""
 NOTED_AFTER = 0.3
 """Seconds that a worker waits before it is looked up whether it has waited elsewhere."""
 
@@ -87,19 +90,27 @@ class Work:
         handing_out = HandingOut(stores, executor, presence, giving_back)
         self._claiming = Claiming(stores, executor, handing_out, first_claim)
         self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
+        self._tellings = Tellings(stores.runtime.now)
         self._issuer = issuer
         self._first_claim = first_claim
         self._claim_timeout = claim_timeout
         self._runtime = stores.runtime
 
     async def claim_work(
-        self, task_queue_id: str, worker: Worker, count: int, wait: float, ended: asyncio.Event | None = None
+        self,
+        task_queue_id: str,
+        worker: Worker,
+        count: int,
+        wait: float,
+        ended: asyncio.Event | None = None,
+        told: asyncio.Event | None = None,
     ) -> list[Claim]:
         """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1), or until `ended` is set.
 
-        A quarantined worker waits and gets none. A newer wait of the same worker ends this one: a worker waits only
-        once at a time, so this call's client must have gone. If the call is ended or cancelled, claims that are being
-        made are given back. Raises StorageUnavailable, ServiceUnavailable.
+        A worker that has waited gets none when there is work: it has to call again. `told` is set if an answer suits it
+        after which its client repeats the call. A quarantined worker waits and gets none. A newer wait of the same
+        worker ends this one: a worker waits only once at a time, so this call's client must have gone. If the call is
+        ended or cancelled, claims that are being made are given back. Raises StorageUnavailable, ServiceUnavailable.
         """
         request = self._request(task_queue_id, worker, ended, waits=True)
         caller = task_queue_id, worker
@@ -107,7 +118,7 @@ class Work:
             older.ended.set()
         self._waiting[caller] = request
         try:
-            return await self._wait_for_work(request, count, wait)
+            return await self._wait_for_work(request, count, wait, told or asyncio.Event())
         finally:
             if self._waiting.get(caller) is request:
                 del self._waiting[caller]
@@ -121,18 +132,20 @@ class Work:
             ended=ended or asyncio.Event(),
         )
 
-    async def _wait_for_work(self, request: WorkRequest, count: int, wait: float) -> list[Claim]:
+    async def _wait_for_work(self, request: WorkRequest, count: int, wait: float, told: asyncio.Event) -> list[Claim]:
         record = await self._presence.arrived(request)
         if record.is_quarantined(self._runtime.now()):
             await self._presence.seen(record)
             await comes_within(request.ended, wait)
             return []
+        caller = request.task_queue_id, request.worker
+        waits = self._tellings.called(caller, request.began)
         found = asyncio.Event()
-        noted = asyncio.ensure_future(self._note_wait(record, request, found))
+        noted = asyncio.ensure_future(self._note_wait(record, request, waits, wait, found))
         claimed: list[Loaded] = []
         try:
             try:
-                claimed = await self._claim_in_time(request, record, count, wait, found)
+                claimed = await self._claim_in_time(request, record, waits, count, wait, found)
             finally:
                 request.ended.set()
                 found.set()
@@ -140,13 +153,29 @@ class Work:
         except asyncio.CancelledError:
             await self._give_back(claimed)
             raise
+        by_503 = waits.is_told and waits.series.is_told_by_503
+        if waits.is_told:
+            way = "repeat" if by_503 else "empty"
+            self._runtime.meter.add(TOLD, *request.task_queue_id.split("/", 1), way)
+        if by_503:
+            told.set()
+            if self._waiting.get(caller) is request:
+                self._tellings.told(caller, waits)
+            return []
+        self._tellings.ended(caller, waits, with_work=bool(claimed))
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
             await together(seen, self._reconciler.after_empty_poll(request.task_queue_id))
         return await self._claims(claimed)
 
     async def _claim_in_time(
-        self, request: WorkRequest, record: WorkerRecord, count: int, wait: float, found: asyncio.Event
+        self,
+        request: WorkRequest,
+        record: WorkerRecord,
+        waits: Wait,
+        count: int,
+        wait: float,
+        found: asyncio.Event,
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
         answer; but messages that lead to no claim do not end the call, up to 32 of them.
@@ -155,7 +184,7 @@ class Work:
         """
         until, left, vain = self._runtime.now() + timedelta(seconds=wait), wait, 0
         while messages := await self._poller.take(
-            request.task_queue_id, count, left, request.ended, is_new=wait - left < STILL_THERE
+            request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE
         ):
             found.set()
             record = self._presence.latest(record)
@@ -189,18 +218,31 @@ class Work:
             return []
         return claimed
 
-    async def _note_wait(self, record: WorkerRecord, request: WorkRequest, found: asyncio.Event) -> None:
-        """Notes in the worker's row that it waits in this process, so that other processes end its older waits.
+    async def _note_wait(
+        self, record: WorkerRecord, request: WorkRequest, waits: Wait, wait: float, found: asyncio.Event
+    ) -> None:
+        """Notes in the worker's row that it waits in this process, so that other processes end its older waits, and
+        learns from the row whether the call repeats one to another process.
 
         If this process knows of no wait elsewhere, it reads the row only after a moment. So a worker that gets work at
         once costs no request.
         """
+        series = waits.series
+
+        def may_repeat(row: WorkerRecord, process: str) -> bool:
+            elsewhere = row.repeated_by(request.began, process, timedelta(seconds=wait) - SKEW)
+            waits.series = series.noted(request.began, row.recent_waits, elsewhere)
+            return waits.series.is_told_by_503
+
         with suppress(StorageUnavailable):  # an older wait may then still get a run, which is lost until takenUntil
             if not record.etag or self._presence.is_noted(record):
                 if await comes_within(found, NOTED_AFTER):
                     return
                 record = await self._presence.read_again(record)
-            await self._presence.waits(record, request)
+            await self._presence.waits(record, request, may_repeat)
+            if waits.series.is_vain:
+                await comes_within(found, (waits.series.ends - self._runtime.now()).total_seconds())
+                waits.is_over.set()
 
     async def claim_polled(
         self,

@@ -31,6 +31,8 @@ SEEN_EVERY = timedelta(minutes=30)
 LIFE = timedelta(days=1)
 """How long a worker is remembered after it was seen."""
 RECENT_TASKS = 20
+RECENT_WAITS = 6
+"""A process finds its own last wait of a worker among them, where its calls change between four processes."""
 NEVER_QUARANTINED = timedelta(days=3650)
 """A new worker's quarantine ended this long ago (contract 8)."""
 LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
@@ -55,6 +57,10 @@ class WorkerRecord:
     """The process of that newer wait; it ends the worker's older waits in the same process without this row. Empty
     after a removal.
     """
+    may_repeat: bool = False
+    """Whether that wait may have ended with an answer after which the client repeats the call (contract 5.1)."""
+    recent_waits: tuple[float, ...] = ()
+    """When the last calls that were noted began, oldest first, in seconds since the epoch."""
     etag: str = ""
 
     def is_quarantined(self, now: datetime) -> bool:
@@ -74,13 +80,24 @@ class WorkerRecord:
             last_active=now,
             expires=max(self.expires, now + LIFE),
             recent_tasks=(*self.recent_tasks, *new)[-RECENT_TASKS:],
+            may_repeat=self.may_repeat and not tasks,
         )
 
-    def waiting(self, began: datetime, process: str) -> WorkerRecord:
+    def waiting(self, began: datetime, process: str, *, may_repeat: bool = False) -> WorkerRecord:
         """The record of a worker that began a wait at `began` in the process `process`; unchanged if a newer wait is
         known.
         """
-        return replace(self, waits_from=began, waits_in=process) if began > self.waits_from else self
+        if began <= self.waits_from:
+            return self
+        waits = (*self.recent_waits, began.timestamp())[-RECENT_WAITS:]
+        return replace(self, waits_from=began, waits_in=process, may_repeat=may_repeat, recent_waits=waits)
+
+    def repeated_by(self, began: datetime, process: str, wait: timedelta) -> datetime | None:
+        """When the call began that a call may repeat which began at `began` in the process `process`: one to another
+        process, which did not last for all of its `wait`. None if it is no repetition.
+        """
+        elsewhere = self.may_repeat and self.waits_in != process
+        return self.waits_from if elsewhere and timedelta(0) < began - self.waits_from < wait else None
 
     def removed(self, now: datetime) -> WorkerRecord:
         """The record of a removed worker: calls that began before now get no run."""

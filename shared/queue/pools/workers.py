@@ -7,7 +7,7 @@ on condition that no one has written it since, so that a quarantine, a removal o
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
 
@@ -91,17 +91,21 @@ class Presence:
             if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
                 return
 
-    async def waits(self, record: WorkerRecord, request: WorkRequest) -> None:
+    async def waits(
+        self, record: WorkerRecord, request: WorkRequest, may_repeat: Callable[[WorkerRecord, str], bool]
+    ) -> None:
         """Notes that a worker has begun to wait here, so that its older waits in other processes get no run any more.
 
-        No request when the row says so already. Raises StorageUnavailable.
+        `may_repeat` is asked, with the row as it was and this process, whether the wait may end with an answer after
+        which the client repeats the call. No request when the row says so already. Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
+            repeats = may_repeat(record, self._process)
             if record.etag and (record.waits_in == self._process or record.waits_from >= request.began):
                 return
-            if await self._write(record.waiting(request.began, self._process), []):
+            if await self._write(record.waiting(request.began, self._process, may_repeat=repeats), []):
                 return
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:

@@ -65,7 +65,9 @@ class Client:
         credentials: Mapping[str, str] | None = None,
         gives_up: Callable[[], bool] | None = None,
     ) -> Any:
-        """The answer's JSON; None once `gives_up`, asked while the answer is waited for, says so. Raises CallFailed."""
+        """The answer's JSON. None for a call that is to be repeated at once (contract 5.1), and once `gives_up`, asked
+        while the answer is waited for, says so. Raises CallFailed.
+        """
         resource = f"/api/queue/v1{path}"
         data = b"" if body is None else json.dumps(body).encode()
         headers = {"Authorization": self._authorization(method, resource, data, credentials)}
@@ -79,6 +81,8 @@ class Client:
         if answer is None:
             return None
         status, content = answer
+        if status == 503 and b"CallAgain" in content[:40]:
+            return None
         if status >= 300:
             raise CallFailed(f"{method} {path}: {status} {content[:300].decode(errors='replace')}")
         return json.loads(content) if content else None
