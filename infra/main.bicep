@@ -630,4 +630,5 @@ output AZURE_KEY_VAULT_NAME string = resourceNames.keyVault
 output TASKCLUSTER_ROOT_URL string = app.outputs.rootUrl
 output STORAGE_ACCOUNT_NAME string = storageName
 output STORAGE_ACCOUNT_ID string = storageId
+output TOPIC_PREFIX string = topicPrefix
 output SERVICEBUS_NAMESPACE string = '${resourceNames.serviceBus}.${suffixes.serviceBus}'

@@ -25,7 +25,6 @@ echo "$(basename "$0") $*" >> "$PLAY"
 case "$*" in
     "keyvault secret show"*"--name root-access-token "*) echo "$PLAYED_TOKEN" ;;
     "keyvault secret show"*) echo {OLD_KEY} ;;
-    "identity list"*) echo '[{{"name": "id-deploy-x", "principalId": "p"}}, {{"name": "id-x", "principalId": "q"}}]' ;;
     "env get-value TASKCLUSTER_ROOT_URL") echo "$PLAYED_ROOT_URL" ;;
     "env get-value "*) echo "the-$3" ;;
 esac
@@ -43,9 +42,14 @@ def blocks(*pages: Path) -> list[str]:
 
 
 @pytest.mark.large
-@pytest.mark.parametrize("page", [GUIDE, *INCIDENTS], ids=lambda page: page.stem)
+@pytest.mark.parametrize(
+    "page", [GUIDE, *(each for each in INCIDENTS if each.stem != "region")], ids=lambda page: page.stem
+)
 def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
-    """One block after the other, as an operator would; Azure's own tools are replaced by doubles."""
+    """One block after the other, as an operator would; Azure's own tools are replaced by doubles.
+
+    tests/infra/test_region.py plays that of a lost region.
+    """
     tools = operator.folder / "tools"
     tools.mkdir()
     for name in PLAYED:
@@ -75,12 +79,9 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
         "CLIENT_ID": f"test/{page.stem}",
         "FOLDER": str(operator.folder / "backup"),
     }
-    if page.stem == "region":
-        operator.result("backup", "export", examples["FOLDER"])
     descriptions = operator.folder / "deployments"
     descriptions.mkdir()
-    for name in ("the-AZURE_ENV_NAME", "my-queue"):
-        shutil.copy(ROOT / "infra" / "deployments" / "example.json", descriptions / f"{name}.json")
+    shutil.copy(ROOT / "infra" / "deployments" / "example.json", descriptions / "the-AZURE_ENV_NAME.json")
     ports = iter(free_ports().api for _ in blocks())
     first, *others = blocks(GUIDE)
     for block in ("", *(others if page == GUIDE else blocks(page))):
@@ -91,7 +92,6 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
         script = script.replace(
             "./dev deployment", f"{sys.executable} -m tools.local.deployments --folder {descriptions}"
         )
-        script = script.replace("infra/deployments", str(descriptions))
         if "./dev drill" in script:
             script = script.replace("./dev drill", f"{sys.executable} -m tools.local.drill --into {next(ports)}")
         script = script.replace("backup restore", "backup restore --overwrite")  # the guide's account is a fresh one
@@ -110,7 +110,7 @@ def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
     if page != GUIDE:
         return
     played = (operator.folder / "played").read_text()
-    rotated = re.findall(r"--name ([a-z-]+) --value (\S+)", played)
+    rotated = re.findall(r"--name ([a-z-]+) --value=(\S+)", played)
     assert ("root-access-token-previous", shell["PLAYED_TOKEN"]) in rotated
     values = dict(rotated)
     assert re.fullmatch(r"[A-Za-z0-9_-]{44}", values["root-access-token"])

@@ -14,12 +14,13 @@ import pytest
 
 from tests.infra.azure.cloud import SUBSCRIPTION
 from tests.infra.azure.stage import AZD, Stage, stage
+from tests.infra.runbooks import OPERATIONS, blocks
 from tools.local import package
 from tools.local.state import ROOT
 
 pytestmark = [
     pytest.mark.large,
-    pytest.mark.skipif(AZD is None and "GITHUB_ACTIONS" not in os.environ, reason="azd is not on the PATH"),
+    pytest.mark.skipif(AZD is None and "REQUIRE_AZURE_TOOLS" not in os.environ, reason="azd is not on the PATH"),
 ]
 NEW = f"azd env new my-queue --subscription {SUBSCRIPTION} --location westeurope --no-prompt\n"
 UP = f"{NEW}azd up --no-prompt"
@@ -114,3 +115,17 @@ def test_what_is_dangerous_takes_a_word(azure: Stage) -> None:
     assert "QUEUE_CONFIRM=doors azd provision" in opened.stdout + opened.stderr
     done = azure.run("azd provision --no-prompt", QUEUE_CONFIRM="doors")
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_what_was_deployed_is_verified_with_the_variables_that_azd_has(azure: Stage) -> None:
+    assert azure.run(UP).returncode == 0
+    first = blocks(OPERATIONS)[0]
+    (verify,) = (each for each in blocks(OPERATIONS) if "admin verify" in each)
+    only = verify.replace("admin verify", "admin verify --only settings --only roles --only memory --only description")
+    done = azure.run(first + only)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert {each["result"] for each in json.loads(done.stdout)} == {"holds"}
+    (app,) = azure.cloud.packages
+    azure.cloud.settings(app)["LONG_POLL_SECONDS"] = "7"
+    done = azure.run(first + only)
+    assert (done.returncode, "LONG_POLL_SECONDS is '7'" in done.stderr) == (1, True), done.stderr

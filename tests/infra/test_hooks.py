@@ -150,6 +150,21 @@ def test_the_app_gets_its_secrets_as_soon_as_its_role_is_in_force(azure: Stage) 
     assert len(azure.called) == asked + 1, "secrets that are there are not waited for"
 
 
+def test_a_secret_that_was_changed_reaches_the_app_by_a_refresh_and_not_by_a_restart(azure: Stage) -> None:
+    outputs = _deployed(azure)
+    app, vault = outputs["AZURE_FUNCTION_APP_NAME"], outputs["AZURE_KEY_VAULT_NAME"]
+    assert _run(azure, "resolve-secrets.sh", **outputs).returncode == 0
+    azure.values.update(outputs, AZURE_SUBSCRIPTION_ID=SUBSCRIPTION)
+    azure.cloud.set_secret(vault, "root-access-token", "new")
+    assert _run(azure, "resolve-secrets.sh").returncode == 0
+    azure.run(f"az functionapp restart --resource-group {outputs['AZURE_RESOURCE_GROUP']} --name {app}")
+    assert azure.cloud.fetched[app]["ROOT_ACCESS_TOKEN"] == GIVEN["QUEUE_NEW_ROOT_ACCESS_TOKEN"]
+    done = _run(azure, "resolve-secrets.sh --refresh")
+    assert done.returncode == 0, done.stderr
+    assert azure.cloud.fetched[app]["ROOT_ACCESS_TOKEN"] == "new"
+    assert azure.cloud.events[-2:] == [f"fetched secrets of {app}", f"restarted {app}"]
+
+
 def test_secrets_that_stay_away_stop_the_deployment(azure: Stage) -> None:
     outputs = _deployed(azure, QUEUE_NEW_ACCESS_TOKEN_KEYS="")
     done = _run(azure, "resolve-secrets.sh", RESOLVE_TRIES="3", **outputs)

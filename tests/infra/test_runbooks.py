@@ -10,16 +10,16 @@ from tests.infra.runbooks import PAGES, blocks
 
 BLOCKS = [block for page in PAGES for block in blocks(page)]
 BEFORE = [
-    (r"functionapp stop", r"backup restore", "nothing writes while rows are put back"),
-    (r"backup restore", r"functionapp start", "the app sees what was restored"),
+    (r"backup restore", r"azd deploy", "nothing writes while rows are put back"),
+    (r"env get-value STORAGE_ACCOUNT_NAME", r"export STORAGE_ACCOUNT_NAME", "commands go to the new account"),
+    (r"azd provision", r"get-value STORAGE_ACCOUNT_NAME", "what was deployed is what is read"),
     (r"backup restore", r"azcopy sync \"\$FOLDER", "definitions after the rows that name them"),
     (r"root-access-token-previous", r"--name root-access-token --value", "claims go on with the token before"),
     (r"deployment set acceptPreviousRootToken", r"azd provision", "the app reads the token before"),
     (r"deployment set", r"azd provision", "what is described is what is deployed"),
     (r"azd env set", r"azd (provision|up)", "what is given is deployed"),
     (r"storage account failover", r"storage account show", "the account that is taken is the one that was moved"),
-    (r"azd provision", r"deployment grant", "the identities that get roles are there"),
-    (r"deployment grant", r"azd deploy", "the app reaches its storage when it starts"),
+    (r"--at-rest --repair", r"azd deploy", "nothing else writes while rows are repaired"),
     (r"disableClient", r"resetAccessToken", "the leaked token ends at once"),
     (r"resetAccessToken", r"enableClient", "nobody uses the leaked token any more"),
     (r"bad disk.*\n.*quarantineWorker", r"1970-01-01", "a worker that is good again comes back"),
@@ -33,9 +33,8 @@ BEFORE = [
 ]
 """Two commands: where a block has both, the first is run before the second."""
 AFTER = [
-    (r"keyvault secret set --vault-name \"\$VAULT\" --name (root|message|access)", r"functionapp restart"),
+    (r"keyvault secret set --vault-name \"\$VAULT\" --name (root|message|access)", r"resolve-secrets.sh --refresh"),
     (r"revoke-delegation-keys", r"functionapp restart"),
-    (r"functionapp stop", r"functionapp start"),
     (r"resetAccessToken \"\$CLIENT_ID", r"enableClient"),
     (r"pool drain", r"pool refill"),
 ]

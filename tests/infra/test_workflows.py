@@ -254,7 +254,7 @@ def test_the_pipeline_says_which_deployment_and_not_what_it_is() -> None:
     assert passed["AZURE_PRINCIPAL_TYPE"] == "ServicePrincipal", "a pipeline does not become the operator"
     assert passed["QUEUE_CONFIRM"] == "${{ inputs.confirm }}", "a push confirms nothing"
     provision = [step["run"] for _, step in _steps(FOLDER / "deploy.yml") if "azd provision" in step.get("run", "")]
-    assert provision == ["azd provision --no-prompt"], "hooks run: they show what would change, and a preview runs none"
+    assert provision == ["azd provision --no-prompt --no-state"], "hooks run, and what hands did is undone"
 
 
 def test_every_parameter_is_documented_and_no_others() -> None:

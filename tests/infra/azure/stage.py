@@ -33,6 +33,9 @@ sys.stderr.write(errors)
 sys.exit(code)
 """
 _DEV = """#!/bin/sh
+# An account of the stage is one of an emulator, if there is a file of its name.
+account="{accounts}/${{STORAGE_ACCOUNT_NAME:-}}"
+[ ! -f "$account" ] || export STORAGE_CONNECTION_STRING="$(cat "$account")"
 [ "$1" != package ] || set -- "$@" --sources
 "{python}" -m tools.local.cli "$@" || exit
 [ "$1${{COMPILED:-}}" != package1 ] || {{
@@ -103,7 +106,7 @@ def _checkout(folder: Path) -> Path:
         if (ROOT / name).is_file() and not name.startswith("tests/"):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
-    (folder / "dev").write_text(_DEV.format(python=sys.executable))
+    (folder / "dev").write_text(_DEV.format(python=sys.executable, accounts=folder.parent / "accounts"))
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
     return folder
 
@@ -112,7 +115,7 @@ def _checkout(folder: Path) -> Path:
 def stage(folder: Path, checkout: Path | None = None) -> Iterator[Stage]:
     """A stage in an empty folder, for as long as it is used. In a checkout that is given, azd is played as well."""
     home, tools, certificates = (folder / name for name in ("home", "tools", "certificates"))
-    for each in (home, tools, certificates):
+    for each in (home, tools, certificates, folder / "accounts"):
         each.mkdir()
     values: dict[str, str] = {}
     real = AZD if checkout is None else None

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import json
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -13,6 +15,12 @@ from tools.local.templates.deployment import deploy
 from tools.local.templates.values import Deployed, Value
 
 INFRA = ROOT / "infra"
+DEPLOYMENTS = {
+    f"{profile}-{name}": {**given, "QUEUE_PROFILE": profile}
+    for profile in scenarios.PROFILES
+    for name, given in (("bare", scenarios.BARE), ("everything", scenarios.EVERYTHING), ("closed", scenarios.CLOSED))
+}
+"""Environments, by the names of the files that `write` makes for Microsoft's tools."""
 NOT_CHECKED = (
     "whether a region offers what is asked for, and whether quotas suffice",
     "whether names are taken by others",
@@ -63,11 +71,35 @@ def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | N
     return [text + where for text, where in found.items()]
 
 
+def write(folder: Path, infra: Path = INFRA) -> None:
+    """Writes a parameter file of Bicep for each of the deployments."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, environment in DEPLOYMENTS.items():
+        lines = [f"param {key} = {_written(value)}" for key, value in parameters(environment, infra).items()]
+        using = f"using '{os.path.relpath(infra / 'main.bicep', folder)}'"
+        (folder / f"{name}.bicepparam").write_text("\n".join([using, *lines, ""]), encoding="utf-8")
+
+
+def _written(value: Value) -> str:
+    """A value in Bicep."""
+    if isinstance(value, str):
+        return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${") + "'"
+    if isinstance(value, dict):
+        return "{\n" + "".join(f"  {_written(key)}: {_written(each)}\n" for key, each in value.items()) + "}"
+    if isinstance(value, list):
+        return "[\n" + "".join(f"  {_written(each)}\n" for each in value) + "]"
+    return json.dumps(value)
+
+
 def main() -> int:
     """Print findings and what was not checked; 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m tools.local.templates", description=__doc__)
     parser.add_argument("--unchecked", action="store_true", help="also list each value that only Azure knows")
+    parser.add_argument("--write", type=Path, metavar="FOLDER", help="write files of parameters for Microsoft's tools")
     arguments = parser.parse_args()
+    if arguments.write:
+        write(arguments.write)
+        return 0
     found = check()
     for each in found:
         print(each)
