@@ -1,10 +1,7 @@
-"""Queue-triggered functions, and the frame that they have in common.
+"""Queue-triggered functions: Azure Queue visibility wakes them when something is due.
 
-The frame of every queue-triggered function: parse, do the work, retry with back-off, dead-letter with a log line.
-
-The host would try a failed message again after one fixed delay, and move it to the poison queue without a log line.
-
-Queue-triggered functions: Azure Queue visibility wakes them when something is due.
+What they have in common: parse, do the work, retry with back-off, dead-letter with a log line. The host would try a
+failed message again after one fixed delay, and move it to the poison queue without a log line.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""host.json, app settings, connections, and the back-off that host.json bounds."""
+"""host.json, app settings and connections."""
 
 import json
 import logging
@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from tools.local.host.backoff import Backoff
 from tools.local.host.config import TRACE, HostConfig, QueueOptions, parse_host_json
 from tools.local.host.connections import Connections
 from tools.local.host.errors import HostError
@@ -140,10 +139,3 @@ def azurite_string() -> str:
     """A connection string that nothing listens on."""
     endpoint = "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1"
     return f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;{endpoint};"
-
-
-def test_the_back_off_doubles_up_to_its_bound_and_begins_anew_when_something_was_found() -> None:
-    backoff = Backoff(2.0, lambda: 0.5)
-    delays = [backoff.next_delay(found=False) for _ in range(8)]
-    assert delays == pytest.approx([0.1, 0.2, 0.3, 0.5, 0.9, 1.7, 2.0, 2.0])
-    assert [backoff.next_delay(found=found) for found in (True, False)] == pytest.approx([0.1, 0.2])
