@@ -41,7 +41,6 @@ QUICK: Mapping[str, int] = {
     "tests/unit/": 1,
     "tests/unit/test_loading.py": 0,
     "tests/properties/": 1,
-    "tests/properties/test_deployment.py": 0,
     "tests/properties/test_twin_differential.py": 0,
     "tests/simulator/": 20,
     "tests/simulator/test_interleavings.py": 30,

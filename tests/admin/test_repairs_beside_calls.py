@@ -6,15 +6,11 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-import pytest
-
 from shared.base.dates import format_date
-from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import Delete, TransactionRefused
-from tests.simulator.daily import SEED_VARIABLE, todays_chance, todays_seed
 from tests.simulator.invariants import check_settled
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
@@ -61,30 +57,8 @@ async def complete(world: World) -> None:
     await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
 
 
-async def cancel_and_handle(world: World) -> None:
-    await cancel(world)
-    await world.drain(30)
-
-
-async def complete_and_handle(world: World) -> None:
-    await complete(world)
-    await world.drain(30)
-
-
 async def claim(world: World) -> None:
     await world.claim()
-
-
-async def cancel_both(world: World) -> None:
-    """The other task of the group ends last, and its handler decides whether the group is resolved."""
-    await cancel_and_handle(world)
-    await world.services.lifecycle.cancel(await world.services.lifecycle.existing(C))
-    await world.drain(30)
-
-
-async def cancel_and_rerun(world: World) -> None:
-    await cancel_and_handle(world)
-    await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
 
 
 async def nothing(world: World) -> None:
@@ -100,17 +74,6 @@ async def _lose(world: World, table: str, partition: str, key: str) -> None:
 
 async def no_active_row(world: World) -> None:
     await _lose(world, keys.GROUPS, GROUP, keys.active(A, 0))
-
-
-async def no_index_row(world: World) -> None:
-    task = world.tasks()[A]
-    row = row_of(task, 0)
-    key = keys.pending(row) if row.started is None else keys.claimed(row)
-    await _lose(world, keys.POOLS, keys.pool(task.task_queue_id), key)
-
-
-async def no_edge(world: World) -> None:
-    await _lose(world, keys.GROUPS, GROUP, keys.unblocks(C, B))
 
 
 def records(world: World) -> Records:
@@ -163,57 +126,7 @@ def play(number: int, phase: Phase, *, running: bool, damage: Story, call: Story
     return gate, found
 
 
-BY_DAMAGE = pytest.mark.parametrize("damage", [nothing, no_active_row, no_index_row, no_edge])
-BY_CALL = pytest.mark.parametrize(
-    ("running", "call"),
-    [
-        (False, cancel),
-        (False, cancel_and_handle),
-        (False, cancel_both),
-        (False, cancel_and_rerun),
-        (False, claim),
-        (True, complete),
-        (True, complete_and_handle),
-    ],
-    ids=lambda value: value.__name__ if callable(value) else ("running" if value else "pending"),
-)
 SAMPLE = 3
-
-
-@BY_DAMAGE
-@BY_CALL
-def test_no_call_is_harmed_where_it_falls_by_chance(running: bool, call: Story, damage: Story) -> None:
-    """A sample that changes every day."""
-    places = _places(running=running, call=call, damage=damage)
-    chance = todays_chance(f"{running} {call.__name__} {damage.__name__}")
-    try:
-        for number, phase in chance.sample(places, SAMPLE):
-            _play_at(number, phase, running=running, call=call, damage=damage)
-    except BaseException as failure:
-        failure.add_note(f"once more: {SEED_VARIABLE}={todays_seed()}")
-        raise
-
-
-@pytest.mark.large
-@BY_DAMAGE
-@BY_CALL
-def test_no_call_is_harmed_wherever_it_falls(running: bool, call: Story, damage: Story) -> None:
-    for number, phase in _places(running=running, call=call, damage=damage):
-        _play_at(number, phase, running=running, call=call, damage=damage)
-
-
-def _places(*, running: bool, call: Story, damage: Story) -> list[tuple[int, Phase]]:
-    """Before and after each request of the check."""
-    whole, found = play(0, Phase.BEFORE, running=running, damage=damage, call=call)
-    assert bool(found) == (damage is not nothing)
-    return [(number, phase) for number in range(1, len(whole.calls) + 1) for phase in Phase]
-
-
-def _play_at(number: int, phase: Phase, *, running: bool, call: Story, damage: Story) -> None:
-    gate, found = play(number, phase, running=running, damage=damage, call=call)
-    assert gate.happened
-    if damage is nothing:
-        assert found == [], f"request {number}, {phase.value}: all was well at any time"
 
 
 def test_a_repair_of_a_task_that_has_moved_on_does_nothing() -> None:

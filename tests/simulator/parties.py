@@ -10,7 +10,6 @@ from typing import Any
 from shared.app.services import Services
 from shared.base.priority import Priority
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks import transitions
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.interface import Receipt
@@ -124,20 +123,6 @@ def handle_resolved(task_id: str, run_id: int = 0) -> Party:
     async def party(world: World, services: Services) -> object:
         message = ResolvedBody(task_id=task_id, run_id=run_id, put=world.clock.now())
         await services.resolution.resolved_due(message)
-        return None
-
-    return party
-
-
-def commit_completed(task_id: str) -> Party:
-    """The commit of reportCompleted of run 0 with its event: what it puts ahead is in a handler's hands already."""
-
-    async def party(world: World, services: Services) -> object:
-        read = await services.lifecycle.existing(task_id)
-        decision = transitions.report(read.task, 0, Resolved.COMPLETED, world.clock.now())
-        assert decision.task is not None
-        committed = await services.stores.tasks.commit(read, decision.task)
-        await services.stores.announcer.announce(decision.events, committed)
         return None
 
     return party

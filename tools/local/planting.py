@@ -9,7 +9,7 @@ from tools.local.checks import PROCESSES, clean_environment
 from tools.local.state import ROOT
 
 KEPT = ROOT / "tests/mutation/planted.json"
-TESTS = ("tests/unit", "tests/properties", "tests/simulator", "tests/orders")
+TESTS = ("tests/unit", "tests/properties", "tests/simulator")
 """The tests that need no server: they catch all bugs that are kept."""
 ENGINES = (
     "tests/simulator/test_ages.py",
@@ -23,7 +23,6 @@ ENGINES = (
     "tests/simulator/test_interleavings.py",
     "tests/simulator/test_faults.py",
     "tests/simulator/test_soak.py",
-    "tests/orders",
     "tests/properties/test_state_machine.py",
 )
 """The tests that go through all cases of a kind by themselves, instead of telling one story each."""
