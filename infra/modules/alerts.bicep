@@ -210,7 +210,7 @@ var ofEvents = [
   }
 ]
 
-resource events 'Microsoft.Insights/metricAlerts@2018-03-01' = [for rule in ofEvents: {
+resource events 'Microsoft.Insights/metricAlerts@2026-01-01' = [for rule in ofEvents: {
   name: '${prefix}-${rule.name}'
   location: 'global'
   tags: tags
@@ -254,7 +254,7 @@ resource events 'Microsoft.Insights/metricAlerts@2018-03-01' = [for rule in ofEv
   }
 }]
 
-resource storageAvailability 'Microsoft.Insights/metricAlerts@2018-03-01' = {
+resource storageAvailability 'Microsoft.Insights/metricAlerts@2026-01-01' = {
   name: '${prefix}-storage-availability'
   location: 'global'
   tags: tags

@@ -60,6 +60,7 @@ resource encryptionKeys 'Microsoft.KeyVault/vaults/secrets@2026-02-01' = if (!em
   }
 }
 
+#disable-next-line use-recent-api-versions // the latest that has categories of logs
 resource audit 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
   scope: vault
   name: 'audit'

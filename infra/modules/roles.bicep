@@ -14,7 +14,7 @@ resource app 'Microsoft.ManagedIdentity/userAssignedIdentities@2024-11-30' exist
   name: identityName
 }
 
-resource serviceBus 'Microsoft.ServiceBus/namespaces@2024-01-01' existing = {
+resource serviceBus 'Microsoft.ServiceBus/namespaces@2026-01-01' existing = {
   name: serviceBusName
 }
 

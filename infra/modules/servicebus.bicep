@@ -20,7 +20,7 @@ param workspaceId string
 
 var entities = loadJsonContent('../entities.json')
 
-resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
+resource namespace 'Microsoft.ServiceBus/namespaces@2026-01-01' = {
   name: name
   location: location
   tags: tags
@@ -39,6 +39,7 @@ resource namespace 'Microsoft.ServiceBus/namespaces@2024-01-01' = {
   }
 }
 
+#disable-next-line use-recent-api-versions // the latest that has categories of logs
 resource audit 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (sku == 'Premium') {
   scope: namespace
   name: 'audit'
@@ -54,7 +55,7 @@ resource audit 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = if (
 }
 
 // Resource names cannot have slashes: in a template `~` stands for them, and Service Bus shows them as slashes.
-resource topics 'Microsoft.ServiceBus/namespaces/topics@2024-01-01' = [for topic in entities.topics: {
+resource topics 'Microsoft.ServiceBus/namespaces/topics@2026-01-01' = [for topic in entities.topics: {
   parent: namespace
   name: replace('${topicPrefix}${topic}', '/', '~')
   properties: {

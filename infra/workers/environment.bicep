@@ -32,6 +32,7 @@ resource environment 'Microsoft.App/managedEnvironments@2026-01-01' = {
   }
 }
 
+#disable-next-line use-recent-api-versions // the latest that has categories of logs
 resource logs 'Microsoft.Insights/diagnosticSettings@2021-05-01-preview' = {
   scope: environment
   name: 'logs'

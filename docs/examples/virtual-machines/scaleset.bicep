@@ -73,7 +73,7 @@ resource readsAccessToken 'Microsoft.Authorization/roleAssignments@2022-04-01' =
   }
 }
 
-resource scaleSet 'Microsoft.Compute/virtualMachineScaleSets@2024-11-01' = {
+resource scaleSet 'Microsoft.Compute/virtualMachineScaleSets@2026-04-01' = {
   name: name
   location: location
   tags: {
