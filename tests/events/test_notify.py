@@ -100,6 +100,31 @@ def ended(number: int, resolution: Resolved, *routes: str) -> list[EventMessage]
     return life.report(resolution)
 
 
+@pytest.mark.parametrize(
+    ("topic", "state", "reason", "told"),
+    [
+        ("task-defined", "pending", None, ["defined", "transition"]),
+        ("task-pending", "pending", None, ["pending", "transition"]),
+        ("task-running", "running", None, ["running", "transition"]),
+        ("task-completed", "completed", "completed", ["any", "completed", "resolved", "transition"]),
+        ("task-failed", "failed", "failed", ["any", "failed", "resolved", "transition"]),
+        ("task-exception", "exception", "malformed-payload", ["any", "exception", "resolved", "transition"]),
+        ("task-exception", "exception", "canceled", []),
+        ("task-exception", "exception", "deadline-exceeded", []),
+        ("task-exception", "pending", "claim-expired", []),
+    ],
+)
+def test_who_is_told_of_what(topic: str, state: str, reason: str | None, told: list[str]) -> None:
+    """As by Taskcluster's Notify: nothing of what somebody has cancelled, and all of what is on its way for
+    on-transition."""
+    events = ["any", "completed", "defined", "exception", "failed", "pending", "resolved", "running", "transition"]
+    routes = "".join(f"|.notify.matrix-room.a.b.{event}.on-{event}.|" for event in events)
+    runs = [{"state": state, "reasonResolved": reason}] if reason or state == "running" else []
+    event = {"status": {"taskId": "a", "taskQueueId": "p/w", "state": state, "runs": runs}}
+    found = list(notify.notices(topic, event | ({"runId": 0} if runs else {}), routes, ROOT_URL))
+    assert [(each.kind, each.address) for each in found] == [("matrix-room", f"a.b.{event}") for event in told]
+
+
 async def test_tasks_that_failed_are_passed_on_to_those_who_asked(sink: Sink) -> None:
     with ServiceBus.start(["task-failed"]) as bus:
         async with ServiceBusAdministrationClient.from_connection_string(
@@ -117,7 +142,7 @@ async def test_tasks_that_failed_are_passed_on_to_those_who_asked(sink: Sink) ->
                 messages = await received(bus, "task-failed", 2, "notify")
     assert len(messages) == 2, "the filter leaves out a task without such routes"
     for message in messages:
-        notify.notify(of_received(message))
+        notify.notify("task-failed", of_received(message))
     task_id = "00000001QACAAAAAAAAAAA"
     assert sorted((where, body["address"]) for where, body in sink.got) == [
         ("email", "me@example.com"),
@@ -128,9 +153,9 @@ async def test_tasks_that_failed_are_passed_on_to_those_who_asked(sink: Sink) ->
     assert {body["text"] for _, body in sink.got} == {"Run 0 in prov/pool: failed."}
 
 
-def test_it_is_triggered_by_its_subscription_on_each_topic_of_an_end() -> None:
+def test_it_is_triggered_by_its_subscription_on_each_topic() -> None:
     found = {str(one.get_function_name()): json.loads(str(one)) for one in notify.app.get_functions()}
-    assert set(found) == {"notify_task_completed", "notify_task_failed", "notify_task_exception"}
+    assert set(found) == {f"notify_{topic.replace('-', '_')}" for topic in notify.TOPICS}
     for name, function in found.items():
         (binding,) = function["bindings"]
         assert binding["type"] == "serviceBusTrigger"
