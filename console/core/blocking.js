@@ -1,7 +1,7 @@
 // What failed in a group, what that led to, and what waits for it in vain.
 
 import { duration } from "./time.js";
-import { counted, isFinal, isWrong, named, shownState } from "./words.js";
+import { counted, isFinal, isWrong, named, shortReason, shownState } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
 
@@ -95,6 +95,10 @@ function ledIn(members) {
     return led.get(start.status.taskId) === true;
   };
 }
+
+/** Why a task has its state, in two or three words. @param {import("./types").Status} status
+ * @param {Member[]} [roots] the failures that it waits for in vain */
+export const reasonOf = (status, roots = []) => (roots[0] ? `blocked by ${named(roots[0].task)}` : shortReason(status));
 
 /** Why a task without a run has none, and the failures that keep it from one.
  * @param {import("./types").Definition} task @param {{name: string, status: import("./types").Status | undefined}[]}

@@ -2,7 +2,7 @@
 // alike are one bundle, so that a fan of any size is one edge; what failed stands alone.
 
 import { beginningOf } from "./matrix.js";
-import { isWrong, named } from "./words.js";
+import { byName, isWrong, named } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
 /** @typedef {object} Node a task, or a bundle of them @property {string} id the task's, or a bundle's key
@@ -84,9 +84,7 @@ const singles = ({ members, ...node }) =>
 const sorted = (node) => ({
   ...node,
   members: [...node.members].sort(
-    (a, b) =>
-      Number(isWrong(b.status)) - Number(isWrong(a.status)) ||
-      named(a.task).localeCompare(named(b.task), undefined, { numeric: true }),
+    (a, b) => Number(isWrong(b.status)) - Number(isWrong(a.status)) || byName(named(a.task), named(b.task)),
   ),
 });
 

@@ -1,6 +1,6 @@
 // Tasks of a group in rows and columns: by two of their tags, or by what else sorts them where they have none.
 
-import { isCanceled, isFinal, isWrong, named } from "./words.js";
+import { byName, isCanceled, isFinal, isWrong, named } from "./words.js";
 
 /** @typedef {import("./types").Member} Member */
 /** @typedef {object} Axes what rows and columns stand for: `tag:<name>`, `queue` or `name` @property {string} rows
@@ -60,7 +60,7 @@ export const beginningOf = (name) => /^[^\s\-_/:.\d]+/.exec(name)?.[0] ?? NONE;
  * columns those with the fewest tasks are one. @param {Member[]} members @param {Axes} axes @param {number} mostColumns
  */
 export function matrixOf(members, axes, mostColumns) {
-  const columns = heads(members, axes.columns).sort(byName);
+  const columns = heads(members, axes.columns).sort(headsByName);
   const kept = new Set(
     [...columns]
       .sort((a, b) => b.tasks - a.tasks)
@@ -82,7 +82,7 @@ export function matrixOf(members, axes, mostColumns) {
   }
   for (const line of cells.values()) for (const cell of line.values()) cell.sort(byUrgency);
   return {
-    rows: heads(members, axes.rows).sort((a, b) => Number(b.wrong > 0) - Number(a.wrong > 0) || byName(a, b)),
+    rows: heads(members, axes.rows).sort((a, b) => Number(b.wrong > 0) - Number(a.wrong > 0) || headsByName(a, b)),
     columns: [
       ...columns.filter(({ value }) => kept.has(value)).map(({ value }) => value),
       ...(columns.length > kept.size ? [OTHERS] : []),
@@ -108,14 +108,11 @@ function heads(members, axis) {
 }
 
 /** @param {Head} a @param {Head} b */
-const byName = (a, b) =>
-  Number(a.value === NONE) - Number(b.value === NONE) || a.value.localeCompare(b.value, undefined, { numeric: true });
+const headsByName = (a, b) => Number(a.value === NONE) - Number(b.value === NONE) || byName(a.value, b.value);
 
 /** @param {Member} a @param {Member} b */
 const byUrgency = (a, b) =>
-  urgency(a) - urgency(b) ||
-  named(a.task).localeCompare(named(b.task), undefined, { numeric: true }) ||
-  (a.status.taskId < b.status.taskId ? -1 : 1);
+  urgency(a) - urgency(b) || byName(named(a.task), named(b.task)) || (a.status.taskId < b.status.taskId ? -1 : 1);
 
 /** @param {Member} member */
 function urgency({ status }) {

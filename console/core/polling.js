@@ -40,8 +40,8 @@ function keep(name, data) {
  * itself if it has found that nothing changed
  * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes @param {{interval?:
  * number, rest?: (data: T) => number, until?: (data: T) => boolean, same?: (a: T, b: T) => boolean, hidden?: boolean,
- * name?: string}} [options] milliseconds between two looks, at least so many for what was read last; when to stop;
- * whether two values show the same; whether to go on, seldom, in a hidden tab; under which name it is kept for one who
+ * longest?: number, name?: string}} [options] milliseconds between two looks, at least so many for what was read last; when to stop;
+ * whether two values show the same; whether to go on, seldom, in a hidden tab; milliseconds between two looks at most; under which name it is kept for one who
  * comes back @returns {Polled<T>} */
 export function usePolled(read, dependencies, options = {}) {
   const { interval = 3000, same = alike, name } = options;
@@ -57,7 +57,7 @@ export function usePolled(read, dependencies, options = {}) {
     /** @type {T | undefined} */
     let data = before?.data;
     if (before) reader.answered(before.at);
-    const longest = Math.max(interval, LONGEST);
+    const longest = options.longest ?? Math.max(interval, LONGEST);
     let pause = interval;
     /** @type {ReturnType<typeof setTimeout> | undefined} */
     let timer;

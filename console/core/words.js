@@ -19,6 +19,11 @@ export const label = (text) => text.replace(CONTROLS, numbered);
 /** The same for one of several lines. @param {string} text */
 export const prose = (text) => text.replace(CONTROLS, (found) => (/\s/.test(found) ? found : numbered(found)));
 
+const { compare } = new Intl.Collator(undefined, { numeric: true });
+
+/** The order of names as people expect it: `test-2` before `test-10`. */
+export const byName = compare;
+
 /** What a task is called. @param {{metadata: {name: string}}} task */
 export const named = ({ metadata }) => label(metadata.name);
 

@@ -1,7 +1,7 @@
 // A task group: how far it is, what failed, and what to do about many tasks at once.
 
 import { ofGroup } from "../core/audit.js";
-import { blockedTasks } from "../core/blocking.js";
+import { blockedTasks, reasonOf } from "../core/blocking.js";
 import { useCancelling } from "../core/cancelling.js";
 import { nameOfMembers } from "../core/group-name.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
@@ -10,7 +10,7 @@ import { titleOf, valueOf } from "../core/matrix.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { counted, isFinal, label, named, runtime, shortReason, shownState, STATES } from "../core/words.js";
+import { counted, isFinal, label, named, runtime, shownState, STATES } from "../core/words.js";
 import { History } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Controls } from "../parts/controls.js";
@@ -175,18 +175,15 @@ const column = /** @type {import("../parts/table.js").ColumnOf<Member>} */ (colu
 
 /** @param {{members: Member[], all: Member[], blocked: Map<string, Member[]>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void, open: string, refresh: () => void}} properties */
 function TaskTable({ members, all, blocked, now, sort, selected, select, open, refresh }) {
-  const reasonOf = (/** @type {Member} */ { task, status }) => {
-    const [root] = blocked.get(status.taskId) ?? [];
-    if (root) return `blocked by ${named(root.task)}`;
-    return [shortReason(status), ...(originalOf(task) ? ["copy"] : [])].filter(Boolean).join(", ");
-  };
+  const reasonIn = (/** @type {Member} */ { task, status }) =>
+    [reasonOf(status, blocked.get(status.taskId)), ...(originalOf(task) ? ["copy"] : [])].filter(Boolean).join(", ");
   const columns = useMemo(
     () => [
       column("name", "Name", ({ task, status }) => html`<a href=${to.task(status.taskId)}>${named(task)}</a>`, {
         class: "wide",
         sort: ({ task }) => named(task),
       }),
-      column("state", "State", (member) => html`<${State} state=${member.status.state} reason=${reasonOf(member)} />`, {
+      column("state", "State", (member) => html`<${State} state=${member.status.state} reason=${reasonIn(member)} />`, {
         sort: byState,
       }),
       column("queue", "Task queue", ({ status }) => html`<a href=${to.queue(status.taskQueueId)}>${status.taskQueueId}</a>`, { sort: ({ status }) => status.taskQueueId }), // prettier-ignore

@@ -2,7 +2,7 @@
 
 import { html } from "../core/html.js";
 import { useTitle } from "../core/title.js";
-import { Finding, NoVerdict, useVerdict } from "../parts/health.js";
+import { Findings, NoVerdict, useVerdict } from "../parts/health.js";
 import { RecentGroups } from "../parts/recent-groups.js";
 import { SearchBox } from "../parts/search-box.js";
 
@@ -22,8 +22,5 @@ function Health() {
   const operations = html`<a href="/operations">Operations</a>`;
   if (findings.length === 0)
     return html`<p class="well" role="status"><span class="state completed">The service is well</span> ${operations}</p>`;
-  return html`<ul class=${`notice ${findings.some(({ severity }) => severity === "critical") ? "critical" : "warning"}`} aria-label="Health">
-    ${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} />`)}
-    <li>${operations}</li>
-  </ul>`;
+  return html`<${Findings} of=${findings}><li>${operations}</li><//>`;
 }

@@ -7,7 +7,7 @@ import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { counted } from "../core/words.js";
 import { ActionButton, Empty, Failure, Loaded, Loading } from "../parts/feedback.js";
-import { Finding, NoVerdict, useVerdict } from "../parts/health.js";
+import { Findings, NoVerdict, useVerdict } from "../parts/health.js";
 import { Facts, Time } from "../parts/states.js";
 
 /** @typedef {import("../core/types").Operations} Found */
@@ -21,6 +21,9 @@ const MEANING = /** @type {Record<string, string>} */ ({
   events: "Sends events that Service Bus did not take. Until it is handled, subscribers do not hear of what happened.",
   "group-jobs": "Finishes a call on a whole group. Until it is handled, some of its tasks may be unchanged.",
 });
+
+/** Operators look here when something is wrong: milliseconds. */
+const OFTEN = 20_000;
 
 const QUERIES = [
   {
@@ -51,10 +54,10 @@ const QUERIES = [
 
 export default function OperationsPage() {
   useTitle("Operations");
-  const polled = usePolled((signal) => operations({ signal }), [], { interval: 30_000 });
+  const polled = usePolled((signal) => operations({ signal }), [], { interval: 60_000 });
   return html`<article>
     <h1>Operations</h1>
-    <${Findings} />
+    <${Health} />
     <${Loaded} of=${polled} label="Loading">${(/** @type {Found} */ found) => html`
       <${Queues} found=${found} refresh=${polled.refresh} />
       <${Timers} found=${found} />`}<//>
@@ -62,11 +65,11 @@ export default function OperationsPage() {
   </article>`;
 }
 
-function Findings() {
-  const { findings, asked } = useVerdict();
+function Health() {
+  const { findings, asked } = useVerdict(OFTEN);
   if (!findings) return asked && html`<${NoVerdict} />`;
   if (findings.length === 0) return html`<p class="notice good" role="status">Nothing is wrong.</p>`;
-  return html`<ul class="notice warning" aria-label="Health">${findings.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} operator=${true} />`)}</ul>`;
+  return html`<${Findings} of=${findings} operator=${true} />`;
 }
 
 /** @param {{found: Found, refresh: () => void}} properties */

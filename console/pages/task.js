@@ -1,7 +1,7 @@
 // One task: its state with the reason, its runs and their logs, what it waits for, and what can be done with it.
 
 import { ofTask } from "../core/audit.js";
-import { blockedTasks, whyUnscheduled } from "../core/blocking.js";
+import { blockedTasks, reasonOf, whyUnscheduled } from "../core/blocking.js";
 import { originalOf, readGroup } from "../core/group.js";
 import { pushLabel } from "../core/group-name.js";
 import { html, useEffect, useMemo } from "../core/html.js";
@@ -10,7 +10,7 @@ import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
 import { compareHref, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { isFinal, label, named, reasonCreated, shortReason, shownState } from "../core/words.js";
+import { isFinal, label, named, reasonCreated, shownState } from "../core/words.js";
 import { Artifacts, useArtifacts } from "../parts/artifacts.js";
 import { AuditHistory } from "../parts/audit.js";
 import { Before } from "../parts/before.js";
@@ -83,12 +83,13 @@ function Task({ member, runId, refresh }) {
   const relatives = useRelatives(task, status);
   const group = useGroup(status);
   const members = group?.members ?? [member];
-  const roots = useMemo(() => blockedTasks(members).get(status.taskId) ?? [], [members, status.taskId]);
+  const blocked = useMemo(() => blockedTasks(members), [members]);
+  const roots = blocked.get(status.taskId);
   const original = originalOf(task);
   const copies = members.filter((/** @type {Member} */ one) => originalOf(one.task) === status.taskId);
   const actions = html`<${TaskActions} task=${task} status=${status} refresh=${refresh} />`;
   const blocks = html`<${Blocks} member=${member} members=${members} complete=${group?.complete ?? false} />`;
-  const reason = roots[0] ? `blocked by ${named(roots[0].task)}` : shortReason(status);
+  const reason = reasonOf(status, roots);
   const filtered = (/** @type {string} */ word) => `${to.group(status.taskGroupId)}?name=${encodeURIComponent(word)}`;
   return html`
     <${Crumbs} of=${[
@@ -109,12 +110,12 @@ function Task({ member, runId, refresh }) {
     ${
       run
         ? html`<${RunPart} key=${run.runId} member=${member} run=${run} now=${now} actions=${actions} blocks=${blocks} />`
-        : html`<div class="first">${actions}<section class="why" aria-label="What it waits for"><p class="verdict">${whyUnscheduled(task, relatives.required.data ?? [], roots, now)}</p><${Roots} of=${roots} />${blocks}</section></div>`
+        : html`<div class="first">${actions}<section class="why" aria-label="What it waits for"><p class="verdict">${whyUnscheduled(task, relatives.required.data ?? [], roots ?? [], now)}</p><${Roots} of=${roots ?? []} />${blocks}</section></div>`
     }
     <div class="columns">
       <section aria-labelledby="related">
         <h2 id="related">Dependencies</h2>
-        <${Dependencies} task=${task} relatives=${relatives} />
+        <${Dependencies} task=${task} relatives=${relatives} blocked=${blocked} />
       </section>
       <section aria-labelledby="about">
         <h2 id="about">About</h2>

@@ -1,10 +1,11 @@
 // What a task waits for, and what waits for it: those that block first.
 
+import { reasonOf } from "../core/blocking.js";
 import { html, useRef } from "../core/html.js";
 import { gather, usePolled } from "../core/polling.js";
 import { listDependentTasks, statuses, tasks } from "../core/queue.js";
 import { to } from "../core/router.js";
-import { isFinal, named, shortReason } from "../core/words.js";
+import { byName, isFinal, named } from "../core/words.js";
 import { Empty, Loaded } from "./feedback.js";
 import { State } from "./states.js";
 
@@ -24,31 +25,32 @@ export function useRelatives(task, status) {
   return { required, dependents };
 }
 
-/** @param {{task: import("../core/types").Definition, relatives: ReturnType<typeof useRelatives>}} properties */
-export function Dependencies({ task, relatives: { required, dependents } }) {
+/** @param {{task: import("../core/types").Definition, relatives: ReturnType<typeof useRelatives>, blocked: Map<string,
+ * import("../core/types").Member[]>}} properties `blocked`: what waits in vain, and for which failures */
+export function Dependencies({ task, relatives: { required, dependents }, blocked }) {
   return html`
     <h3>Waits for</h3>
     ${
       task.dependencies.length === 0
         ? html`<${Empty}>Nothing.<//>`
         : html`<p class="reason">${task.requires === "all-completed" ? "All must complete." : "All must be resolved, whatever the outcome."}</p>
-          <${Loaded} of=${required}>${(/** @type {Related[]} */ found) => html`<${List} of=${found} />`}<//>`
+          <${Loaded} of=${required}>${(/** @type {Related[]} */ found) => html`<${List} of=${found} blocked=${blocked} />`}<//>`
     }
     <h3>Needed by</h3>
     <${Loaded} of=${dependents}>
       ${(/** @type {{related: Related[], more: boolean}} */ { related, more }) =>
         related.length === 0
           ? html`<${Empty}>No task.<//>`
-          : html`<${List} of=${related} />${more && html`<p>There are more than ${MOST_DEPENDENTS}.</p>`}`}
+          : html`<${List} of=${related} blocked=${blocked} />${more && html`<p>There are more than ${MOST_DEPENDENTS}.</p>`}`}
     <//>`;
 }
 
-/** @param {{of: Related[]}} properties */
-const List = ({ of }) =>
+/** @param {{of: Related[], blocked: Map<string, import("../core/types").Member[]>}} properties */
+const List = ({ of, blocked }) =>
   html`<ul class="related">
     ${[...of].sort(blockingFirst).map(
       ({ taskId, name, status }) => html`<li key=${taskId}>
-        ${status ? html`<a href=${to.task(taskId)}>${name}</a> <${State} state=${status.state} reason=${shortReason(status)} />` : html`<code>${taskId}</code> <span class="reason">expired</span>`}
+        ${status ? html`<a href=${to.task(taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked.get(taskId))} />` : html`<code>${taskId}</code> <span class="reason">expired</span>`}
       </li>`,
     )}
   </ul>`;
@@ -57,7 +59,7 @@ const List = ({ of }) =>
 function blockingFirst(a, b) {
   const rank = (/** @type {Related} */ { status }) =>
     !status ? 3 : status.state === "completed" ? 2 : isFinal(status.state) ? 0 : 1;
-  return rank(a) - rank(b) || (a.name < b.name ? -1 : 1);
+  return rank(a) - rank(b) || byName(a.name, b.name);
 }
 
 /** @param {import("../core/types").Definition | undefined} task */

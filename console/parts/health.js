@@ -49,8 +49,9 @@ export function Silence() {
 
 /** @typedef {import("../core/types").Finding} FindingOf */
 
-/** The verdict on the service, as long as it is fresh. */
-export function useVerdict() {
+/** The verdict on the service, as long as it is fresh. @param {number} [steady] milliseconds between two looks, also when
+ * nothing changes */
+export function useVerdict(steady) {
   const answered = useRef(0);
   const polled = usePolled(
     async (signal) => {
@@ -59,7 +60,7 @@ export function useVerdict() {
       return found;
     },
     [],
-    { interval: 30_000 },
+    { interval: steady ?? 30_000, ...(steady ? { longest: steady } : {}) },
   );
   const { silence, time } = useLiveness();
   useEffect(() => {
@@ -76,7 +77,14 @@ export function useVerdict() {
 export const NoVerdict = () =>
   html`<p class="notice warning" role="status">The state of the service is unknown: it has not answered lately.</p>`;
 
-/** Something that is wrong with the service, and what to do about it; for operators, with which command. @param {{finding: FindingOf, operator?: boolean}} properties */
-export const Finding = ({ finding: { code, message, remedy, command }, operator = false }) =>
+/** What is wrong with the service, and what to do about it; for operators, with which command.
+ * @param {{of: FindingOf[], operator?: boolean, children?: any}} properties */
+export const Findings = ({ of, operator = false, children }) =>
+  html`<ul class=${`notice ${of.some(({ severity }) => severity === "critical") ? "critical" : "warning"}`} aria-label="Health">
+    ${of.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} operator=${operator} />`)}${children}
+  </ul>`;
+
+/** @param {{finding: FindingOf, operator: boolean}} properties */
+const Finding = ({ finding: { code, message, remedy, command }, operator }) =>
   html`<li><p>${message}${code === "task-queues-stalled" && html` <a href="/provisioners">Task queues</a>`}</p>
     <p class="reason">${remedy}${operator && command && html` <code>${command}</code>`}</p></li>`;

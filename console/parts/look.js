@@ -1,11 +1,11 @@
 // A task of a group in place: why it failed, or what it does or waits for, without leaving the group.
 
-import { blockedBy, whyUnscheduled } from "../core/blocking.js";
+import { blockedBy, reasonOf, whyUnscheduled } from "../core/blocking.js";
 import { html, useMemo } from "../core/html.js";
 import { rerunTask } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { counted, isFinal, named, runtime, shortReason } from "../core/words.js";
+import { counted, isFinal, named, runtime } from "../core/words.js";
 import { useArtifacts } from "./artifacts.js";
 import { Before } from "./before.js";
 import { ActionButton } from "./feedback.js";
@@ -25,14 +25,14 @@ export function Look({ member, members, blocked, now, close, refresh }) {
   const why = unfit(member, now);
   return html`<section class="look" aria-label=${`About ${named(task)}`}>
     <div class="buttons">
-      ${close && html`<strong><a href=${to.task(status.taskId)}>${named(task)}</a></strong> <span><${State} state=${status.state} reason=${shortReason(status)} /></span>`}
+      ${close && html`<strong><a href=${to.task(status.taskId)}>${named(task)}</a></strong> <span><${State} state=${status.state} reason=${reasonOf(status, blocked.get(status.taskId))} /></span>`}
       ${ran !== null && html`<span class="reason">ran ${duration(ran)}${run?.workerId && html` on <a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerId}</a>`}</span>`}
       <span class="apart">
         ${isFinal(status.state) && html`<${ActionButton} disabled=${why !== ""} title=${why && `It is ${why}`} action=${() => rerunTask(status.taskId).then(refresh)} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
         ${close && html`<button type="button" class="quiet" onClick=${close}>Close</button>`}
       </span>
     </div>
-    ${run ? html`<${LastRun} key=${run.runId} member=${member} members=${members} run=${run} now=${now} />` : html`<${Unscheduled} member=${member} members=${members} roots=${blocked.get(status.taskId) ?? []} now=${now} />`}
+    ${run ? html`<${LastRun} key=${run.runId} member=${member} members=${members} run=${run} now=${now} />` : html`<${Unscheduled} member=${member} members=${members} blocked=${blocked} now=${now} />`}
   </section>`;
 }
 
@@ -54,8 +54,9 @@ export function Blocks({ member: { status }, members, complete = true }) {
   );
 }
 
-/** Why a task has no run, and what it waits for first. @param {{member: Member, members: Member[], roots: Member[], now: number}} properties */
-function Unscheduled({ member: { task }, members, roots, now }) {
+/** Why a task has no run, and what it waits for first. @param {{member: Member, members: Member[], blocked: Map<string, Member[]>, now: number}} properties */
+function Unscheduled({ member: { task, status }, members, blocked, now }) {
+  const roots = blocked.get(status.taskId) ?? [];
   const needed = useMemo(() => {
     const ids = new Set(task.dependencies);
     return members.flatMap((one) =>
@@ -68,7 +69,7 @@ function Unscheduled({ member: { task }, members, roots, now }) {
     ${
       waits.length > 0 &&
       html`<p class="reason">It waits for:</p><ul class="related">
-      ${waits.slice(0, NAMED).map(({ name, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${name}</a> <${State} state=${status.state} reason=${shortReason(status)} /></li>`)}
+      ${waits.slice(0, NAMED).map(({ name, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked.get(status.taskId))} /></li>`)}
       ${waits.length > NAMED && html`<li>and ${waits.length - NAMED} more</li>`}</ul>`
     }</div>`;
 }

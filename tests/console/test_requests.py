@@ -24,12 +24,12 @@ MINUTE = 60
 GROUP = 200
 MOST: Mapping[str, int] = {
     "group": 5,
-    "failed": 15,
-    "completed": 14,
-    "pending": 27,
+    "failed": 14,
+    "completed": 12,
+    "pending": 25,
     "home": 20,
-    "queue": 32,
-    "queues": 12,
+    "queue": 20,
+    "queues": 10,
     "log": 5,
 }
 """Requests in the first minute of a page by what it shows."""

@@ -131,6 +131,8 @@ def test_a_blocked_task_says_what_blocks_it_and_a_failed_one_what_it_blocks(
     expect(page.get_by_role("heading", level=1)).to_contain_text("blocked by build-2")
     page.goto(f"/tasks/{settled.ids['package']}")
     expect(waits).to_contain_text("what it waits for is blocked by build-2, which failed.")
+    needed = page.get_by_role("region", name="Dependencies").get_by_role("listitem")
+    expect(needed.filter(has_text="test-2")).to_have_text("test-2 unscheduled blocked by build-2")
     waits.get_by_role("link", name="build-2").click()
     expect(page.get_by_role("region", name="Why it failed")).to_contain_text("Blocks 2 tasks")
 
