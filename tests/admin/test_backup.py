@@ -134,16 +134,6 @@ async def test_every_type_and_size_comes_back(azure_account: AzureStorage, tmp_p
             await backup.export_tables(azure_account, ["Tasks"], tmp_path)
 
 
-@pytest.mark.parametrize("line", ["no json", "[]", '{"RowKey": "a"}'])
-async def test_a_bad_file_is_named(azure_account: AzureStorage, tmp_path: Path, line: str) -> None:
-    with pytest.raises(backup.BackupError, match="has no file of Tasks"):
-        await backup.import_tables(azure_account.storage, ["Tasks"], tmp_path)
-    with gzip.open(tmp_path / "Tasks.jsonl.gz", "wt") as file:
-        file.write(line)
-    with pytest.raises(backup.BackupError, match=r"line 1 of Tasks\.jsonl\.gz is no entity"):
-        await backup.import_tables(azure_account.storage, ["Tasks"], tmp_path)
-
-
 async def test_only_the_owner_can_read_an_export(azure_account: AzureStorage, tmp_path: Path) -> None:
     before = os.umask(0)
     try:
@@ -191,10 +181,3 @@ async def test_roles_are_exported_as_they_were_at_one_time(
     text = "".join(_entities(tmp_path / f"{ROLES}.jsonl.gz"))
     assert "much-0" in text
     assert "assume:z" not in text
-
-
-async def test_an_account_whose_tables_are_not_there_yet_is_empty(other_account: AzureStorage, tmp_path: Path) -> None:
-    assert [task_id async for task_id in backup.all_tasks(other_account)] == []
-    assert await backup.index_rows(other_account) == []
-    assert [partition async for partition in backup.scheduled_sweeps(other_account)] == []
-    assert await backup.export_tables(other_account, TABLES, tmp_path) == dict.fromkeys(TABLES, 0)

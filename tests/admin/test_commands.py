@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import base64
-import datetime
 import json
-import re
 import uuid
 
 import pytest
 import taskcluster
 
-from shared.base.vault import Vault
-from tests.admin.operators import OLD_KEY, Operator
+from tests.admin.operators import Operator
 from tests.host.service import eventually
-from tools.admin.key_commands import SIZES
 
 
 def test_tasks_and_groups(operator: Operator) -> None:
@@ -69,29 +65,6 @@ def test_quarantine_drain_and_refill(operator: Operator) -> None:
     assert "quarantined" in operator.run("queue", "show", operator.pool)[1]
 
 
-def test_refill_undoes_what_the_drain_did_and_no_more(operator: Operator) -> None:
-    """Workers: one at work, one in quarantine for less long than the drain, one for longer, one that fails later."""
-    for worker in ("well", "short", "long", "later"):
-        operator.create()
-        operator.queue().claimWork(operator.pool, {"workerGroup": "g", "workerId": worker, "tasks": 1})
-    operator.quarantine("short", "bad disk", "2 hours")
-    operator.quarantine("long", "bad memory", "4 weeks")
-    for span in ("1d", "2d"):  # a drain may be repeated
-        state = operator.result("pool", "drain", operator.pool, "--reason", "image", "--for", span)
-        assert all(worker["quarantined"] for worker in state["workers"])
-    operator.quarantine("later", "bad fan", "3 weeks")
-    state = operator.result("pool", "refill", operator.pool)
-    assert {worker["worker"] for worker in state["workers"] if not worker["quarantined"]} == {"g/well"}
-    provisioner_id, worker_type = operator.pool.split("/")
-    reasons = {}
-    for worker in ("short", "long", "later"):
-        shown = operator.queue().getWorker(provisioner_id, worker_type, "g", worker)
-        last = max(shown["quarantineDetails"], key=lambda entry: entry["updatedAt"])
-        days = datetime.datetime.fromisoformat(shown["quarantineUntil"]) - datetime.datetime.now(datetime.UTC)
-        reasons[worker] = (last["quarantineInfo"], days < datetime.timedelta(hours=3))
-    assert reasons == {"short": ("bad disk", True), "long": ("bad memory", False), "later": ("bad fan", False)}
-
-
 def test_queues(operator: Operator) -> None:
     entries = {entry["queue"]: entry for entry in operator.result("queue", "internal")}
     assert set(entries) == {"claim", "deadline", "resolved", "events", "group-jobs"}
@@ -131,29 +104,6 @@ def test_exit_codes(operator: Operator) -> None:
         code, output, messages = operator.run(*mistyped)
         assert (code, output) == (2, "")
         assert "Usage: " in messages
-
-
-@pytest.mark.parametrize("kind", SIZES)
-def test_keys(operator: Operator, kind: str) -> None:
-    code, output, _ = operator.run("key", "new", kind)
-    assert code == 0
-    value = output.strip()
-    assert value != operator.run("key", "new", kind)[1].strip()
-    if kind == "access-token-keys":
-        Vault([value])
-    else:
-        assert re.fullmatch(r"[A-Za-z0-9_-]{44}", value)
-    code, output, _ = operator.run("key", "new", kind, "--before", OLD_KEY)
-    assert code == (1 if kind == "root-access-token" else 0)
-    assert output.strip().endswith("" if code else f",{OLD_KEY}")
-
-
-@pytest.mark.parametrize("kind", ["message-signing-keys", "access-token-keys"])
-def test_an_empty_answer_of_the_vault_is_not_taken_for_no_old_keys(operator: Operator, kind: str) -> None:
-    for before in ("", f"{OLD_KEY},", *(["short"] if kind == "access-token-keys" else [])):
-        code, output, messages = operator.run("key", "new", kind, "--before", before)
-        assert (code, output) == (1, "")
-        assert "--before" in messages
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from shared.store import keys
 from shared.store.interface import Delete, Operation
 from tests.simulator.world import World
 from tools.admin.account import Records
-from tools.admin.index_inspection import TOP, IndexRow, inspect_index
+from tools.admin.index_inspection import IndexRow, inspect_index
 from tools.admin.inspection import Finding, inspect_task
 from tools.admin.output import Report, unwatched
 
@@ -52,12 +52,6 @@ def in_namespace(namespace: str, key: str) -> tuple[str, str]:
 
 async def change(world: World, place: tuple[str, str], operation: Operation) -> None:
     await world.memory.storage.tables.transact(keys.INDEX, place[0], [operation])
-
-
-async def forget_sweeps_of(world: World, namespace: str) -> None:
-    for row in world.rows(keys.EXPIRY):
-        if row.key == keys.expiring(keys.INDEX_SWEEP, keys.index_partition(namespace)):
-            await world.memory.storage.tables.transact(keys.EXPIRY, row.partition, [Delete(row.key)])
 
 
 def test_nothing_is_found_where_all_is_well() -> None:
@@ -100,27 +94,6 @@ def test_a_namespace_that_is_lost_is_found_and_listed_again(lost: str, found: se
         assert await inspected(world) == {}
         listed, _ = await world.services.index.namespaces(parent, "", 10)
         assert [one.path for one in listed] == [lost]
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("namespace", ["", "team", "team.v2"])
-def test_what_would_never_be_deleted_is_found_and_scheduled(namespace: str) -> None:
-    world = World()
-
-    async def story() -> None:
-        await world.services.index.insert(entry(world, PATH))
-        await forget_sweeps_of(world, namespace)
-        findings = await inspected(world)
-        assert set(findings) == {namespace or TOP}
-        ((finding,),) = findings.values()
-        assert finding.repair is not None
-        await finding.repair()
-        assert await inspected(world) == {}
-        for _ in range(24 * 9):
-            await world.clock.sleep(3600)
-            await world.handlers.expiration.run(300)
-        assert world.rows(keys.INDEX) == []
 
     world.run(story())
 

@@ -10,11 +10,11 @@ import pytest
 
 from shared.queue.groups.rows import active_values
 from shared.queue.tasks.effects import row_of
-from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
+from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved, Task
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import Create, Delete, Merge, Operation, Receipt
+from shared.store.interface import Create, Delete, Operation, Receipt
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
 from tools.admin.account import Records
@@ -222,33 +222,6 @@ def test_what_is_under_way_is_left_alone() -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize(
-    ("queue", "finding", "ends"),
-    [
-        (DEADLINE_QUEUE, "unresolved since its deadline", "deadline-exceeded"),
-        (CLAIM_QUEUE, "running since its claim ended", "claim-expired"),
-    ],
-)
-def test_a_lost_timer_shows_when_it_is_overdue(queue: str, finding: str, ends: str) -> None:
-    world = World()
-
-    async def story() -> None:
-        cast = await play(world)
-        await _lose(world, queue)
-        assert await texts(world, cast.running) == []
-        world.clock.advance(40 * 60 if queue == CLAIM_QUEUE else 4 * HOUR)
-        found = [each for each in await inspect_task(records(world), cast.running) if finding in each.text]
-        assert len(found) == 1
-        assert found[0].repair is not None
-        await found[0].repair()
-        await world.drain(60)
-        reason = _task(world, cast.running).runs[0].reason_resolved
-        assert reason is not None
-        assert reason.value == ends
-
-    world.run(story())
-
-
 def test_a_dependent_that_was_not_unblocked_and_a_group_that_was_not_announced_are_found() -> None:
     world = World()
 
@@ -275,39 +248,3 @@ async def _mend(findings: list[Finding]) -> None:
     for finding in findings:
         assert finding.repair is not None
         assert await finding.repair()
-
-
-def test_check_repairs_a_group() -> None:
-    world = World()
-
-    async def story() -> None:
-        look = records(world)
-        group = await world.create()
-        await world.claim()
-        await world.services.lifecycle.report(group, 0, Resolved.COMPLETED)
-        await world.drain(60)
-        assert len(world.topics.of("task-group-resolved")) == 1
-        # As if the announcement had got lost: due again, with an active row of a task that never came.
-        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0~{world.tasks()[group].life}"}))
-        await _write(
-            world, keys.GROUPS, group, Create(keys.active(world.slugid(), 0), active_values(world.clock.now()))
-        )
-        world.clock.advance(20 * 60)
-        (found,) = await inspect_group(look, group)
-        assert "which does not exist" in found.text
-        await _mend([found])
-        before = len(world.topics.messages)
-        await world.drain(60)
-        assert len(world.topics.messages) == before + 1
-        assert await inspect_group(look, group) == []
-        await _write(world, keys.GROUPS, group, Merge(keys.GROUP, {"due": f"{group}~0~{world.tasks()[group].life}"}))
-        await _mend(await inspect_group(look, group))
-        await world.drain(60)
-        assert await inspect_group(look, group) == []
-        await _write(world, keys.GROUPS, group, Delete(keys.scheduler("-")))
-        (found,) = await inspect_group(look, group)
-        assert found.text == "its scheduler's guard does not agree with whether it is sealed"
-        await _mend([found])
-        assert await inspect_group(look, group) == []
-
-    world.run(story())

@@ -144,27 +144,6 @@ async def test_from_upload_to_expiry(days: Days) -> None:
     assert left.rows == []
 
 
-async def test_an_artifact_may_expire_before_its_task(days: Days) -> None:
-    for name in NAMES:
-        await days.put(name, days.now() + 2 * HOUR)
-    await days.put("stays")
-    await days.resolve()
-    await days.expire(6 * HOUR)
-    assert await days.names() == ["stays"]
-    assert await days.blobs() == paths(days, ["stays"])
-
-
-async def test_an_artifact_that_was_prolonged_stays(days: Days) -> None:
-    await days.put("a", days.now() + 2 * HOUR)
-    await days.put("a", days.now() + 20 * HOUR)
-    await days.resolve()
-    await days.expire(6 * HOUR)
-    assert await days.names() == ["a"]
-    await days.expire(24 * HOUR)
-    assert await days.names() == []
-    assert await days.blobs() == set()
-
-
 async def test_what_is_uploaded_after_an_exception_is_committed_by_the_expiry_job(days: Days) -> None:
     await days.services.lifecycle.report_exception(days.task_id, 0, Resolved.MALFORMED_PAYLOAD)
     await days.put("public/log")

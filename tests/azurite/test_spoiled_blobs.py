@@ -112,22 +112,6 @@ async def test_another_type_of_blob_is_no_upload(azure_storage: Storage, attack:
     assert await azure_storage.blobs.properties("blobs", PATH) is None
 
 
-async def test_a_block_behind_another_type_of_blob_is_no_upload(azure_storage: Storage) -> None:
-    spoiler = await holder(azure_storage)
-    await spoiler.upload()
-    await spoiler.append_blob()
-    assert not await commit(azure_storage)
-    await azure_storage.blobs.delete("blobs", PATH)
-
-
-async def test_content_that_was_replaced_as_a_whole_is_no_new_block(azure_storage: Storage) -> None:
-    """It counts as an upload all the same: the URL allows to write it."""
-    spoiler = await holder(azure_storage)
-    await spoiler.replace()
-    assert not await commit(azure_storage)
-    assert await azure_storage.blobs.properties("blobs", PATH) is not None
-
-
 async def test_a_deletion_makes_no_container(azure_storage: Storage) -> None:
     await azure_storage.blobs.delete("nothing", PATH)
     assert not await azure_storage.blobs.set_headers("nothing", PATH, content_type="a/b", content_encoding="")

@@ -159,22 +159,6 @@ def test_another_service_has_a_signature_checked(deployment: Deployment) -> None
         assert refused.status == 400, bad
 
 
-def test_pages_of_clients(deployment: Deployment) -> None:
-    prefix = unique()
-    names = [f"{prefix}/{number}" for number in range(5)]
-    with deployment.auth() as python:
-        for name in names:
-            python.createClient(name, client_definition())
-        pages: list[dict[str, Any]] = []
-        python.listClients(query={"prefix": prefix}, paginationHandler=pages.append, paginationLimit=2)
-        assert [client["clientId"] for page in pages for client in page["clients"]] == names
-        assert [len(page["clients"]) for page in pages] == [2, 2, 1]
-        assert python.listClients(query={"prefix": prefix, "limit": "0"}) == {"clients": []}
-        assert len(python.listClients(query={"prefix": prefix, "limit": "9" * 5000})["clients"]) == 5
-    for query in ({"continuationToken": "!"}, {"continuationToken": "AA"}, {"limit": "x"}, {"prefix": "#"}, {"x": "y"}):
-        assert deployment.python("listClients", credentials=deployment.root, query=query).status == 400, query
-
-
 @pytest.mark.parametrize(
     ("scopes", "method", "payload"),
     [
@@ -206,26 +190,3 @@ def test_a_call_without_the_scopes_is_refused(
     args = [target] if ENDPOINTS[method].params else []
     outcome = deployment.python(method, *args, *([payload] if payload is not None else []), credentials=caller)
     assert (outcome.status, outcome.code) == (403, "InsufficientScopes")
-
-
-@pytest.mark.parametrize(
-    ("method", "payload", "code"),
-    [
-        ("createClient", {"description": "x"}, "InputValidationError"),
-        ("createClient", client_definition(expires="tomorrow"), "InputValidationError"),
-        ("createClient", client_definition(scopes=["a", "a"]), "InputValidationError"),
-        ("createClient", client_definition(scopes=["\n"]), "InputValidationError"),
-        ("createClient", client_definition(scopes=None), "InputValidationError"),
-        ("createClient", client_definition(other=1), "InputValidationError"),
-        ("createClient", client_definition(description="x" * 10241), "InputValidationError"),
-        ("createClient", client_definition(scopes=["a**"]), "InputError"),
-        ("createClient", client_definition(scopes=["x" * 600_000]), "InputError"),
-        ("createRole", role_definition("a**"), "InputError"),
-        ("createRole", role_definition("assume:*"), "InputError"),
-        ("createRole", role_definition("assume:test/*"), "InputError"),
-        ("createRole", {"scopes": []}, "InputValidationError"),
-    ],
-)
-def test_bad_requests(deployment: Deployment, method: str, payload: dict[str, Any], code: str) -> None:
-    outcome = deployment.python(method, unique(), payload, credentials=deployment.root)
-    assert (outcome.status, outcome.code) == (400, code)

@@ -2,10 +2,8 @@
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
-from urllib.parse import urlsplit
 
 import pytest
-import taskcluster
 
 from tests.clients.deployment import Credentials, Deployment, javascript, temporary
 
@@ -22,13 +20,6 @@ def client(deployment: Deployment) -> Credentials:
     """A client that may do some things by itself, and some through a role. It needs no scope to see its scopes."""
     role = deployment.new_role("role:x")
     return deployment.new_client("a:*", f"assume:{role}", "auth:create-client:test/*")
-
-
-def test_permanent_credentials(deployment: Deployment, client: Credentials) -> None:
-    expected = {"a:*", "role:x", ANONYMOUS}
-    assert set_of(deployment.python("currentScopes", credentials=client)) >= expected
-    (outcome,) = javascript(deployment.javascript_call("currentScopes", credentials=client))
-    assert set_of(outcome) >= expected
 
 
 @pytest.mark.parametrize("name", [None, "test/temporary"])
@@ -50,26 +41,6 @@ def test_temporary_credentials(deployment: Deployment, client: Credentials, name
         assert set_of(deployment.python("currentScopes", credentials=credentials)) == {*scopes, ANONYMOUS}
         (outcome,) = javascript(deployment.javascript_call("currentScopes", credentials=credentials))
         assert set_of(outcome) == {*scopes, ANONYMOUS}
-
-
-def test_signed_urls(deployment: Deployment) -> None:
-    allowed = deployment.new_client("auth:get-role:*", "auth:create-client:test/*")
-    issued = temporary(allowed, "auth:get-role:*", name="test/temporary")
-    role = deployment.new_role("x")
-    for credentials in (allowed, issued):
-        authorized = ["auth:get-role:*"]
-        python = taskcluster.Auth(deployment.options(credentials, authorized=authorized)).buildSignedUrl("role", role)
-        call = deployment.javascript_call("role", role, credentials=credentials, authorized=authorized)
-        (outcome,) = javascript({**call, "operation": "signedUrl"})
-        for url in (python, outcome.body):
-            parts = urlsplit(url)
-            target = f"{parts.path}?{parts.query}"
-            assert deployment.request("GET", target).status == 200
-            assert deployment.request("HEAD", target).status == 200
-            assert deployment.request("DELETE", target).status == 401
-            assert deployment.request("GET", target[:-1]).status == 401
-            assert deployment.request("GET", target.replace(role[-8:], role[-8:][::-1])).status == 401
-            assert deployment.request("GET", target, {"authorization": 'Hawk id="x"'}).status == 401
 
 
 def test_the_test_endpoints(deployment: Deployment) -> None:

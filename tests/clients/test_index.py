@@ -77,55 +77,6 @@ def test_insert_find_and_delete(root: Caller, space: str) -> None:
     assert [one["namespace"] for one in listed] == [f"{space}.v2"], "namespaces stay"
 
 
-def test_lists_hold_what_is_right_below_in_pages(root: Caller, space: str) -> None:
-    for name in ("a", "b", "c", "b.deep", "d.deep"):
-        root("insertTask", f"{space}.{name}", entry())
-    root("insertTask", f"{space}.gone", entry(life=timedelta(seconds=-1)))
-
-    def all_of(method: str, field: str) -> list[str]:
-        found: list[str] = []
-        query = {"limit": "1"}
-        while True:
-            page = root(method, space, query=query).body
-            found += [one["namespace"] for one in page[field]]
-            if "continuationToken" not in page:
-                return found
-            query["continuationToken"] = page["continuationToken"]
-
-    assert all_of("listTasks", "tasks") == [f"{space}.{name}" for name in "abc"]
-    assert all_of("listNamespaces", "namespaces") == [f"{space}.b", f"{space}.d"]
-    assert root("listTasks", f"{space}.nothing").body == {"tasks": []}
-
-
-def test_many_paths_at_once(root: Caller, space: str) -> None:
-    for name in ("x", "y", "z"):
-        root("insertTask", f"{space}.{name}", entry(rank=ord(name)))
-    wanted = {"indexes": [f"{space}.{name}" for name in ("x", "none", "y", "x", "z")] + ["not a path", space]}
-    found = root("findTasksAtIndex", wanted).body["tasks"]
-    assert sorted(one["namespace"] for one in found) == [f"{space}.{name}" for name in "xyz"]
-    pages = [root("findTasksAtIndex", wanted, query={"limit": "2"}).body]
-    token = pages[0]["continuationToken"]
-    pages.append(root("findTasksAtIndex", wanted, query={"limit": "2", "continuationToken": token}).body)
-    assert [len(page["tasks"]) for page in pages] == [2, 1]
-    assert "continuationToken" not in pages[1]
-    other = {"indexes": [f"{space}.z"]}
-    assert root("findTasksAtIndex", other, query={"continuationToken": token}).body == {"tasks": []}
-    assert root("findTasksAtIndex", {"indexes": []}).body == {"tasks": []}
-    assert root("findTasksAtIndex", wanted, query={"continuationToken": "!"}).code == "InputError"
-    assert root("findTasksAtIndex", wanted, query={"limit": "0"}).code == "InputError"
-
-
-@pytest.mark.parametrize("indexes", [[1], [None], "a", [["a"]]])
-def test_what_is_no_list_of_paths_is_refused(root: Caller, indexes: Any) -> None:
-    assert root("findTasksAtIndex", {"indexes": indexes}).code == "InputValidationError"
-
-
-@pytest.mark.parametrize("path", ["a..b", ".a", "a.", "a b", "a/b", "x" * 256])
-def test_what_is_no_path_is_refused(root: Caller, path: str) -> None:
-    assert root("findTask", path).code == "InvalidRequestArguments"
-    assert root("insertTask", path, entry()).code == "InvalidRequestArguments"
-
-
 @pytest.mark.parametrize(
     "changes", [{"rank": 1.5}, {"rank": 2**31}, {"data": []}, {"data": None}, {"more": 1}, {"taskId": "x"}]
 )
@@ -218,13 +169,6 @@ def complete(deployment: Deployment, routes: list[str], extra: dict[str, Any]) -
     queue("createArtifact", task_id, 0, "shared/link", link, credentials=claim["credentials"])
     queue("reportCompleted", task_id, 0, credentials=claim["credentials"])
     return task_id
-
-
-def test_a_task_that_completes_is_found(root: Caller, built: tuple[str, str]) -> None:
-    path, task_id = built
-    found = root("findTask", path).body
-    assert found["taskId"] == task_id
-    assert (found["rank"], found["data"]) == (5, {"kind": "build"})
 
 
 def test_artifacts_by_path(deployment: Deployment, built: tuple[str, str]) -> None:

@@ -10,9 +10,9 @@ from shared.queue.events.rendering import render_group
 from shared.queue.events.rules import Exchange
 from tests.events.builders import GROUP_ID, TASK_ID, Life, group_event
 from tests.events.sql import evaluate
-from tests.events.topic_patterns import matches, selects
+from tests.events.topic_patterns import selects
 from tests.selection import examples
-from tools.listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, pattern_for, rules_for
+from tools.listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, rules_for
 
 
 def chosen(rules: tuple[Rule, ...], properties: dict[str, str]) -> bool:
@@ -98,11 +98,6 @@ def test_whole_words_become_a_correlation_filter(pattern: str, properties: dict[
     assert rules_for(Exchange.TASK_PENDING, pattern) == (CorrelationRule(properties),)
 
 
-@pytest.mark.parametrize("pattern", ["#", "primary.#", "#.#", "primary.*.#.*", "#._", "primary.*.*.*.*.*.*.*.*.*"])
-def test_a_pattern_for_everything_is_a_true_filter(pattern: str) -> None:
-    assert rules_for(Exchange.TASK_PENDING, pattern) == (TrueRule(),)
-
-
 def test_a_route_or_the_beginning_of_one_takes_a_single_condition() -> None:
     assert rules_for(Exchange.TASK_PENDING, "route.notify.by-email") == (
         SqlRule("routes LIKE '%|.notify.by-email.|%'"),
@@ -141,30 +136,3 @@ def test_the_longest_patterns_keep_to_the_limits(pattern: str) -> None:
 def test_a_pattern_that_takes_too_many_rules_is_refused() -> None:
     with pytest.raises(PatternError, match="would take 128 rules"):
         rules_for(Exchange.TASK_PENDING, "#.route" + ".%" * 110 + ".*.#")
-
-
-def test_patterns_are_built_as_the_clients_build_them() -> None:
-    assert pattern_for(Exchange.TASK_PENDING, {"provisionerId": "p", "workerType": "w"}) == "primary.*.*.*.*.p.w.*.*.#"
-    assert pattern_for(Exchange.TASK_GROUP_SEALED, {}) == "primary.*.*.#"
-    with pytest.raises(PatternError, match="has no word worker: it has taskId, runId"):
-        pattern_for(Exchange.TASK_PENDING, {"worker": "w"})
-    with pytest.raises(PatternError, match="not one word"):
-        pattern_for(Exchange.TASK_PENDING, {"taskId": "a.b"})
-
-
-@pytest.mark.parametrize(
-    ("pattern", "key", "expected"),
-    [
-        ("a.*.c", "a.b.c", True),
-        ("a.*.c", "a.c", False),
-        ("a.#.c", "a.c", True),
-        ("a.#.c", "a.b.b.c", True),
-        ("#", "a", True),
-        ("*", "a.b", False),
-        ("a.#", "ab", False),
-        ("a*", "ab", False),
-        ("*.*", "a.", True),
-    ],
-)
-def test_the_reference_itself(pattern: str, key: str, expected: bool) -> None:
-    assert matches(pattern, key) is expected

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
 from shared.queue.events.pointers import from_json, to_json
-from shared.queue.events.rendering import EventMessage, render, render_group
-from shared.queue.events.rules import Exchange, TaskEvent
+from shared.queue.events.rendering import EventMessage, render
+from shared.queue.events.rules import TaskEvent
 from shared.queue.tasks.rules import Resolved, State
-from tests.events.builders import Life, group_event
+from tests.events.builders import Life
 
 Step = Callable[[Life], list[EventMessage]]
 
@@ -95,25 +95,6 @@ def test_what_happens_after_an_event_does_not_show_in_it(before: list[str], anno
         life.tick(1)
         assert STEPS[name](life) or name == "reclaim"
     assert [late(life, message) for message in prompt] == prompt
-
-
-@pytest.mark.parametrize(
-    "exchange",
-    [Exchange.TASK_GROUP_RESOLVED, Exchange.TASK_GROUP_SEALED, Exchange.TASK_GROUP_PRIORITY_CHANGED],
-)
-def test_events_of_groups_look_the_same_however_late_they_are_sent(exchange: Exchange) -> None:
-    """They are made of their pointer alone."""
-    event = group_event(exchange, new_priority="high", tasks_affected=3)
-    again = from_json(to_json(render_group(event).event))
-    assert again == event
-
-
-@pytest.mark.parametrize("names", [["schedule"], ["schedule", "claim"], ["schedule", "claim", "fail"]])
-def test_an_event_of_a_run_that_the_task_does_not_have_is_refused(names: list[str]) -> None:
-    """The task may be another one by now, whose id was used again."""
-    _, prompt = lived(names)
-    with pytest.raises(ValueError, match="has no run"):
-        late(Life.begin(), prompt[-1])
 
 
 def test_an_event_of_a_run_that_was_resolved_otherwise_is_refused() -> None:

@@ -98,18 +98,6 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, st
     return caught.value.code, capsys.readouterr().out
 
 
-def test_filter_prints_the_rules(capsys: pytest.CaptureFixture[str]) -> None:
-    code, output = run(capsys, "filter", TOPIC, "route.notify.by-email", "primary.*.*.*.*.p.w.#")
-    assert code == 0
-    assert [json.loads(line) for line in output.splitlines()] == [
-        {"filter": "sql", "expression": "routes LIKE '%|.notify.by-email.|%'"},
-        {"filter": "correlation", "properties": {"provisionerId": "p", "workerType": "w"}},
-    ]
-    assert json.loads(run(capsys, "filter", "taskPending", "#", "route.x")[1]) == {"filter": "true"}
-    code, output = run(capsys, "filter", "exchange/taskcluster-queue/v1/task-group-sealed", "--word", "taskGroupId=g")
-    assert json.loads(output) == {"filter": "correlation", "properties": {"taskGroupId": "g"}}
-
-
 @pytest.mark.parametrize(
     ("arguments", "reason"),
     [
@@ -130,23 +118,6 @@ def test_bad_input_is_one_clear_line(
     code, _ = run(capsys, *arguments)
     assert str(code).startswith("listen: ")
     assert reason in str(code)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "missing"),
-    [
-        (["task-failed"], "topic task-failed"),
-        ([TOPIC, "--topic-prefix", "other/"], "topic other/task-pending"),
-        ([TOPIC, "--existing", "yours"], "topic task-pending with a subscription yours"),
-    ],
-)
-def test_a_missing_topic_is_said(
-    arguments: list[str], missing: str, bus: ServiceBus, capsys: pytest.CaptureFixture[str]
-) -> None:
-    code, _ = run(capsys, *arguments, "--connection-string", bus.connection_string)
-    address = bus.connection_string.partition(";")[0].removeprefix("Endpoint=")
-    prefix = "is TOPIC_PREFIX (or --topic-prefix) that of the deployment?"
-    assert code == f"listen: {address} has no {missing}; {prefix}"
 
 
 IDENTITY = "DefaultAzureCredential failed to retrieve a token.\nAttempted credentials:\n\tAzureCliCredential: not found"

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from urllib.parse import parse_qs, urlsplit
 
-import pytest
 import requests
-import taskcluster
-from taskcluster.aio.download import downloadArtifactToBuf
 
 from shared.base.ids import new_slugid
 from tests.host.artifacts import TIMEOUT, Run
@@ -32,29 +28,6 @@ def test_a_redirection_has_the_url_twice(run: Run) -> None:
     assert answer.headers[TYPE_HEADER] == "s3"
     assert answer.json() == {"storageType": "s3", "url": answer.headers["location"]}
     assert requests.get(answer.headers["location"], timeout=TIMEOUT).content == b"log"
-
-
-def test_a_reference_leads_where_it_says(run: Run) -> None:
-    url = "https://example.com/%C3%A4?q=1&r=%20#part"
-    run.refer("public/reference", url)
-    answer = get(run, "public/reference")
-    assert answer.json() == {"storageType": "reference", "url": url}
-    assert answer.headers["location"] == url
-    assert run.service.queue.artifact(run.task_id, 0, "public/reference") == {"storageType": "reference", "url": url}
-
-
-def test_an_error_says_why(run: Run) -> None:
-    """Without the envelope, and with 200 for programs that know the types."""
-    run.fail("public/error")
-    reason = {"reason": "file-missing-on-worker", "message": "there is no such file"}
-    answer = get(run, "public/error")
-    assert (answer.status_code, answer.json(), answer.headers[TYPE_HEADER]) == (424, reason, "error")
-    for read in ("artifact", "latestArtifact"):
-        arguments = [run.task_id] if "latest" in read else [run.task_id, 0]
-        assert getattr(run.service.queue, read)(*arguments, "public/error") == {"storageType": "error", **reason}
-    with pytest.raises(taskcluster.exceptions.TaskclusterArtifactError):
-        # The synchronous one would leave its event loop open.
-        asyncio.run(downloadArtifactToBuf(taskId=run.task_id, name="public/error", queueService=run.service.queue))
 
 
 def test_who_may_read(service: Service, run: Run) -> None:
@@ -125,24 +98,3 @@ def test_signed_urls_are_short_lived_and_say_what_the_content_is(run: Run) -> No
         forged = requests.get(url.split("?", 1)[0], params={**query, **change}, timeout=TIMEOUT)
         assert forged.status_code == 403
     assert requests.put(url, data=b"x", headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT).status_code == 403
-
-
-def test_lists_are_in_the_order_of_names_and_come_in_pages(service: Service, run: Run) -> None:
-    names = sorted([f"public/{number}" for number in range(12)] + ["a b", "a/b", "a!b", 'a"b', "a%b", "a~", "Z", "a"])
-    for name in names:
-        run.refer(name)
-    listed = service.queue.listArtifacts(run.task_id, 0)
-    assert [each["name"] for each in listed["artifacts"]] == names
-    assert "continuationToken" not in listed
-    found: list[str] = []
-    query: dict[str, str] = {"limit": "7"}
-    while True:
-        page = service.queue.listArtifacts(run.task_id, 0, query=query)
-        found += [each["name"] for each in page["artifacts"]]
-        if "continuationToken" not in page:
-            break
-        query["continuationToken"] = page["continuationToken"]
-    assert found == names
-    assert service.queue.listArtifacts(run.task_id, 0, query={"limit": "0"}) == {"artifacts": []}
-    with refused(400, "InputError"):
-        service.queue.listArtifacts(run.task_id, 0, query={"continuationToken": "!"})

@@ -8,7 +8,7 @@ import pytest
 
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
-from tests.host.artifacts import DAY, Run
+from tests.host.artifacts import Run
 from tests.host.service import Service, in_future, refused
 
 ERROR = {"reason": "file-missing-on-worker", "message": "there is none"}
@@ -63,16 +63,6 @@ def test_what_the_schema_refuses(run: Run, request_: dict[str, Any]) -> None:
         run.worker.createArtifact(run.task_id, 0, "name", {"expires": run.expires, **request_})
 
 
-def test_expirations(run: Run) -> None:
-    run.create("at once", "s3", expires=in_future(-14 * 60))
-    run.create("with the task", "s3")
-    for expires in (in_future(-16 * 60), in_future(3 * DAY)):
-        with refused(400, "InputError"):
-            run.create("other", "s3", expires=expires)
-    with refused(400, "InputValidationError"):
-        run.create("other", "s3", expires=None)
-
-
 def test_unknown_tasks_and_runs_are_bad_input(service: Service, run: Run) -> None:
     request = {"storageType": "s3", "expires": run.expires, "contentType": "a/b"}
     with refused(400, "InputError"):
@@ -85,19 +75,6 @@ def test_unknown_tasks_and_runs_are_bad_input(service: Service, run: Run) -> Non
         service.queue.createArtifact(unclaimed, 0, "name", request)
 
 
-def test_scopes_come_before_everything_else(service: Service, run: Run) -> None:
-    request = {"storageType": "s3", "expires": in_future(-DAY), "contentType": "a/b"}
-    for client in (service.anonymous, service.with_scopes(f"queue:create-artifact:{run.task_id}/1")):
-        with refused(403, "InsufficientScopes"):
-            client.createArtifact(new_slugid(), 0, "name", request)
-        with refused(403, "InsufficientScopes"):
-            client.finishArtifact(run.task_id, 0, "name", {"uploadId": new_slugid()})
-    with refused(403, "InsufficientScopes"):
-        run.worker.createArtifact(run.task_id, 1, "name", request)
-    enough = service.with_scopes(f"queue:create-artifact:{run.task_id}/0")
-    enough.createArtifact(run.task_id, 0, "name", {**request, "expires": run.expires})
-
-
 @pytest.mark.parametrize("report", ["reportCompleted", "reportFailed"])
 def test_a_run_that_is_over_takes_no_artifacts(service: Service, run: Run, report: str) -> None:
     run.create("before", "s3")
@@ -105,21 +82,6 @@ def test_a_run_that_is_over_takes_no_artifacts(service: Service, run: Run, repor
     for name in ("before", "after"):
         with refused(409, "RequestConflict"):
             run.create(name, "s3")
-
-
-def test_an_artifact_may_be_created_again_with_changes_that_its_type_allows(run: Run) -> None:
-    run.create("s3", "s3")
-    run.create("s3", "s3")
-    run.create("s3", "s3", contentLength=5)
-    run.refer("reference")
-    run.refer("reference", "https://example.com/another")
-    assert run.url_of("reference") == "https://example.com/another"
-    run.create("error", "error", **ERROR)
-    run.create("error", "error", **ERROR)
-    later = in_future(2 * DAY - 60)
-    run.create("grows", "s3", expires=in_future(DAY))
-    run.create("grows", "s3", expires=later)
-    assert run.info("grows")["expires"] == later
 
 
 def test_what_is_announced(service: Service, run: Run) -> None:

@@ -89,28 +89,6 @@ def test_scopes_of_claim_work(service: Service) -> None:
     assert len(service.with_scopes(*needed).claimWork(service.pool, ME)["tasks"]) == 1
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [
-        {"workerGroup": None},
-        {"workerId": None},
-        {"workerGroup": ""},
-        {"workerId": "a/b"},
-        {"workerId": "w" * 39},
-        {"tasks": 0},
-        {"tasks": 33},
-        {"tasks": 1.5},
-        {"tasks": "1"},
-        {"more": 1},
-    ],
-    ids=str,
-)
-def test_requests_for_work_that_are_wrong(service: Service, wrong: dict[str, Any]) -> None:
-    request = {name: value for name, value in {**ME, **wrong}.items() if value is not None}
-    with refused(400, "InputValidationError"):
-        service.queue.claimWork(service.pool, request)
-
-
 def test_a_long_poll_ends_when_a_task_comes(service: Service) -> None:
     """On whichever host the task is created."""
 
@@ -137,24 +115,6 @@ def test_strictly_by_priority(service: Service) -> None:
 
 
 # reclaimTask (contract 5.4)
-
-
-def test_a_reclaim_renews(service: Service) -> None:
-    claim = service.claimed()
-    task_id = claim["status"]["taskId"]
-    first = service.worker(claim).reclaimTask(task_id, 0)
-
-    assert first.keys() == claim.keys() - {"task"}
-    assert first["takenUntil"] > claim["takenUntil"]
-    assert first["status"]["runs"][0]["takenUntil"] == first["takenUntil"]
-    assert first["status"] == service.status(task_id)
-    assert first["credentials"]["accessToken"] != claim["credentials"]["accessToken"]
-    assert (first["workerGroup"], first["workerId"], first["runId"]) == ("g", "w", 0)
-    second = service.worker(first).reclaimTask(task_id, 0)
-    assert second["takenUntil"] > first["takenUntil"]
-    third = service.worker(claim).reclaimTask(task_id, 0)
-    assert third["takenUntil"] > second["takenUntil"]
-    service.worker(first).reportCompleted(task_id, 0)
 
 
 def test_reclaims_that_are_refused(service: Service) -> None:
@@ -194,34 +154,6 @@ def test_claim_task(service: Service) -> None:
     service.worker(again).reportCompleted(task_id, 0)
     with refused(409, "RequestConflict"):
         service.queue.claimTask(task_id, 0, ME)
-
-
-def test_claims_by_task_that_are_refused(service: Service) -> None:
-    with refused(404, "ResourceNotFound"):
-        service.queue.claimTask(new_slugid(), 0, ME)
-    task_id = service.create()
-    with refused(404, "ResourceNotFound"):
-        service.queue.claimTask(task_id, 1, ME)
-    (claim,) = service.claim()
-    with refused(409, "RequestConflict"):
-        service.queue.claimTask(task_id, 0, {"workerGroup": "g", "workerId": "w"})
-    assert service.status(task_id)["state"] == "running"
-    service.worker(claim).reportException(task_id, 0, {"reason": "worker-shutdown"})
-    with refused(409, "RequestConflict"):
-        service.queue.claimTask(task_id, 0, ME)
-    assert service.queue.claimTask(task_id, 1, ME)["runId"] == 1
-
-
-def test_scopes_of_claim_task(service: Service) -> None:
-    provisioner_id, worker_type = service.pool.split("/")
-    modern = [f"queue:claim-task:{service.pool}", "queue:worker-id:group/me"]
-    old = ["queue:claim-task", f"assume:worker-type:{provisioner_id}/{worker_type}", "assume:worker-id:group/me"]
-    task_id = service.create()
-    for scopes in (modern[:1], old[:2], []):
-        with refused(403, "InsufficientScopes"):
-            service.with_scopes(*scopes).claimTask(task_id, 0, ME)
-    for scopes in (modern, old):
-        service.with_scopes(*scopes).claimTask(task_id, 0, ME)
 
 
 @pytest.mark.parametrize("call", ["reclaimTask", "reportCompleted", "reportFailed"])

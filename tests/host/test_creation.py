@@ -18,21 +18,6 @@ DAY = 24 * HOUR
 @pytest.mark.parametrize(
     "dates",
     [
-        {"created": -15 * MINUTE + 20},
-        {"created": 15 * MINUTE - 20},
-        {"deadline": 5 * DAY + 15 * MINUTE - 20},
-        {"deadline": 20, "expires": 21},
-        {"expires": 1000 * DAY},
-    ],
-    ids=["created long ago", "created ahead", "latest deadline", "expires soon", "expires late"],
-)
-def test_dates_within_their_limits(service: Service, dates: dict[str, int]) -> None:
-    service.create(**{name: in_future(seconds) for name, seconds in dates.items()})
-
-
-@pytest.mark.parametrize(
-    "dates",
-    [
         {"created": -15 * MINUTE - 20},
         {"created": 15 * MINUTE + 20},
         {"created": 10 * MINUTE, "deadline": 5 * MINUTE},
@@ -67,45 +52,6 @@ def test_dates_are_normalised(service: Service, form: str) -> None:
 
 
 PRIORITIES = ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
-
-
-def creation_scopes(service: Service, priority: str = "lowest") -> list[str]:
-    """What a bare definition of `a_task` needs."""
-    return [
-        "queue:create-task:project:none",
-        "queue:scheduler-id:-",
-        f"queue:create-task:{priority}:{service.pool}",
-    ]
-
-
-@pytest.mark.parametrize("held", range(7))
-def test_a_scope_of_a_priority_covers_the_lower_ones(service: Service, held: int) -> None:
-    client = service.with_scopes(*creation_scopes(service, PRIORITIES[held]))
-    for index, priority in enumerate(PRIORITIES):
-        task_id, task = new_slugid(), service.a_task(priority=priority)
-        if index >= held:
-            client.createTask(task_id, task)
-        else:
-            with refused(403, "InsufficientScopes"):
-                client.createTask(task_id, task)
-
-
-@pytest.mark.parametrize(
-    ("changes", "needed"),
-    [
-        ({"projectId": "p/q"}, "queue:create-task:project:p/q"),
-        ({"schedulerId": "me"}, "queue:scheduler-id:me"),
-        ({"routes": ["index.a.b"]}, "queue:route:index.a.b"),
-        ({"scopes": ["secrets:get:x"]}, "secrets:get:x"),
-        ({"scopes": ["secrets:get:x*"]}, "secrets:get:x*"),
-        ({"scopes": ["secrets:get:x*"]}, "secrets:*"),
-    ],
-)
-def test_scopes_that_a_definition_needs(service: Service, changes: dict[str, Any], needed: str) -> None:
-    task = service.a_task(**changes)
-    with refused(403, "InsufficientScopes"):
-        service.with_scopes(*creation_scopes(service)).createTask(new_slugid(), task)
-    service.with_scopes(*creation_scopes(service), needed).createTask(new_slugid(), task)
 
 
 def test_scopes_are_checked_before_dates_and_after_the_schema(service: Service) -> None:
@@ -205,27 +151,6 @@ def test_another_definition_is_a_conflict(service: Service, change: dict[str, An
 
 
 # Groups (contract 3.4)
-
-
-def test_a_group_has_one_scheduler(service: Service) -> None:
-    group, task_id = new_slugid(), new_slugid()
-    service.create(taskGroupId=group, schedulerId="one")
-    with refused(409, "RequestConflict"):
-        service.queue.createTask(task_id, service.a_task(taskGroupId=group, schedulerId="two"))
-    with refused(404, "ResourceNotFound"):
-        service.queue.status(task_id)
-    service.create(taskGroupId=group, schedulerId="one")
-
-
-def test_a_sealed_group_takes_no_task_and_no_repeat(service: Service) -> None:
-    group, task_id = new_slugid(), new_slugid()
-    task = service.a_task(taskGroupId=group)
-    service.queue.createTask(task_id, task)
-    service.queue.sealTaskGroup(group)
-    with refused(409, "RequestConflict"):
-        service.queue.createTask(task_id, task)
-    with refused(409, "RequestConflict"):
-        service.create(taskGroupId=group)
 
 
 # defineTask (contract 2.4)

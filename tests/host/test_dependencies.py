@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from shared.base.ids import new_slugid
-from tests.host.service import Service, in_future, refused
-from tests.host.wire import API, send
+from tests.host.service import Service, refused
 
 HOUR = 3600
 
@@ -47,31 +45,6 @@ def test_the_tasks_of_a_diamond_run_in_the_order_of_dependencies(service: Servic
     assert service.status(bottom)["state"] == "unscheduled"
     assert complete_next(service) in {left, right}
     assert complete_next(service) == bottom
-
-
-def test_dependencies_that_are_done_already(service: Service) -> None:
-    done, failed = service.completed(), service.claimed()["status"]["taskId"]
-    service.queue.reportFailed(failed, 0)
-    assert service.status(service.create(dependencies=[done]))["state"] == "pending"
-    assert service.status(service.create(dependencies=[done, failed]))["state"] == "unscheduled"
-    both = service.create(dependencies=[done, failed], requires="all-resolved")
-    assert service.status(both)["state"] == "pending"
-
-
-def test_ten_thousand_missing_dependencies_are_refused_while_the_client_still_waits(service: Service) -> None:
-    task_id, missing = new_slugid(), [new_slugid() for _ in range(10_000)]
-    answer = send(service, "PUT", f"{API}/task/{task_id}", json.dumps(service.a_task(dependencies=missing)).encode())
-    assert (answer.status, answer.code) == (400, "InputError")
-    with refused(404, "ResourceNotFound"):
-        service.queue.status(task_id)
-
-
-def test_a_dependency_must_not_expire_before_the_deadline(service: Service) -> None:
-    moment = in_future(HOUR)
-    required = service.create(deadline=in_future(60), expires=moment)
-    with refused(400, "InputError"):
-        service.create(dependencies=[required], deadline=in_future(HOUR + 60))
-    service.create(dependencies=[required], deadline=moment)
 
 
 def test_dependents_are_listed(service: Service) -> None:

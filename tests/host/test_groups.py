@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import pytest
@@ -133,20 +132,6 @@ def test_cancel_a_group(service: Service) -> None:
     assert len(service.status(open_ids[0])["runs"]) == 2
 
 
-def test_change_the_priority_of_a_group(service: Service) -> None:
-    group = new_slugid()
-    done = service.completed(taskGroupId=group, priority="low")
-    pending = [service.create(taskGroupId=group, priority="low") for _ in range(2)]
-    blocked = service.create(taskGroupId=group, dependencies=[pending[0]])
-    already = service.create(taskGroupId=group, priority="high")
-    answer = service.queue.changeTaskGroupPriority(group, {"newPriority": "high"})
-    assert sorted(answer.pop("taskIds")) == sorted([*pending, blocked])
-    assert answer == {"taskGroupId": group, "schedulerId": "-", "newPriority": "high", "tasksAffected": 3}
-    priorities = {each: service.status(each)["priority"] for each in (*pending, blocked, already, done)}
-    assert priorities == {**dict.fromkeys((*pending, blocked, already), "high"), done: "low"}
-    assert service.queue.changeTaskGroupPriority(group, {"newPriority": "high"})["tasksAffected"] == 0
-
-
 def test_scopes_of_groups(service: Service) -> None:
     group = service.create(schedulerId="me")
     calls: dict[str, Any] = {
@@ -162,19 +147,3 @@ def test_scopes_of_groups(service: Service) -> None:
 
 
 # Group resolved
-
-
-def test_a_group_is_resolved_when_its_last_task_is(service: Service) -> None:
-    group = new_slugid()
-    for _ in range(3):
-        service.create(taskGroupId=group)
-    blocked = service.create(taskGroupId=group, dependencies=[service.create(taskGroupId=group)])
-    complete(service, 4)
-    service.wait_for(blocked, "pending")
-    assert resolutions(service, group) == []
-    complete(service, 1)
-    (event,) = wait_for_resolutions(service, group, 1)
-    header = service.queue.getTaskGroup(group)
-    assert event.body == {"version": 1, **header}
-    time.sleep(0.4)
-    assert len(resolutions(service, group)) == 1

@@ -64,64 +64,13 @@ def summary(status: dict[str, Any]) -> list[tuple[str, str, str | None]]:
 # scheduleTask
 
 
-def test_schedule_an_unscheduled_task_whatever_it_waits_for(service: Service) -> None:
-    task_id = service.create(dependencies=[unscheduled(service)])
-    status = service.queue.scheduleTask(task_id)["status"]
-    assert (status["state"], summary(status)) == ("pending", [("pending", "scheduled", None)])
-    assert service.queue.scheduleTask(task_id)["status"] == status
-    (claim,) = service.claim()
-    assert claim["status"]["taskId"] == task_id
-
-
 # cancelTask
-
-
-@pytest.mark.parametrize("start", UNRESOLVED, ids=named)
-def test_cancel_ends_what_is_not_resolved(service: Service, start: Start) -> None:
-    task_id = start(service)
-    status = service.queue.cancelTask(task_id)["status"]
-
-    reason = "exception" if start is unscheduled else "scheduled"
-    assert (status["state"], summary(status)) == ("exception", [("exception", reason, "canceled")])
-    (run,) = status["runs"]
-    if start is unscheduled:
-        assert run["scheduled"] == run["resolved"]
-    assert ("workerId" in run) == (start is running)
-    assert service.queue.cancelTask(task_id)["status"] == status == service.status(task_id)
-    assert service.queue.claimWork(service.pool, {"workerGroup": "g", "workerId": "w"}) == {"tasks": []}
 
 
 # rerunTask
 
 
-@pytest.mark.parametrize("start", RESOLVED, ids=named)
-def test_rerun_what_is_resolved(service: Service, start: Start) -> None:
-    task_id = start(service, retries=3)
-    before = service.status(task_id)
-    status = service.queue.rerunTask(task_id)["status"]
-
-    assert status["runs"][:1] == before["runs"]
-    assert (status["state"], status["retriesLeft"]) == ("pending", 3)
-    assert summary(status)[1:] == [("pending", "rerun", None)]
-    assert service.queue.rerunTask(task_id)["status"] == status
-    (claim,) = service.claim()
-    assert (claim["status"]["taskId"], claim["runId"]) == (task_id, 1)
-    assert service.queue.rerunTask(task_id)["status"] == claim["status"]
-    assert service.worker(claim).reportCompleted(task_id, 1)["status"]["state"] == "completed"
-
-
 # changeTaskPriority
-
-
-@pytest.mark.parametrize("start", UNRESOLVED, ids=named)
-def test_change_the_priority_of_what_is_not_resolved(service: Service, start: Start) -> None:
-    task_id = start(service, priority="low")
-    status = service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})["status"]
-    assert status["priority"] == "highest"
-    assert service.status(task_id) == status
-    assert service.queue.task(task_id)["priority"] == "highest"
-    with refused(409, "RequestConflict"):
-        service.queue.changeTaskPriority(task_id, {"newPriority": "highest"})
 
 
 def test_a_new_priority_decides_who_is_next(service: Service) -> None:

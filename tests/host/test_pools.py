@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from tests.host.service import Service, refused
 from tests.host.wire import API, send
-from tools.admin.signing import signed_url
 
 
 def counts(service: Service) -> tuple[int, int]:
@@ -94,68 +92,6 @@ def test_task_queues_are_listed_with_their_counts(service: Service) -> None:
     assert "stalled" not in claimed
     with refused(403, "InsufficientScopes"):
         service.anonymous._makeHttpRequest("GET", "task-queue-states", None)
-
-
-@pytest.mark.parametrize("slash", ["%2F", "/"])
-def test_a_scaler_asks_with_a_signature_in_the_url(service: Service, slash: str) -> None:
-    """As KEDA sends it: the URL as it was configured, with the secret as the parameter `bewit`."""
-    path = f"{API}/task-queues/{service.pool.replace('/', slash)}/load"
-    deployment = service.running.deployment
-    scopes = [f"queue:{kind}-count:{service.pool}" for kind in ("pending", "claimed")]
-    for held, status in ((scopes, 200), (scopes[:1], 403), (scopes[1:], 403)):
-        signed = signed_url(deployment.new_client(*held), deployment.root_url + path, timedelta(days=365))
-        answer = send(service, "GET", signed.removeprefix(deployment.root_url), signed=False)
-        assert answer.status == status
-    assert send(service, "GET", f"{path}?limit=1").status == 400
-
-
-def test_pending_and_claimed_tasks_are_listed(service: Service) -> None:
-    made = [service.create(priority=priority) for priority in ("low", "high", "lowest")]
-    listed = service.queue.listPendingTasks(service.pool)["tasks"]
-    assert [entry["taskId"] for entry in listed] == made, "in the order of time, whatever the priority"
-    for entry in listed:
-        status = service.status(entry["taskId"])
-        assert entry == {
-            "taskId": status["taskId"],
-            "runId": 0,
-            "task": service.queue.task(status["taskId"]),
-            "inserted": status["runs"][0]["scheduled"],
-        }
-    (claim,) = service.claim()
-    run = claim["status"]["runs"][0]
-    assert service.queue.listClaimedTasks(service.pool)["tasks"] == [
-        {
-            "taskId": made[1],
-            "runId": 0,
-            "workerGroup": "g",
-            "workerId": "w",
-            "claimed": run["started"],
-            "task": claim["task"],
-        }
-    ]
-    assert [entry["taskId"] for entry in service.queue.listPendingTasks(service.pool)["tasks"]] == [made[0], made[2]]
-    service.queue.changeTaskPriority(made[2], {"newPriority": "highest"})
-    assert service.queue.listPendingTasks(service.pool)["tasks"][1]["task"]["priority"] == "highest"
-
-
-@pytest.mark.parametrize("call", ["listPendingTasks", "listClaimedTasks"])
-def test_pages(service: Service, call: str) -> None:
-    made = [service.create() for _ in range(5)]
-    if call == "listClaimedTasks":
-        made = [claim["status"]["taskId"] for _ in made for claim in service.claim()]
-    found: list[str] = []
-    query = {"limit": "2"}
-    while True:
-        page = getattr(service.queue, call)(service.pool, query=query)
-        found.extend(entry["taskId"] for entry in page["tasks"])
-        assert len(page["tasks"]) <= 2
-        if "continuationToken" not in page:
-            break
-        query["continuationToken"] = page["continuationToken"]
-    assert found == made
-    assert getattr(service.queue, call)(service.pool, query={"limit": "0"}) == {"tasks": []}
-    with refused(400, "InputError"):
-        getattr(service.queue, call)(service.pool, query={"continuationToken": "?"})
 
 
 @pytest.mark.parametrize(

@@ -94,16 +94,6 @@ def test_task_queues_in_pages_and_in_order(service: Service) -> None:
     assert service.queue.listTaskQueues(query={"limit": "0"}) == {"taskQueues": []}
 
 
-def test_a_declared_worker(service: Service, worker: tuple[str, str, str, str]) -> None:
-    found = service.queue.getWorker(*worker)
-    assert found["recentTasks"] == []
-    later = in_future(3 * DAY)
-    assert service.queue.declareWorker(*worker, {"expires": later})["expires"] == later
-    assert service.queue.declareWorker(*worker, {"expires": in_future(60)})["expires"] == later
-    assert service.queue.getTaskQueue(service.pool)["expires"] == later
-    assert service.queue.getWorker(*worker)["firstClaim"] == found["firstClaim"]
-
-
 def test_quarantine(service: Service, worker: tuple[str, str, str, str]) -> None:
     service.create()
     answered = quarantine(service, worker, DAY, "its disk fails 💾")
@@ -128,20 +118,6 @@ def test_quarantine(service: Service, worker: tuple[str, str, str, str]) -> None
     ]
     assert "quarantineUntil" not in service.queue.listWorkers(*worker[:2])["workers"][0]
     assert len(service.queue.claimWork(service.pool, request)["tasks"]) == 1
-
-
-def test_unknown_workers(service: Service) -> None:
-    names = (*service.pool.split("/"), "g", "nobody")
-    with refused(404, "ResourceNotFound"):
-        service.queue.getWorker(*names)
-    with refused(404, "ResourceNotFound"):
-        service.queue.quarantineWorker(*names, {"quarantineUntil": in_future(DAY)})
-    with refused(404, "ResourceNotFound"):
-        service.queue.getWorkerType(*names[:2])
-    assert service.queue.listWorkers(*names[:2]) == {"workers": []}
-    with refused(404, "ResourceNotFound"):
-        service.queue.getProvisioner(f"p{new_slugid()}")
-    assert service.queue.listWorkerTypes(f"p{new_slugid()}") == {"workerTypes": []}
 
 
 @pytest.mark.endpoint("workerRemoved")
@@ -239,14 +215,3 @@ def test_each_call_needs_its_own_scope(service: Service, worker: tuple[str, str,
         for scope in both:
             with refused(403, "InsufficientScopes"):
                 service.with_scopes(scope)._makeHttpRequest("put", route, body)
-
-
-def test_the_scope_comes_before_everything_else(service: Service) -> None:
-    """Contract 1.5: those whose scopes are in the URL say 403 first, the others look at the request first."""
-    nobody = service.with_scopes()
-    with refused(403, "InsufficientScopes"):
-        nobody.getWorker("p", "w.w", "g", "w")
-    with refused(403, "InsufficientScopes"):
-        nobody.quarantineWorker(*service.pool.split("/"), "g", "w", {"nonsense": 1})
-    with refused(400, "InputValidationError"):
-        nobody.declareWorker(*service.pool.split("/"), "g", "w", {"nonsense": 1})

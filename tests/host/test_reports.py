@@ -42,20 +42,6 @@ def test_a_report_resolves_the_run(service: Service, result: str) -> None:
 
 
 @pytest.mark.parametrize("result", REPORTS)
-def test_the_same_report_again_changes_nothing_and_others_are_conflicts(service: Service, result: str) -> None:
-    claim = service.claimed(retries=0)
-    task_id = claim["status"]["taskId"]
-    first = REPORTS[result](service.worker(claim), task_id, 0)
-    for other, report in REPORTS.items():
-        if other == result:
-            assert report(service.worker(claim), task_id, 0) == first
-        else:
-            with refused(409, "RequestConflict"):
-                report(service.worker(claim), task_id, 0)
-    assert service.status(task_id) == first["status"]
-
-
-@pytest.mark.parametrize("result", REPORTS)
 def test_only_the_running_last_run_can_be_reported(service: Service, result: str) -> None:
     report = REPORTS[result]
     with refused(404, "ResourceNotFound"):
@@ -77,27 +63,6 @@ def test_only_the_running_last_run_can_be_reported(service: Service, result: str
     with refused(409, "RequestConflict"):
         report(service.queue, task_id, 1)
     assert service.status(task_id)["state"] == "pending"
-
-
-@pytest.mark.parametrize("reason", REASONS)
-def test_exceptions_with_retries_left(service: Service, reason: str) -> None:
-    claim = service.claimed(retries=1)
-    task_id = claim["status"]["taskId"]
-    status = service.worker(claim).reportException(task_id, 0, {"reason": reason})["status"]
-
-    first, *rest = status["runs"]
-    assert (first["state"], first["reasonResolved"]) == ("exception", reason)
-    if reason not in RETRIED:
-        assert (status["state"], status["retriesLeft"], rest) == ("exception", 1, [])
-        return
-    (retry,) = rest
-    assert (status["state"], status["retriesLeft"]) == ("pending", 0)
-    assert (retry["runId"], retry["state"], retry["reasonCreated"]) == (1, "pending", RETRIED[reason])
-    assert retry.keys() == {"runId", "state", "reasonCreated", "scheduled"}
-    (claim,) = service.claim()
-    assert (claim["status"]["taskId"], claim["runId"]) == (task_id, 1)
-    status = service.worker(claim).reportException(task_id, 1, {"reason": reason})["status"]
-    assert (status["state"], status["retriesLeft"], len(status["runs"])) == ("exception", 0, 2)
 
 
 def test_the_legacy_way_to_report_a_failure(service: Service) -> None:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import json
-import re
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from shared.base.priority import PRIORITIES
 from tests.host import bare_worker
 from tests.host.bare_worker import Plain, claims, find, poll, poll_urls
 from tests.host.service import Service, eventually
@@ -53,12 +48,6 @@ def test_http_and_a_search_for_a_string_are_enough(service: Service) -> None:
     )
 
 
-def test_one_url_for_each_priority_the_highest_first(service: Service) -> None:
-    ids = {priority: service.create(priority=priority) for priority in PRIORITIES}
-    polled = [poll(queue["signedPollUrl"]).bodies for queue in poll_urls(service)]
-    assert [[body["taskId"] for body in bodies] for bodies in polled] == [[ids[each]] for each in PRIORITIES]
-
-
 @pytest.mark.parametrize("slash", ["/", "%2F"])
 def test_urls_say_until_when_they_hold(service: Service, slash: str) -> None:
     answer = send(service, "GET", f"{API}/poll-task-url/{service.pool.replace('/', slash)}")
@@ -77,14 +66,6 @@ def test_urls_say_until_when_they_hold(service: Service, slash: str) -> None:
         assert datetime.fromisoformat(query["st"][0]) < datetime.now(UTC) - timedelta(minutes=14)
 
 
-def test_who_may_have_urls(service: Service) -> None:
-    for scopes in ([f"queue:poll-task-urls:{service.pool}"], ["queue:poll-task-urls", "assume:worker-type:test/*"]):
-        route = {"name": "pollTaskUrls", "method": "get", "route": "/poll-task-url/<pool>", "args": ["pool"]}
-        client = service.with_scopes(*scopes)
-        assert len(client._makeApiCall(route, service.pool)["queues"]) == 7
-    assert send(service, "GET", f"{API}/poll-task-url/{service.pool}", signed=False).status == 403
-
-
 def test_urls_are_good_for_taking_and_deleting_in_one_queue_and_nothing_else(service: Service) -> None:
     first, second = poll_urls(service)[:2]
     url, sas = first["signedPollUrl"].split("?", 1)[0], first["signedPollUrl"].split("&", 1)[1]
@@ -97,51 +78,6 @@ def test_urls_are_good_for_taking_and_deleting_in_one_queue_and_nothing_else(ser
     assert bare_worker.request("GET", f"{queue}?comp=metadata&{sas}").status == 403
     assert bare_worker.request("DELETE", f"{queue}?{sas}").status == 403
     assert bare_worker.request("GET", f"{other}?{sas}").status == 403
-
-
-def test_both_ways_of_polling_work_on_the_same_tasks(service: Service) -> None:
-    ids = [service.create() for _ in range(2)]
-    (polled,) = claims(service, found(service).text)
-    (waited,) = service.claim()
-    assert sorted(claim["status"]["taskId"] for claim in (polled, waited)) == sorted(ids)
-
-
-def _edited(change: Callable[[dict[str, object]], object]) -> Callable[[Plain], str]:
-    """The answer, with the message's body changed."""
-
-    def edit(answer: Plain) -> str:
-        (body,) = answer.bodies
-        change(body)
-        text = base64.b64encode(json.dumps(body).encode()).decode()
-        return re.sub("<MessageText>[^<]*", f"<MessageText>{text}", answer.text)
-
-    return edit
-
-
-FORGERIES: dict[str, Callable[[Plain], str]] = {
-    "another task": _edited(lambda body: body.update(taskId="AAAAAAAAQACAAAAAAAAAAA")),
-    "another run": _edited(lambda body: body.update(runId=1)),
-    "another hint": _edited(lambda body: body.update(hintId="AAAAAAAAQACAAAAAAAAAAA")),
-    "another band": _edited(lambda body: body.update(priority="highest")),
-    "no band": _edited(lambda body: body.update(priority=["lowest"])),
-    "no signature": _edited(lambda body: body.pop("signature")),
-    "a signature of no sense": _edited(lambda body: body.update(signature="\ud800")),
-    "no base64": lambda answer: re.sub("<MessageText>[^<]*", "<MessageText>#", answer.text),
-    "no JSON": lambda answer: re.sub("<MessageText>[^<]*", "<MessageText>eA==", answer.text),
-    "another message": lambda answer: re.sub("<MessageId>....", "<MessageId>0000", answer.text),
-    "another receipt": lambda answer: re.sub("<PopReceipt>[^<]*", "<PopReceipt>MjFOb3YyMDI2", answer.text),
-    "no receipt": lambda answer: re.sub("<PopReceipt>[^<]*</PopReceipt>", "", answer.text),
-}
-
-
-@pytest.mark.parametrize("forgery", FORGERIES)
-def test_a_forged_message_is_no_claim_and_leaves_the_task_to_others(service: Service, forgery: str) -> None:
-    task_id = service.create()
-    answer = found(service, hidden=1)
-    assert claims(service, FORGERIES[forgery](answer)) == []
-    assert service.status(task_id)["runs"][0]["state"] == "pending"
-    (claim,) = service.claim()  # once the second is over for which it was polled
-    assert claim["status"]["taskId"] == task_id
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,6 @@ from tools.local.service_bus import ServiceBus
 RECEIVE_SECONDS = 5
 """How long a receiver waits for messages that are on their way."""
 
-NOTHING_SECONDS = 0.3
-"""How long a receiver waits where nothing is expected."""
-
 
 def client(bus: ServiceBus, **options: Any) -> ServiceBusClient:
     """A client that does not hide faults by retrying for long."""

@@ -68,25 +68,6 @@ case "$*" in FAILS) echo no route >&2; exit 1 ;; esac
 
 
 @pytest.mark.parametrize(
-    ("fails", "last"), [("nothing", "uv pip"), ("'pip install '*", "python -m pip"), ("*uv.txt", "python -m pip")]
-)
-def test_packages_are_installed_by_uv_and_by_pip_where_uv_cannot(
-    tmp_path: Path, fails: str, last: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    programs = tmp_path / "venv" / "bin"
-    programs.mkdir(parents=True)
-    for name in ("python", "uv"):
-        (programs / name).write_text(_PROGRAM.replace("PATH", str(tmp_path)).replace("FAILS", fails))
-        (programs / name).chmod(0o755)
-    shutil.copytree(ROOT / "requirements", tmp_path / "requirements")
-    bootstrap._install_locked(tmp_path / "venv", tmp_path)
-    ran = (tmp_path / "ran").read_text().splitlines()
-    assert ran[-1].startswith(last)
-    assert ran[-1].endswith("-r requirements/dev.txt")
-    assert ("uv cannot install them (no route)" in capsys.readouterr().err) == last.startswith("python")
-
-
-@pytest.mark.parametrize(
     ("reason", "variable"),
     [
         (

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 import pytest
 from azure.servicebus import ServiceBusMessage, ServiceBusSender
 from azure.servicebus.exceptions import (
-    ServiceBusConnectionError,
     ServiceBusError,
 )
 
@@ -92,37 +91,3 @@ def test_a_pause_holds_sends_until_it_ends(bus: ServiceBus, topic: str) -> None:
         assert done == ["during", "after"]
         with service_bus.get_subscription_receiver(topic, "s") as receiver:
             assert texts(receive(receiver, 3)) == ["before", "during", "after"]
-
-
-@pytest.mark.parametrize("condition", [None, "amqp:connection:forced"])
-@pytest.mark.large
-def test_closed_connections_are_opened_again(bus: ServiceBus, topic: str, condition: str | None) -> None:
-    with (
-        client(bus, retry_total=3) as service_bus,
-        service_bus.get_topic_sender(topic) as sender,
-        service_bus.get_subscription_receiver(topic, "s") as receiver,
-    ):
-        sender.send_messages(ServiceBusMessage("1"))
-        assert texts(receive(receiver, 1)) == ["1"]
-        bus.close_connections(condition)
-        wait(lambda: bus.state()["connections"] == 0)
-        assert counts(bus, topic)["consumers"] == 0
-        sender.send_messages(ServiceBusMessage("2"))
-        assert texts(receive(receiver, 1)) == ["2"]
-    assert counts(bus, topic)["locked"] == 2, "a lock outlives its connection"
-
-
-def test_an_absent_broker_refuses_connections_and_keeps_its_messages(bus: ServiceBus, topic: str) -> None:
-    with client(bus) as service_bus:
-        with service_bus.get_topic_sender(topic) as sender:
-            sender.send_messages(ServiceBusMessage("kept"))
-        bus.go_away()
-        assert bus.state()["listening"] is False
-        with pytest.raises(ServiceBusConnectionError), service_bus.get_topic_sender(topic) as sender:
-            sender.send_messages(ServiceBusMessage("x"))
-        bus.come_back()
-        assert bus.state()["listening"] is True
-        with service_bus.get_subscription_receiver(topic, "s") as receiver:
-            got = receive(receiver, 1)
-            assert texts(got) == ["kept"]
-            receiver.complete_message(got[0])

@@ -10,13 +10,11 @@ from azure.servicebus import (
 )
 from azure.servicebus.amqp import AmqpAnnotatedMessage
 from azure.servicebus.exceptions import (
-    MessageNotFoundError,
     MessageSizeExceededError,
     MessagingEntityNotFoundError,
 )
 
 from tests.local.broker_support import (
-    NOTHING_SECONDS,
     RECEIVE_SECONDS,
     client,
     counts,
@@ -145,48 +143,6 @@ def test_a_repeated_message_id_is_dropped_within_the_window(service_bus: Service
 
         wait(sent_again)
         assert texts(receive(receiver, 1)) == ["later"]
-
-
-def test_scheduled_messages_come_when_their_time_has_come(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with (
-        client(service_bus) as bus,
-        bus.get_subscription_receiver(topic, "s") as receiver,
-        bus.get_topic_sender(topic) as sender,
-    ):
-        now = datetime.datetime.now(datetime.UTC)
-        soon, later = now + datetime.timedelta(seconds=1), now + datetime.timedelta(hours=1)
-        sender.send_messages(ServiceBusMessage("by property", scheduled_enqueue_time_utc=soon))
-        [first] = sender.schedule_messages(ServiceBusMessage("by call"), soon)
-        [second] = sender.schedule_messages(ServiceBusMessage("cancelled"), later)
-        assert first != second
-        sender.cancel_scheduled_messages(second)
-        with pytest.raises(MessageNotFoundError):
-            sender.cancel_scheduled_messages(second)
-        assert service_bus.state()["topics"][topic]["scheduled"] == 2
-        assert counts(service_bus, topic)["active"] == 0
-        got = receive(receiver, 2)
-        assert sorted(texts(got)) == ["by call", "by property"]
-        assert all(message.enqueued_time_utc is not None for message in got)
-        assert min(m.enqueued_time_utc for m in got if m.enqueued_time_utc) >= soon - datetime.timedelta(seconds=0.01)
-    assert service_bus.state()["topics"][topic]["scheduled"] == 0
-
-
-@pytest.mark.parametrize("dead_letter", [False, True])
-def test_messages_expire(service_bus: ServiceBus, dead_letter: bool) -> None:
-    topic = new_topic(
-        service_bus, {"name": "s", "timeToLiveSeconds": 0.2, "deadLetterOnExpiration": dead_letter}, {"name": "long"}
-    )
-    with client(service_bus) as bus:
-        send(bus, topic, "x")
-        wait(lambda: counts(service_bus, topic)["active"] == 0)
-        with bus.get_subscription_receiver(topic, "s") as receiver:
-            assert receiver.receive_messages(max_wait_time=NOTHING_SECONDS) == []
-        if dead_letter:
-            with bus.get_subscription_receiver(topic, "s", sub_queue="deadletter") as dead:
-                assert receive(dead, 1)[0].dead_letter_reason == "TTLExpiredException"
-    assert counts(service_bus, topic)["deadLettered"] == 0 if not dead_letter else 1
-    assert counts(service_bus, topic, "long")["active"] == 1
 
 
 def test_too_large_a_message_is_refused(service_bus: ServiceBus) -> None:

@@ -110,30 +110,3 @@ def test_a_lock_that_expires_gives_the_message_to_another(service_bus: ServiceBu
             slow.complete_message(lost)
         other.complete_message(got)
     assert counts(service_bus, topic)["completed"] == 1
-
-
-def test_a_lock_is_kept_by_renewing_it(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus, {"name": "s", "lockSeconds": 0.6})
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        send(bus, topic, "x")
-        [message] = receive(receiver, 1)
-        locked_until = message.locked_until_utc
-        for _ in range(3):
-            assert receiver.receive_messages(max_wait_time=0.3) == []
-            renewed = receiver.renew_message_lock(message)
-            assert locked_until is not None
-            assert renewed > locked_until
-            locked_until = renewed
-        receiver.complete_message(message)
-    assert counts(service_bus, topic)["delivered"] == 1
-
-
-def test_receivers_compete(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus:
-        send(bus, topic, *"abcd")
-        with bus.get_subscription_receiver(topic, "s") as one, bus.get_subscription_receiver(topic, "s") as two:
-            first = receive(one, 2)
-            assert texts(first + receive(two, 2)) == list("abcd")
-            one.abandon_message(first[1])
-            assert texts(receive(two, 1)) == ["b"]

@@ -6,7 +6,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
@@ -18,7 +17,6 @@ from shared.store import keys
 from tests.local.stacks import free_ports
 from tools.local import state
 from tools.local.azurite import Azurite
-from tools.local.chaos.announced import expected
 from tools.local.chaos.audit import WATCHED_TABLES, leftovers
 from tools.local.chaos.graphs import Planned, plan
 
@@ -36,28 +34,6 @@ def port() -> Iterator[int]:
 def numbered(count: int) -> list[Planned]:
     numbers = itertools.count()
     return plan(count, lambda: str(next(numbers)))
-
-
-def test_expected_announces_each_run_of_a_task_and_each_group_once() -> None:
-    runs = [
-        {"runId": 0, "state": "exception", "started": "then"},
-        {"runId": 1, "state": "exception"},
-        {"runId": 2, "state": "completed", "started": "then"},
-    ]
-    assert expected([{"taskId": "task", "runs": runs}], ["group"]) == Counter(
-        [
-            ("task-group-resolved", "group", None),
-            ("task-defined", "task", None),
-            ("task-pending", "task", 0),
-            ("task-running", "task", 0),
-            ("task-exception", "task", 0),
-            ("task-pending", "task", 1),
-            ("task-exception", "task", 1),
-            ("task-pending", "task", 2),
-            ("task-running", "task", 2),
-            ("task-completed", "task", 2),
-        ]
-    )
 
 
 async def test_audit_names_orphans_and_missing_rows() -> None:

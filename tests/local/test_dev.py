@@ -5,7 +5,6 @@ import re
 import shlex
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import urllib.request
@@ -16,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.local.stacks import free_ports, is_running, tiny_app, wait
-from tools.local import checks, state
+from tools.local import state
 from tools.local.child import Child
 from tools.local.state import ProcessIdentity, StackState
 
@@ -114,22 +113,6 @@ def test_detached_from_up_to_down(app: Path, port: int) -> None:
     assert f"No stack runs on port {port}.\n" in _dev("down", port).stderr
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, None])
-@pytest.mark.large
-def test_a_detached_stack_that_ended_by_itself_leaves_its_log(app: Path, port: int, number: int | None) -> None:
-    """It was killed, or a part of it ended that cannot be replaced."""
-    _dev("up", port, "--detach", "--app-dir", app)
-    processes = _processes(port)
-    victim = processes["supervisor" if number else "azurite-queue"]
-    victim.signal(signal.SIGKILL)
-    wait(lambda: not any(process.is_running() for process in processes.values()), 30)
-    for command, code in (("env", 1), ("down", 0), ("restart-host", 1)):
-        assert f"ended by itself: see .local/{port}/stack.log" in _dev(command, port, code=code).stderr
-    shown = _dev("logs", port).stdout
-    assert "stack " in shown
-    assert ("azurite-queue ended with exit code -9" in shown) == (number is None)
-
-
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 @pytest.mark.large
 def test_the_end_of_a_stack_in_the_foreground_leaves_nothing_running(app: Path, port: int, number: int) -> None:
@@ -155,13 +138,6 @@ def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
     wait(lambda: not any(is_running(pid) for pid in pids), 30)
 
 
-@pytest.mark.large
-def test_a_detached_stack_that_cannot_start_says_why_and_leaves_nothing(app: Path, port: int) -> None:
-    (app / "function_app.py").write_text("raise ValueError('CLAIM_TIMEOUT_SECONDS: should be greater than 0')")
-    assert "CLAIM_TIMEOUT_SECONDS: should be" in _dev("up", port, "--detach", "--app-dir", app, code=1).stderr
-    assert StackState.load(port) is None
-
-
 def _refused(log: Path, port: int, *arguments: object) -> str:
     """What `./dev up` says that starts nothing. It is forked, as a new interpreter would import for half a second."""
     typed = [sys.executable, "-m", "tools.local.tethered", *_command("up", port, *arguments)[2:]]
@@ -172,15 +148,6 @@ def _refused(log: Path, port: int, *arguments: object) -> str:
     return child.output()
 
 
-def test_a_taken_port_is_named(app: Path, port: int, tmp_path: Path) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", port))
-        other.listen()
-        taken = f"port {port} (for the API) is taken"
-        assert taken in _dev("up", port, "--app-dir", app, code=1).stderr
-        assert taken in _refused(tmp_path / "log", port, "--detach", "--app-dir", app)
-
-
 def test_down_never_signals_a_process_that_only_has_the_same_id(port: int) -> None:
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as stranger:
         impostor = ProcessIdentity(stranger.pid, "long ago")
@@ -189,18 +156,3 @@ def test_down_never_signals_a_process_that_only_has_the_same_id(port: int) -> No
         assert not impostor.signal(signal.SIGTERM)
         assert ProcessIdentity.of(stranger.pid).is_running()
         stranger.kill()
-
-
-def test_the_checks_stop_at_the_first_that_fails(
-    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(
-        checks,
-        "steps",
-        lambda _: [("Good", ["timeit", "-n1", "-r1"]), ("Bad", ["nosuchmodule"]), ("Later", ["timeit"])],
-    )
-    assert checks.main([]) == 1
-    shown = capfd.readouterr()
-    assert "Good: passed" in shown.out
-    assert "Bad failed (exit code 1)" in shown.err
-    assert "Later" not in shown.out

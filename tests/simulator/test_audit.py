@@ -12,7 +12,6 @@ import pytest
 from shared.app.apis import AUTH, INDEX, QUEUE
 from shared.app.services import Services
 from shared.base.dates import format_date
-from shared.base.errors import ApiError
 from shared.index.rules import IndexEntry
 from shared.overview.operator_endpoints import NOT_CONFIRMED
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, encode_body
@@ -23,7 +22,7 @@ from tests.simulator.situations import GROUP, A, B
 from tests.simulator.test_handlers_of_endpoints import called
 from tests.simulator.world import POOL, World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Gate, Kill, Killed, Phase
+from tests.twin.gate import Gate
 
 PROVISIONER, WORKER_TYPE = POOL.split("/")
 WORKER = {"provisionerId": PROVISIONER, "workerType": WORKER_TYPE, "workerGroup": "group", "workerId": "worker"}
@@ -285,7 +284,6 @@ MOVES = [
     ),
 ]
 """A message that a dead process has received is hidden from others for a while."""
-each_story = pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 each_story_and_move = pytest.mark.parametrize("story", [*STORIES, *MOVES], ids=lambda story: story.name)
 
 
@@ -342,43 +340,6 @@ def test_a_call_is_noted_once_with_what_it_was_done_to_and_by_whom(story: Story)
     assert (entry["clientId"], entry["actionType"]) == ("somebody", story.action)
     assert began <= entry["created"] < format_date(world.clock.now())
     assert story.entity in (None, (entry["entityType"], entry["entityId"]))
-
-
-@pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
-@each_story
-def test_killed_at_every_request_and_repeated(story: Story, phase: Phase) -> None:
-    unharmed = Kill(process=VICTIM)
-    act(prepared(story, unharmed), story)
-    for number, at in enumerate(unharmed.calls, 1):
-        world = prepared(story, Kill(number=number, phase=phase, process=VICTIM))
-        try:
-            assert isinstance(act(world, story), Killed)
-            world.services = world.process()
-            check(world, story)
-            had_happened = story.happened(world)
-            world.simulation.outcomes(story.act(world))
-            assert story.happened(world)
-            for history in histories(world, story):
-                assert len(history) <= 2 - had_happened, "what has happened is noted once"
-                assert had_happened or confirmed(history) == [story.action]
-        except BaseException as failure:
-            failure.add_note(f"killed {phase.value} request {number}: {at}")
-            raise
-
-
-@each_story_and_move
-def test_what_is_refused_or_changes_nothing_leaves_no_entry(story: Story) -> None:
-    world = prepared(story)
-
-    async def forbidden() -> None:
-        given = {} if story.body is None else {"body": story.body(world)}
-        asked = called(ALL, story.name, params=story.params, **given)
-        await asked.authorise({}) if asked.endpoint.authorised_by_url else None
-        await asked.endpoint.handler(world.services, asked)
-
-    (outcome,) = world.simulation.outcomes(forbidden())
-    assert isinstance(outcome, ApiError)
-    assert world.rows(keys.AUDIT) == []
 
 
 def test_a_history_of_a_task_is_that_of_its_group_without_the_other_tasks() -> None:

@@ -9,17 +9,16 @@ from functools import cache
 
 import pytest
 
-from shared.base.errors import ApiError, ServiceUnavailable
+from shared.base.errors import ServiceUnavailable
 from shared.queue.claims.handing_out import AFTER_DEFECT
 from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
-from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
 from tests.simulator.situations import A
-from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
+from tests.simulator.world import POOL, World
 from tests.twin.gate import Call, Phase, process_name
 
 COUNT = 3
@@ -101,55 +100,6 @@ def test_whatever_one_request_raises_the_other_claims_are_delivered(error: str, 
         world.run(world.claim(COUNT), world.clock.sleep(3))
         world.run(world.claim(COUNT))
         assert all(task.state is State.RUNNING for task in world.tasks().values()), note
-
-
-def test_a_defect_of_the_only_task_is_no_error_of_the_call_and_is_counted() -> None:
-    """The worker goes on polling, and the message comes back later and later."""
-
-    async def fail_commits(call: Call, phase: Phase) -> None:
-        if phase is Phase.BEFORE and process_name() == "victim" and keys.TASK_STATUS in call.keys:
-            raise ValueError("too large")
-
-    world = World(None, fail_commits)
-    world.is_ordered = False
-    world.run(world.create(A))
-
-    async def poll() -> list[float]:
-        delays = []
-        for _ in range(5):
-            assert await world.claim() == []
-            ((_, visible),) = world.messages(pending_queue(POOL, "lowest"))
-            delays.append((visible - world.clock.now()).total_seconds())
-            await world.clock.sleep(max(delays[-1], 0))
-        return delays
-
-    (delays,) = world.run(world.victim(poll()))
-    assert world.services.runtime.meter.of(FAILED_CLAIMS)[("provisioner", "pool")] >= 5
-    assert delays[-1] > 8
-    assert len(world.run(world.claim())[0]) == 1, "nothing is lost when the defect is gone"
-
-
-@pytest.mark.parametrize("target", [keys.TASKS, "claim"])
-def test_a_failed_read_or_timer_lets_the_message_go_at_once(target: str) -> None:
-    armed = True
-
-    async def fail(call: Call, phase: Phase) -> None:
-        if armed and phase is Phase.BEFORE and process_name() == "victim" and call.target == target:
-            raise StorageUnavailable
-
-    world = World(None, fail)
-    world.run(world.create(A))
-    reads = world.process()  # it does not know the task
-    (outcome,) = world.simulation.outcomes(world.victim(reads.work.claim_work(POOL, WORKER, 1, 0.4)))
-    assert isinstance(outcome, StorageUnavailable | ApiError)
-    armed = False
-    ((body, visible),) = world.messages(pending_queue(POOL, "lowest"))
-    assert (visible - world.clock.now()).total_seconds() <= 0
-    assert body["runId"] == 0
-    assert world.messages("claim") == [], "the timer of a claim that was not tried is rolled back"
-    world.run(world.clock.sleep(1))
-    assert len(world.run(world.claim())[0]) == 1
-    assert world.tasks()[A].last_run.taken_until == world.clock.now() + CLAIM_TIMEOUT
 
 
 @pytest.mark.parametrize(("seconds", "commits"), [(119, True), (122, False)])

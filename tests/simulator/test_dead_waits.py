@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from datetime import timedelta
 
 import pytest
 
@@ -15,10 +14,8 @@ from shared.app.services import Services
 from shared.queue.claims.polling import CALLS_AGAIN
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.rules import State, Worker
-from tests.simulator import invariants
-from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
+from tests.simulator.claimer import WAIT, a_world
 from tests.simulator.clients import KINDS, Client
-from tests.simulator.running import finish
 from tests.simulator.world import POOL, WORKER, World
 
 
@@ -101,27 +98,3 @@ def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() 
         assert not any(await asyncio.gather(*waits))
 
     world.run(story())
-
-
-def test_a_worker_with_room_for_more_keeps_the_run_that_it_has_not_renewed() -> None:
-    """Its next call does not say that it has not received the claim: it has room for two, and renews only later."""
-    world = a_world()
-
-    async def story() -> None:
-        first = await world.create()
-        (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
-        assert claim.task.task_id == first
-        again = asyncio.ensure_future(calls_again(world, WORKER))
-        other = asyncio.ensure_future(calls_again(world, ANOTHER))
-        await world.clock.sleep(3)
-        assert world.tasks()[first].state is State.RUNNING
-        second, third = await world.create(), await world.create()
-        claimed = {claim.task.task_id for claims in (await again, await other) for claim in claims}
-        assert claimed == {second, third}
-        reclaimed = await world.services.work.reclaim_task(first, 0)
-        assert reclaimed.taken_until > claim.taken_until - timedelta(seconds=1)
-        assert [len(task.runs) for task in world.tasks().values()] == [1, 1, 1]
-
-    world.run(story())
-    invariants.check(world)
-    finish(world, is_acknowledged=False)

@@ -10,12 +10,11 @@ import pytest
 from shared.base.bounds import TASKS_AT_A_TIME
 from shared.queue.groups import jobs as group_jobs
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.groups.rows import active_values
 from shared.queue.tasks.internal_messages import GROUP_QUEUE
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
-from shared.store.interface import MAX_OPERATIONS, Create, Operation, StorageUnavailable
+from shared.store.interface import StorageUnavailable
 from tests.simulator.running import VICTIM
 from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
@@ -152,25 +151,6 @@ def test_call_reaches_every_task_of_a_group(count: int) -> None:
 
     world.run(story())
     assert {task.state for task in world.tasks().values()} == {State.EXCEPTION}
-
-
-def test_call_reaches_the_tasks_behind_a_thousand_rows() -> None:
-    """The rows of calls that died fill the first page."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        for task_id in (A, C):
-            await world.create(task_id, taskGroupId=GROUP)
-        orphans: list[Operation] = [
-            Create(keys.active(f"{B}{number:04d}", 0), active_values(world.clock.now())) for number in range(1000)
-        ]
-        for start in range(0, len(orphans), MAX_OPERATIONS):
-            batch = orphans[start : start + MAX_OPERATIONS]
-            await world.memory.storage.tables.transact(keys.GROUPS, GROUP, batch)
-        assert await world.services.group_jobs.call(CANCEL) == [A, C]
-
-    world.run(story())
 
 
 def test_call_that_runs_out_of_time_leaves_the_rest_to_its_job(monkeypatch: pytest.MonkeyPatch) -> None:

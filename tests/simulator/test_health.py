@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from dataclasses import replace
 from datetime import timedelta
-from unittest.mock import AsyncMock
 
-import azure.functions as func
 import pytest
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
@@ -20,15 +17,12 @@ from shared.overview.health import BACKLOG, Ask, Finding, Health, Heartbeat
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.queue.tasks.messages import poison_queue
 from shared.store import keys
-from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import ENDING_CREDENTIALS
 from tests.admin.test_remedies import REMEDIES
-from tests.simulator.queue_host import App
-from tests.simulator.test_signed_bodies import CONTEXT
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Call, Fail, Gate, Phase
+from tests.twin.gate import Call, Gate, Phase
 
 
 def open_world(*gates: Gate) -> World:
@@ -246,25 +240,6 @@ def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> 
     world.run(story())
 
 
-def test_an_ended_client_that_is_used_is_one_finding_unless_its_end_was_to_remove_it() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await _create_queues(world)
-        health, another = health_of(world), refused_of(world)
-        await a_client(world, "worker/p/w", 1)
-        await a_client(world, "ci/a-day", 1, goes=True)
-        await world.clock.sleep(timedelta(days=2).total_seconds())
-        await world.handlers.expiration.run(300)
-        await refuse_for(world, another, "worker/p/w", "ended", 3)
-        assert await looked(world, health, 61) == ["credentials-ended"]
-        await refuse_for(world, another, "ci/a-day", "ended", 3)
-        assert await looked(world, health, 61) == ["credentials-ended", "credentials-refused"]
-        assert "worker/p/w" not in (await health.findings())[1].message
-
-    world.run(story())
-
-
 @pytest.mark.parametrize(
     ("name", "wanted"),
     [("tables", "tables-silent"), ("queues", "queues-silent"), ("Service Bus", "service-bus-silent")],
@@ -278,20 +253,6 @@ def test_what_does_not_answer(name: str, wanted: str) -> None:
     async def story() -> None:
         await _create_queues(world)
         assert await looked(world, health_of(world, **{name: fails})) == [wanted]
-
-    world.run(story())
-
-
-def test_storage_that_fails_in_between() -> None:
-    async def gate(call: Call, phase: Phase) -> None:
-        if call.target == keys.EXPIRY and call.kind is Kind.TABLE_READ:
-            raise StorageUnavailable
-
-    world = open_world(gate)
-
-    async def story() -> None:
-        await _create_queues(world)
-        assert await looked(world, health_of(world)) == ["storage-slow"]
 
     world.run(story())
 
@@ -313,22 +274,3 @@ def test_many_who_ask_cost_no_more_than_one() -> None:
         assert reads == 1
 
     world.run(story())
-
-
-@pytest.mark.parametrize("is_down", [False, True])
-def test_it_answers_while_nobody_can_be_authorised(app: App, monkeypatch: pytest.MonkeyPatch, is_down: bool) -> None:
-    """Whoever asks: what `__heartbeat__` tells everybody, and nothing else."""
-    from functions import http  # reads its settings, which `app` has set
-
-    world = World(None, Fail(lambda call: is_down and call.kind is Kind.TABLE_READ, times=10_000))
-    world.is_ordered = False
-    monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
-    url = "https://tc.example.com/api/queue/v1/health"
-
-    async def story() -> func.HttpResponse:
-        return await http.respond(func.HttpRequest(method="GET", url=url, body=b""), CONTEXT)
-
-    (answer,) = world.run(story())
-    body = json.loads(answer.get_body())
-    assert answer.status_code == (200 if is_down else 403)
-    assert [finding["code"] for finding in body.get("findings", [])] == (["tables-silent"] if is_down else [])

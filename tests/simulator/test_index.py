@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from datetime import timedelta
-
 import pytest
 
 from shared.app.services import Services
@@ -84,27 +81,6 @@ def test_budgets() -> None:
     world.run(story())
 
 
-def test_a_completion_costs_two_requests_a_route() -> None:
-    world = World()
-
-    async def handled(routes: list[str]) -> int:
-        task_id = await world.create(routes=routes)
-        (claim,) = await world.claim()
-        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-        await world.clock.sleep(2)
-        body = next(body for body, _ in world.messages("resolved") if body["taskId"] == task_id)
-        with counting() as operations:
-            await world.resolved_due_here(body)
-        return operations.total
-
-    async def story() -> None:
-        await handled(["index.a.x"])
-        plain = await handled([])
-        assert await handled(["index.a.x", "index.a.y", "index.a.z"]) <= plain + 6
-
-    world.run(story())
-
-
 def test_a_task_is_indexed_by_those_of_its_routes_that_are_paths() -> None:
     world = World()
     routes = [
@@ -166,28 +142,5 @@ def test_a_deleted_entry_stays_deleted_however_often_its_task_s_completion_is_ha
             entries, _ = await index.entries("demo.v2", "", 10)
             assert await is_found(world) in (other, None)
             assert task_id not in {each.task_id for each in entries}
-
-    world.run(story())
-
-
-def test_a_path_that_was_deleted_takes_what_comes_after() -> None:
-    """Another completion, or a call, whose clock may be behind; and the run of a task that was run again."""
-    world = World()
-
-    async def story() -> None:
-        task_id = await complete(world, rank=7)
-        await world.drain(60)
-        index = world.services.index
-        await index.remove(PATH)
-        await world.clock.sleep(1)
-        await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
-        (claim,) = await world.claim()
-        await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
-        await world.drain(60)
-        assert await is_found(world) == task_id
-        await index.remove(PATH)
-        behind = entry(world, PATH, task_id="behind")
-        await index.insert(replace(behind, at=behind.at - timedelta(seconds=5)))
-        assert await is_found(world) == "behind"
 
     world.run(story())

@@ -10,14 +10,13 @@ import pytest
 
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict, ResourceNotFound
-from shared.base.ids import digest_of
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rules import Upload
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind, counting
 from tests.simulator import artifact_scenarios as scenes
-from tests.simulator.artifact_scenarios import CONTENT, NAME, OTHER, artifact, place, relay_to, relay_url
+from tests.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay_to, relay_url
 from tests.simulator.situations import A, running, running_without_retries
 from tests.simulator.test_artifact_deletions import HOUR, content, expire_everything
 from tests.simulator.uploading import (
@@ -76,28 +75,6 @@ def test_upload_that_never_comes_is_given_up() -> None:
     assert not [row.key for row in world.rows(keys.TASKS, A) if row.key.startswith("direct~")]
 
 
-def test_expired_unfinished_blob_does_not_keep_its_run_from_being_completed() -> None:
-    world = open_world()
-
-    async def story() -> None:
-        await world.create(A, deadline=format_date(world.clock.now() + timedelta(hours=20)))
-        await world.claim()
-        soon = world.clock.now() + timedelta(minutes=5)
-        details = {"contentSha256": "0" * 64, "contentLength": 9}
-        for name, expires in ((NAME, soon), (OTHER, soon + timedelta(hours=12))):
-            await create(world, "blob", name, upload=Upload.CLIENT, content_length=9, details=details, expires=expires)
-        world.clock.advance(2 * HOUR)
-        await world.handlers.expiration.run(300)
-        assert world.tasks()[A].runs[0].unfinished == (digest_of(OTHER),)
-        with pytest.raises(RequestConflict):
-            await complete(world)
-        world.clock.advance(14 * HOUR)
-        await world.handlers.expiration.run(300)
-        await complete(world)
-
-    world.run(story())
-
-
 @pytest.mark.parametrize("before", ["the PUT", "the row"])
 @pytest.mark.parametrize("end", [complete, cancel], ids=lambda end: end.__name__)
 def test_first_content_that_comes_after_the_end_is_refused_and_never_shown(
@@ -144,28 +121,6 @@ def test_what_a_process_remembers_of_a_row_serves_one_put_and_only_while_the_row
 
     world.run(story())
     assert content(world) == CONTENT
-
-
-@pytest.mark.parametrize("when", ["before the upload", "after the commit"])
-def test_another_type_of_blob_is_no_upload_and_fails_nothing(when: str) -> None:
-    """The holder of the URL puts an append blob in the place: no handler fails, and everything expires."""
-    world = open_world()
-
-    async def story() -> None:
-        await running(world)
-        await create(world, upload=Upload.DIRECT, content_length=1, sent_length=1)
-        if when == "after the commit":
-            await scenes.put(world, NAME)
-            await scenes.read(world)
-        world.memory.blobs.put_foreign(*place(world), b"appended")
-        await complete(world)
-        for body, _ in world.messages("resolved"):
-            await world.resolved_due_here(body)
-        await world.drain(60)
-        assert world.tasks()[A].is_resolved
-
-    world.run(story())
-    expire_everything(world)
 
 
 async def dies_of_it(call: Call, phase: Phase) -> None:

@@ -7,7 +7,6 @@ import pytest
 from shared.base.errors import RequestConflict
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rules import Upload
-from shared.store.counting import Kind, counting
 from tests.simulator.situations import running
 from tests.simulator.uploading import (
     create,
@@ -44,20 +43,3 @@ def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch)
         assert await fill(world) == 5, "as many as a process creates before it counts"
 
     world.run(story())
-
-
-def test_artifacts_of_a_task_are_counted_once_so_many_are_new() -> None:
-    """An ordinary task pays for no count; one with many pays for one now and then."""
-    world = open_world()
-    reads: list[int] = []
-
-    async def story() -> None:
-        await running(world)
-        for number in range(2 * rules.COUNTED_EVERY + 2):
-            with counting() as operations:
-                await create(world, name=f"public/{number}", upload=Upload.RELAY)
-            reads.append(operations.counts[Kind.TABLE_READ])
-
-    world.run(story())
-    counted = [number for number, each in enumerate(reads) if number and each > min(reads)]
-    assert counted == [rules.COUNTED_EVERY, 2 * rules.COUNTED_EVERY]

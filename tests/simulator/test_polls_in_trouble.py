@@ -6,12 +6,10 @@ import asyncio
 
 import pytest
 
-from shared.base.priority import PRIORITIES
 from shared.queue.claims.polling import IDLE_AFTER
 from shared.queue.claims.telling import Series, Wait
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rules import Resolved, Worker
-from shared.store.counting import Kind
 from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase
@@ -46,37 +44,6 @@ def test_a_waiting_worker_is_told_at_once_of_a_retry_that_its_process_makes_pend
         (again,) = await quiet
         assert again.run_id == 1
         assert world.clock.elapsed - began < 0.5
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("by_overload", [False, True])
-def test_the_last_waiter_is_answered_after_the_request_under_way_and_not_after_all_bands(by_overload: bool) -> None:
-    slow: list[float] = []
-    looks: list[float] = []
-
-    async def be_slow(call: Call, phase: Phase) -> None:
-        if slow and phase is Phase.BEFORE and call.kind is Kind.QUEUE_PEEK:
-            looks.append(world.clock.elapsed)
-            await world.clock.sleep(slow[0])
-
-    world = a_world(be_slow)
-
-    async def story() -> None:
-        for band in PRIORITIES:
-            await world.services.stores.pools.queues.ensure_band(POOL, band)
-        began = world.clock.elapsed
-        mine = [asyncio.ensure_future(world.services.work.claim_work(POOL, a_worker(world), 1, WAIT)) for _ in range(5)]
-        await world.clock.sleep(WAIT - 1.5)
-        slow.append(3)
-        ends = began + WAIT
-        if by_overload:
-            await world.clock.sleep(1)
-            world.services.end_polls()
-            ends = world.clock.elapsed
-        await asyncio.gather(*mine)
-        assert world.clock.elapsed - ends <= slow[0] + 1
-        assert sum(at > ends + 0.1 for at in looks) <= 1
 
     world.run(story())
 

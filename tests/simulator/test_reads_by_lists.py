@@ -11,7 +11,6 @@ from shared.api.endpoint import Endpoint
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
-from shared.base.settings import Settings
 from shared.base.shares import Place
 from shared.store.counting import counting
 from tests.azurite.budget_table import by_lists
@@ -100,19 +99,6 @@ def test_no_call_reads_more_than_stated(name: str) -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize("name", ["statuses", "findTasksAtIndex"])
-def test_a_caller_who_does_not_say_how_many_looks_up_few(name: str) -> None:
-    world = a_world()
-
-    async def story() -> None:
-        with counting() as operations:
-            page = await send(world, name)
-        assert operations.total == bounds.PAGE_OF_LOOKUPS
-        assert "continuationToken" in page
-
-    world.run(story())
-
-
 @pytest.mark.parametrize("kind", ["lookup", "page"])
 def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, {"lookup": "LOOKUPS_WAITING", "page": "LISTS_WAITING"}[kind], 0)
@@ -133,11 +119,3 @@ def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, mo
 
     world.run(story())
     assert refused == {name for name, each in STATED.items() if each.turn == kind}
-
-
-def test_lists_and_sign_ins_leave_room_for_other_calls() -> None:
-    """With long polls, which end when three quarters of the places are taken."""
-    places = Settings.model_fields["max_concurrent_calls"].default
-    lists = bounds.LISTS_AT_A_TIME + bounds.LISTS_WAITING + bounds.LOOKUPS_AT_A_TIME + bounds.LOOKUPS_WAITING
-    providers = 2  # of people and of workloads
-    assert lists + providers * bounds.SIGN_INS_WAITING < places * 3 / 4

@@ -8,14 +8,10 @@ import pytest
 
 from shared.base import bounds
 from shared.base.dates import format_date
-from shared.base.priority import PRIORITIES
 from shared.queue.tasks.messages import pending_queue
-from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import counting
-from tests.simulator.situations import A, C
-from tests.simulator.world import POOL, WORKER, World
-from tests.twin.driver import Simulation, sample
+from tests.simulator.world import World
 from tests.twin.gate import Call, Killed, Phase, as_process, process_name
 
 RECONCILER = "reconciler"
@@ -113,36 +109,3 @@ def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, mo
         ended += isinstance(outcome, Killed)
     assert ended >= 10
     assert any(message.visible <= world.clock.exact() for message in world.account.messages(queue))
-
-
-def test_pool_that_is_used_while_it_is_taken_off_the_directory_stays_there() -> None:
-    """In whatever order their requests come: a new pool, and one whose queues were deleted."""
-
-    def scenario(simulation: Simulation) -> None:
-        world = World(simulation)
-        world.is_ordered = False
-
-        async def prepare() -> None:
-            await world.create(C, expires="2026-03-01T00:00:00.000Z")
-            await world.claim()
-            await world.services.lifecycle.report(C, 0, Resolved.COMPLETED)
-            await world.drain(30)
-            for _ in range(33):
-                await world.clock.sleep(24 * 3600)
-                await world.handlers.expiration.run(300)
-            await world.process().reconciler.check_all()
-            await world.clock.sleep(300)
-
-        world.run(prepare())
-        queues = [name for name in world.memory.queues.names() if name in {pending_queue(POOL, p) for p in PRIORITIES}]
-        assert queues == []
-        checker, caller = world.process(), world.process()
-        world.run(
-            as_process(RECONCILER, checker.reconciler.check_all()),
-            as_process("caller", caller.create_task(world.definition(A))),
-        )
-        assert POOL in listed(world)
-        world.run(world.clock.sleep(60))
-        assert len(world.run(world.services.work.claim_work(POOL, WORKER, 1, 1.0))[0]) == 1
-
-    sample(scenario, range(12))

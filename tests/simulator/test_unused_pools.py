@@ -70,31 +70,6 @@ def test_queues_of_an_unused_pool_are_deleted_and_come_back_with_the_next_task()
     world.run(script())
 
 
-@pytest.mark.parametrize("runs", [True, False])
-def test_a_pool_with_a_task_keeps_its_queues(runs: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message that is lost besides comes back."""
-    world = a_world()
-
-    async def script() -> None:
-        await world.create(A, deadline="2026-03-01T00:00:00.000Z", expires="2026-04-01T00:00:00.000Z")
-        if runs:
-            await world.claim()
-        for _ in range(40):
-            await world.clock.sleep(DAY)
-            if runs:
-                await world.services.work.reclaim_task(A, 0)
-            await check(world)
-            assert queues(world)
-
-    from tests.simulator import world as module
-
-    usual = module.settings()
-    changed = {"max_task_deadline_days": 90, "claim_timeout_seconds": 86_400.0 + 3600}
-    monkeypatch.setattr(module, "settings", lambda: usual.model_copy(update=changed))
-    world = a_world()
-    world.run(script())
-
-
 HELD_UP = 40.0
 """Seconds that a request may be under way, at the most: a try ends after some, and a few tries follow."""
 

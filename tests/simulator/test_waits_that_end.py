@@ -59,32 +59,6 @@ def test_a_worker_that_calls_again_and_again_has_one_wait() -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize("known", [True, False], ids=["known", "new"])
-def test_a_wait_in_another_process_is_given_nothing_once_the_worker_waits_here(known: bool) -> None:
-    """The older process polls first, so that it is the one that takes the message."""
-    world = a_world()
-    old, new = world.process(), world.process()
-
-    async def older() -> None:
-        if known:
-            await old.work.claim_work(POOL, WORKER, 1, 0.1)
-        assert await old.work.claim_work(POOL, WORKER, 1, WAIT) == []
-
-    async def newer() -> list[str]:
-        await world.clock.sleep(1.5)
-        return [claim.task.task_id for claim in await calls_again(world, WORKER, services=new)]
-
-    async def create() -> None:
-        await world.clock.sleep(3)
-        old.stores.pools.queues._bands.pop(POOL)
-        await old.create_task(world.definition(A))  # wakes the older process
-
-    _, claimed, _ = world.run(older(), newer(), create())
-    assert claimed == [A]
-    assert len(world.tasks()[A].runs) == 1
-    assert len(world.topics.of("task-running")) == 1
-
-
 @pytest.mark.parametrize("at", [is_commit, is_index_row, lambda call: call.kind is Kind.QUEUE_GET])
 def test_a_call_that_is_cancelled_while_it_claims_hands_back(at: Callable[[Call], bool]) -> None:
     gate = Once(at)

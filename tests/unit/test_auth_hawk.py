@@ -143,25 +143,10 @@ def test_clocks_may_differ_by_15_minutes(offset: int) -> None:
     hawk.check_time(signed_at(1767225600 + offset), NOW)
 
 
-@pytest.mark.parametrize("offset", [-901, 901, 10**11])
-def test_older_and_newer_timestamps_are_stale(offset: int) -> None:
-    with pytest.raises(AuthenticationFailed, match="Stale"):
-        hawk.check_time(signed_at(1767225600 + offset), NOW)
-
-
 def test_a_bewit_ends_without_skew() -> None:
     hawk.check_time(signed_at(1767225600, bewit=True), NOW - timedelta(milliseconds=1))
     with pytest.raises(AuthenticationFailed, match="expired"):
         hawk.check_time(signed_at(1767225600, bewit=True), NOW)
-
-
-def test_a_wrong_payload_hash_is_refused_and_none_is_needed() -> None:
-    signed = hawk.parse_header(HEADER)
-    with pytest.raises(AuthenticationFailed):
-        hawk.check_payload(signed, content_type="application/json", body=BODY + b" ")
-    with pytest.raises(AuthenticationFailed):
-        hawk.check_payload(hawk.parse_header(HEADER.replace(HASH, "short")), content_type="", body=b"")
-    hawk.check_payload(signed_at(1), content_type="application/json", body=BODY)
 
 
 @pytest.mark.parametrize(

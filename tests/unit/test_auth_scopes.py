@@ -1,7 +1,5 @@
 """Satisfaction, expressions and templates (contract 11.5, 2.2)."""
 
-import time
-
 import pytest
 
 from shared.api import scopes
@@ -118,11 +116,6 @@ def test_rendering_a_template() -> None:
     assert "queue:define-task:p/w" in list(scopes.scopes_of(with_legacy))
 
 
-def test_a_template_may_render_to_nothing() -> None:
-    template: scopes.Template = {"if": "private", "then": "queue:get-artifact:<name>"}
-    assert scopes.render(template, {"private": False, "name": "x"}) is None
-
-
 @pytest.mark.parametrize(
     ("template", "params", "error"),
     [
@@ -153,13 +146,3 @@ def test_params_of_a_template() -> None:
         "legacy",
     }
     assert scopes.params_of("queue:reclaim-task:<taskId>/<runId>") == {"taskId", "runId"}
-
-
-def test_very_many_scopes_are_checked_fast() -> None:
-    held = [f"queue:route:index.{n}.*" for n in range(20_000)] + [f"secrets:get:{n}" for n in range(20_000)]
-    needed = [f"queue:route:index.{n}.x" for n in range(20_000)] + [f"secrets:get:{n}" for n in range(20_000)]
-    started = time.process_time()
-    assert scopes.satisfies(held, {"AllOf": needed})
-    assert scopes.missing(held, {"AllOf": [*needed, "more"]}) == "more"
-    # Comparing each with each would take minutes.
-    assert time.process_time() - started < 5

@@ -79,22 +79,3 @@ async def test_a_limit_ends_what_takes_longer_and_nothing_else() -> None:
     assert side.ended == ["in time", "late"]
     task: Any = asyncio.current_task()
     assert task.cancelling() == 0
-
-
-@pytest.mark.parametrize("is_cancelled", [False, True])
-async def test_a_limit_leaves_other_ends_as_they_are(is_cancelled: bool) -> None:
-    """Who is cancelled is cancelled, also if the limit ends meanwhile; a failure stays that failure."""
-    limits, now = TimeLimits(), asyncio.get_running_loop().time
-
-    async def late() -> None:
-        with limits.until(now()):
-            try:
-                await asyncio.sleep(60)
-            finally:
-                if is_cancelled:
-                    asyncio.current_task().cancel()  # type: ignore[union-attr]
-
-    with pytest.raises(asyncio.CancelledError if is_cancelled else TimeoutError):
-        await asyncio.create_task(late())
-    with pytest.raises(ValueError, match="of the call"), limits.until(now() + 60):
-        raise ValueError("of the call")

@@ -231,22 +231,6 @@ async def test_an_answer_to_another_request() -> None:
         assert server.served == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        WHOLE["by length"].replace("ETag", "Connection: close\r\nETag"),
-        WHOLE["by length"].replace("HTTP/1.1", "HTTP/1.0"),
-    ],
-    ids=["it says so", "HTTP/1.0"],
-)
-async def test_a_connection_that_is_to_be_closed_is_not_used_again(text: str) -> None:
-    async with serving() as server, connected() as connections:
-        server.script = [text.encode()]
-        for _ in range(2):
-            assert (await connections.exchange(request(server.url))).content == b"hello"
-        assert server.served == [1, 1]
-
-
 async def test_a_request_that_was_given_up_ends_its_connection() -> None:
     async with serving() as server, connected() as connections:
         server.script = [silence, FINE]
@@ -256,14 +240,6 @@ async def test_a_request_that_was_given_up_ends_its_connection() -> None:
         await asyncio.wait([given_up])
         await connections.exchange(request(server.url))
         assert server.served == [1, 1]
-
-
-async def test_no_connection(unused_tcp_port: int) -> None:
-    async with connected() as connections:
-        with pytest.raises(NoConnection, match="ConnectionRefusedError"):
-            await connections.exchange(request(f"http://127.0.0.1:{unused_tcp_port}"))
-        with pytest.raises(NoConnection, match="gaierror"):
-            await connections.exchange(request("http://nowhere.invalid"))
 
 
 # --- TLS ---

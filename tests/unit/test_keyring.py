@@ -13,7 +13,7 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.twin import Call, Fail, MemoryStorage, Phase
 from tests.twin.gate import as_process, process_name
-from tests.unit.accounts import ANYTHING, KEY, OLD_KEY, Deployment, Meanwhile, client, process, role
+from tests.unit.accounts import ANYTHING, KEY, OLD_KEY, Deployment, client, process, role
 
 
 @pytest.fixture
@@ -103,26 +103,6 @@ CHANGES: dict[str, Callable[[Deployment], Awaitable[object]]] = {
     "reset": lambda here: here.clients.reset_access_token("x"),
     "delete": lambda here: here.clients.delete("x"),
 }
-
-
-@pytest.mark.parametrize("kind", [Kind.TABLE_WRITE, Kind.TABLE_READ])
-@pytest.mark.parametrize("phase", Phase)
-@pytest.mark.parametrize("change", CHANGES)
-async def test_a_change_made_while_a_use_is_noted_is_seen_at_once(
-    here: Deployment, twin: MemoryStorage, change: str, phase: Phase, kind: Kind
-) -> None:
-    await here.clients.create("x", client(twin, expires="2099-01-01T00:00:00Z"), ANYTHING)
-    twin.clock.advance(3700)
-    before = await here.keyring.client("x")
-    assert before is not None
-    twin.clock.advance(61 if kind is Kind.TABLE_READ else 0)
-    twin.gate = meanwhile = Meanwhile(
-        lambda call: call.target == CLIENTS and call.kind is kind, lambda: CHANGES[change](here), phase
-    )
-    await here.keyring.used(before)
-    assert meanwhile.happened
-    after = await here.keyring.client("x")
-    assert after is None or after.disabled or after.access_token != before.access_token
 
 
 @pytest.mark.parametrize("change", CHANGES)

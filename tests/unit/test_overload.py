@@ -12,7 +12,7 @@ import pytest
 
 from functions.overload import Bodies, Load
 from shared.base.bounds import CALLS_WAITING_FOR_EACH, SMALL_BODY
-from shared.base.errors import ApiError, InputError, InsufficientScopes, MalformedPayload, ServiceUnavailable
+from shared.base.errors import ApiError, InsufficientScopes, ServiceUnavailable
 from shared.base.memory import Memory
 from shared.base.shares import NAMELESS, Share, share_of
 
@@ -222,18 +222,6 @@ async def read(bodies: Bodies, body: bytes, memory: Memory | None = None) -> Any
 @pytest.mark.parametrize("size", [10, SMALL_BODY, 5 * MEGABYTE])
 async def test_body_is_read(size: int) -> None:
     assert await read(Bodies(), body_of(size)) == {"text": "x" * size}
-
-
-@pytest.mark.parametrize("size", [10, SMALL_BODY * 2])
-async def test_bad_bodies_leave_the_room_as_it_was(size: int) -> None:
-    bodies, memory = Bodies(most_waiting=size + 100), room(2 * size)
-    for _ in range(10):
-        with pytest.raises(MalformedPayload):
-            await read(bodies, body_of(size)[:-1], memory)
-        with pytest.raises(InputError):
-            await read(bodies, b"[" * (size + 200), memory)
-    assert memory.used == 0
-    assert await read(bodies, body_of(size), memory) == {"text": "x" * size}
 
 
 async def test_large_bodies_beside_one_another_fill_the_room_and_the_next_waits() -> None:

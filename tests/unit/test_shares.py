@@ -5,9 +5,6 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 
-import pytest
-
-from functions.overload import Load
 from shared.base.errors import ServiceUnavailable
 from shared.base.memory import Memory
 from shared.base.shares import CHECKING, Place, Room, Scarce
@@ -96,29 +93,3 @@ async def test_memory_has_shares() -> None:
         memory.leave(place)
         await settled()
     assert (large.is_held, memory.used) == (True, 90)
-
-
-async def test_a_long_poll_of_another_share_takes_the_place_of_the_largest() -> None:
-    load = Load(4, 3)
-    ended: list[str] = []
-
-    async def poll(share: str) -> None:
-        async def check() -> str:
-            return share
-
-        async with load.poll(check) as end:
-            await end.wait()
-            ended.append(share)
-
-    flood = [asyncio.create_task(poll(FLOOD)) for _ in range(5)]
-    await settled()
-    assert [task.done() for task in flood] == [False, False, False, True, True]
-    victim = asyncio.create_task(poll(VICTIM))
-    await settled()
-    assert (ended, victim.done(), load.polls) == ([FLOOD], False, 3)
-    with pytest.raises(ServiceUnavailable):
-        await poll(FLOOD)
-    for task in (*flood, victim):
-        task.cancel()
-    await asyncio.wait([*flood, victim])
-    assert load.polls == 0
