@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
@@ -67,10 +66,8 @@ FAILURES = [("queue", "refuse", 403, "AuthorizationFailure"), ("queue", "cut"), 
 @pytest.mark.large
 def test_hosts_that_storage_has_stopped_come_back_and_go_on(alone: Service, failure: tuple[Any, ...]) -> None:
     """What stops a host stops its group alone: where each has a host of its own, the API is there all the time."""
-    stack, enough, said = alone.running.stack, threading.Event(), list[str]()
-    watcher = threading.Thread(target=stack.supervise, args=(enough, said.append))
-    watcher.start()
-    try:
+    stack, said = alone.running.stack, list[str]()
+    with stack.supervised(said.append):
         task_id = alone.create()
         (claim,) = alone.claim()
         service, *_ = failure
@@ -82,8 +79,5 @@ def test_hosts_that_storage_has_stopped_come_back_and_go_on(alone: Service, fail
         stack.azurite.heal(service)
         # The claim has ended, and who finds that is a host that has come back.
         eventually(lambda: len(alone.status(task_id)["runs"]) > 1, 60)
-    finally:
-        enough.set()
-        watcher.join()
     assert claim["runId"] == 0
     assert alone.claim()[0]["runId"] >= 1

@@ -66,17 +66,13 @@ async def test_audit_names_orphans_and_missing_rows() -> None:
         async with QueueServiceClient.from_connection_string(connection) as queues:
             await queues.create_queue("claim")
             await queues.get_queue_client("claim").send_message("hidden", visibility_timeout=3600)
-            await queues.create_queue("pending-x-1")
-            await queues.get_queue_client("pending-x-1").send_message("an orphan")
         async with BlobServiceClient.from_connection_string(connection) as blobs:
             container = await blobs.create_container(keys.PUBLIC)
             for name in ("task/0/a", "other/0/a"):
                 await container.upload_blob(name, b"content")
-        found, but_pending = [await leftovers(connection, [REQUIRED, TASK], but=but) for but in (None, "pending-")]
-    assert set(found) - set(but_pending) == {"1 messages left in queue pending-x-1"}
+        found = await leftovers(connection, [REQUIRED, TASK])
     assert sorted(found) == [
         "1 messages left in queue claim",
-        "1 messages left in queue pending-x-1",
         "orphaned blob: public-artifacts/other/0/a",
         "orphaned row: Groups/group/active~task~0000",
         "orphaned row: Groups/group/unblocks~task~required",

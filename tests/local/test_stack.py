@@ -54,20 +54,17 @@ def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Po
             with bus.get_subscription_receiver(TOPICS[0], "watch") as receiver:
                 assert len(receiver.receive_messages(max_wait_time=10)) == 1
 
-        stop, said = threading.Event(), list[str]()
-        watcher = threading.Thread(target=stack.supervise, args=(stop, said.append))
-        watcher.start()
-        first = StackState.load(ports.api)
-        assert first is not None
-        assert first.children[f"host-{ports.hosts[1]}"].signal(9)
-        wait(lambda: any("is back" in text for text in said))
+        said: list[str] = []
+        with stack.supervised(said.append):
+            first = StackState.load(ports.api)
+            assert first is not None
+            assert first.children[f"host-{ports.hosts[1]}"].signal(9)
+            wait(lambda: any("is back" in text for text in said))
         second = StackState.load(ports.api)
         assert second is not None
         assert _get(ports.hosts[1])["pid"]
         assert stack.host(ports.hosts[1]).pid == second.children[f"host-{ports.hosts[1]}"].pid
         assert second.children[f"host-{ports.hosts[0]}"] == first.children[f"host-{ports.hosts[0]}"]
-        stop.set()
-        watcher.join()
         pids = [process.pid for process in second.children.values()]
     assert not any(is_running(pid) for pid in pids)
     assert StackState.load(ports.api) is None

@@ -11,7 +11,8 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -231,6 +232,18 @@ class Stack:
                 if child.poll() is not None:
                     raise ChildError(f"{child.name} ended with exit code {child.poll()}:\n{child.tail()}")
             self._bring_back(say)
+
+    @contextlib.contextmanager
+    def supervised(self, say: Callable[[str], None]) -> Iterator[None]:
+        """Supervise in a thread while this lasts. Raises at its end what that has failed with."""
+        enough = threading.Event()
+        with ThreadPoolExecutor(1) as threads:
+            supervision = threads.submit(self.supervise, enough, say)
+            try:
+                yield
+            finally:
+                enough.set()
+            supervision.result()
 
     def stop(self) -> None:
         """End everything, the hosts first, and forget the state."""

@@ -15,21 +15,14 @@ WATCHED_TABLES = (keys.TASKS, keys.GROUPS, keys.POOLS)
 ARTIFACT_CONTAINERS = (keys.PUBLIC, keys.PRIVATE)
 
 
-PENDING = "pending-"
-"""How the names of queues of pending messages begin."""
-
-
-async def leftovers(connection_string: str, planned: Collection[Planned], *, but: str | None = None) -> list[str]:
-    """A line for each row, message and blob that should not be there any more, or should be and is not.
-
-    Messages of queues whose names begin with `but` are left out.
-    """
+async def leftovers(connection_string: str, planned: Collection[Planned]) -> list[str]:
+    """A line for each row, message and blob that should not be there any more, or should be and is not."""
     async with (
         TableServiceClient.from_connection_string(connection_string) as tables,
         QueueServiceClient.from_connection_string(connection_string) as queues,
         BlobServiceClient.from_connection_string(connection_string) as blobs,
     ):
-        found = await asyncio.gather(_rows(tables, planned), _messages(queues, but), _blobs(blobs, planned))
+        found = await asyncio.gather(_rows(tables, planned), _messages(queues), _blobs(blobs, planned))
     return [line for lines in found for line in lines]
 
 
@@ -71,11 +64,9 @@ async def _entities(tables: TableServiceClient, table: str) -> AsyncIterator[Map
             yield entity
 
 
-async def _messages(queues: QueueServiceClient, but: str | None) -> list[str]:
+async def _messages(queues: QueueServiceClient) -> list[str]:
     lines: list[str] = []
     async for queue in queues.list_queues():
-        if but is not None and queue.name.startswith(but):
-            continue
         properties = await queues.get_queue_client(queue.name).get_queue_properties()
         if properties.approximate_message_count:
             lines.append(f"{properties.approximate_message_count} messages left in queue {queue.name}")

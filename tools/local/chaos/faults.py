@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tools.local import state
 from tools.local.azurite import Fault
@@ -93,35 +93,20 @@ class Fleet:
         )
 
 
-class Disturbance(Protocol):
-    """What goes on beside the tasks of a run."""
-
-    counts: Counter[str]
-    """How often each kind of thing was done."""
-
-    def start(self) -> None:
-        """Begin, in a thread."""
-
-    def stop(self) -> None:
-        """End; everything runs again afterwards. Raises what it has failed with."""
-
-
 class Faults(threading.Thread):
     """Applies faults until it is stopped. `counts` says how often each kind of fault was applied."""
 
-    def __init__(self, stack: Stack, fleet: Fleet, chance: random.Random, say: Callable[[str], None]) -> None:
+    def __init__(self, stack: Stack, fleet: Fleet, chance: random.Random) -> None:
         super().__init__(name="faults")
         self._stack = stack
         self._fleet = fleet
         self._chance = chance
         self._enough = threading.Event()
         self._failures: list[Exception] = []
-        self._supervisor = threading.Thread(target=self._supervise, args=(say,), name="supervisor")
         self.counts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Apply one fault after the other, until `stop`. Hosts that end are started again, as the platform does."""
-        self._supervisor.start()
+        """Apply one fault after the other, until `stop`."""
         strikes: dict[str, Callable[[], object]] = {
             "worker killed": lambda: self._fleet.lose_one(self._chance, kill=True),
             "worker ended": lambda: self._fleet.lose_one(self._chance, kill=False),
@@ -144,19 +129,12 @@ class Faults(threading.Thread):
             self._failures.append(error)
 
     def stop(self) -> None:
-        """End the faults; everything runs again afterwards. Raises what a fault has failed with."""
+        """End the faults. Raises what a fault has failed with."""
         self._enough.set()
-        for thread in (self, self._supervisor):
-            if thread.ident is not None:
-                thread.join()
+        if self.ident is not None:
+            self.join()
         if self._failures:
             raise self._failures[0]
-
-    def _supervise(self, say: Callable[[str], None]) -> None:
-        try:
-            self._stack.supervise(self._enough, say)
-        except Exception as error:
-            self._failures.append(error)
 
     def _host(self) -> Child:
         return self._stack.host(self._chance.choice(self._stack.places))

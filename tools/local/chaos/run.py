@@ -16,8 +16,8 @@ import taskcluster
 
 from tools.local import state
 from tools.local.chaos.announced import Announced, Occasion, differences, expected, expected_of_artifacts
-from tools.local.chaos.audit import PENDING, leftovers
-from tools.local.chaos.faults import Disturbance, Faults, Fleet
+from tools.local.chaos.audit import leftovers
+from tools.local.chaos.faults import Faults, Fleet
 from tools.local.chaos.graphs import TASK_QUEUE_ID, Planned, definition, plan
 from tools.local.stack import Stack
 
@@ -41,65 +41,47 @@ class ChaosOptions:
     tasks: int
     workers: int
     seed: int
-    life_seconds: float | None = None
-    """From the creation of a task to its deadline; an orphaned timer message lives as long. None: it depends on the
-    number of tasks."""
-    settle_seconds: float = SETTLE_SECONDS
-    """How long after the last deadline something may still be wrong."""
-    orphans: bool = True
-    """Wait until pending messages of calls that died are removed as well, which takes five minutes (ORPHAN_AFTER)."""
+    """What decides everything that is random."""
 
     @property
     def life(self) -> timedelta:
-        """From the creation of a task to its deadline."""
-        return timedelta(seconds=180 + 1.5 * self.tasks if self.life_seconds is None else self.life_seconds)
+        """From the creation of a task to its deadline; an orphaned timer message lives as long."""
+        return timedelta(seconds=180 + 1.5 * self.tasks)
 
 
 class Chaos:
     """One run on a stack that is up."""
 
-    def __init__(
-        self,
-        stack: Stack,
-        options: ChaosOptions,
-        say: Callable[[str], None],
-        disturbance: Callable[[Chaos, Fleet], Disturbance] | None = None,
-    ) -> None:
+    def __init__(self, stack: Stack, options: ChaosOptions, say: Callable[[str], None]) -> None:
         self._stack = stack
-        self._disturbance = disturbance or _faults
         self._options = options
-        self.say = say
+        self._say = say
         self._folder = state.folder(stack.options.ports.api) / "chaos"
         self._notes = self._folder / "notes"
         self._planned = plan(options.tasks, taskcluster.slugId)
         self._deadline = datetime.now(UTC)
-        self.progress = 0.0
-        """The share of the tasks that were resolved at the last look."""
-
-    @property
-    def stack(self) -> Stack:
-        """The stack that it runs on."""
-        return self._stack
-
-    @property
-    def seed(self) -> int:
-        """What decides everything that is random."""
-        return self._options.seed
 
     def run(self) -> list[str]:
-        """Do it all. Returns what went wrong, a line each. Raises ChildError if the stack breaks down."""
+        """Do it all. Returns what went wrong, a line each. Raises ChildError if the stack breaks down.
+
+        Hosts that end are started again until the end, as the platform does: one may end after the last fault.
+        """
+        with self._stack.supervised(self._say):
+            return self._run()
+
+    def _run(self) -> list[str]:
         shutil.rmtree(self._folder, ignore_errors=True)
         self._notes.mkdir(parents=True)
         events = Announced(self._stack.environment["SERVICEBUS_CONNECTION_STRING"])
         fleet = Fleet(self._stack, self._folder)
-        faults = self._disturbance(self, fleet)
+        faults = Faults(self._stack, fleet, random.Random(self._options.seed))
         try:
             faults.start()
             self._create()
             fleet.grow(self._options.workers)
             completed = self._wait_for_completion()
             faults.stop()
-            self.say(f"faults: {', '.join(f'{count} × {kind}' for kind, count in sorted(faults.counts.items()))}")
+            self._say(f"faults: {', '.join(f'{count} × {kind}' for kind, count in sorted(faults.counts.items()))}")
             return self._problems_of_tasks() + (self._problems_afterwards(events) if completed else [])
         finally:
             faults.stop()
@@ -123,17 +105,16 @@ class Chaos:
             ]
             with ThreadPoolExecutor(AT_A_TIME) as threads:
                 list(threads.map(lambda task, body: queue.createTask(task.task_id, body), wave, bodies))
-        self.say(f"created {len(self._planned)} tasks in {len({task.task_group_id for task in self._planned})} groups")
+        self._say(f"created {len(self._planned)} tasks in {len({task.task_group_id for task in self._planned})} groups")
 
     def _wait_for_completion(self) -> bool:
         """Wait until all tasks are resolved; False if they are not when the last deadline has passed."""
         shown = 0
         while datetime.now(UTC) < self._deadline + timedelta(seconds=30):
             resolved = sum(status["state"] in {"completed", "failed", "exception"} for status in self._statuses())
-            self.progress = resolved / len(self._planned)
             if resolved >= shown + 50 or resolved == len(self._planned):
                 shown = resolved
-                self.say(f"{resolved} of {len(self._planned)} tasks are resolved")
+                self._say(f"{resolved} of {len(self._planned)} tasks are resolved")
             if resolved == len(self._planned):
                 return True
             time.sleep(LOOK_SECONDS)
@@ -157,20 +138,18 @@ class Chaos:
         groups = sorted({task.task_group_id for task in self._planned})
         wanted, possible = self._announcements(groups)
         connection = self._stack.environment["AZURE_STORAGE_CONNECTION_STRING"]
-        until = max(datetime.now(UTC), self._deadline) + timedelta(seconds=self._options.settle_seconds)
-        self.say(f"waiting until every timer has fired, at the latest until {until:%H:%M:%S} UTC")
+        until = max(datetime.now(UTC), self._deadline) + timedelta(seconds=SETTLE_SECONDS)
+        self._say(f"waiting until every timer has fired, at the latest until {until:%H:%M:%S} UTC")
         shown: list[str] = []
         while True:
             problems = differences(events.counts(), wanted, possible)
-            problems += asyncio.run(
-                leftovers(connection, self._planned, but=None if self._options.orphans else PENDING)
-            )
+            problems += asyncio.run(leftovers(connection, self._planned))
             problems += self._problems_of_lists(groups)
             if not problems or datetime.now(UTC) > until:
                 return problems
             if datetime.now(UTC) > self._deadline and problems != shown:
                 shown = problems
-                self.say(f"{len(problems)} things are not as they should be, such as: {problems[0]}")
+                self._say(f"{len(problems)} things are not as they should be, such as: {problems[0]}")
             time.sleep(5 * LOOK_SECONDS)
 
     def _announcements(self, groups: list[str]) -> tuple[set[Occasion], set[Occasion]]:
@@ -238,10 +217,6 @@ class Chaos:
         }
         root_url = environment["TASKCLUSTER_ROOT_URL"]
         return {"rootUrl": root_url, "credentials": credentials, "maxRetries": CLIENT_RETRIES}
-
-
-def _faults(chaos: Chaos, fleet: Fleet) -> Disturbance:
-    return Faults(chaos.stack, fleet, random.Random(chaos.seed), chaos.say)
 
 
 def _waves(planned: list[Planned]) -> list[list[Planned]]:
