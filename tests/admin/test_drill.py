@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 import json
-import os
-import re
 import secrets
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
-import yaml  # type: ignore[import-untyped]  # comes without types
 
 from shared.app.entities import TABLES
 from tests.admin.command_line import run_command
 from tests.admin.operators import Operator
 from tests.local.stacks import free_ports
 from tools.local import drill, state
-from tools.local.state import ROOT
 
 
 def _in_this_process(command: Sequence[str], *, env: Mapping[str, str], **_: object) -> CompletedProcess[str]:
@@ -72,27 +66,3 @@ def test_a_deployment_comes_back_on_another_stack(
 
 def _look(state_: str, definition: str = "a") -> drill.Look:
     return lambda: ({"state": state_}, {"payload": definition})
-
-
-def test_the_nightly_export_copies_what_a_restore_needs(operator: Operator, tmp_path: Path) -> None:
-    """The step of the workflow, with azcopy played."""
-    steps = yaml.safe_load((ROOT / ".github" / "workflows" / "backup.yml").read_text())["jobs"]["backup"]["steps"]
-    (script,) = (each["run"] for each in steps if "backup export" in each.get("run", ""))
-    (tmp_path / "azcopy").write_text('#!/bin/sh\necho "$*" >> "$PLAY"\nls $2 >> "$PLAY.files" 2>/dev/null || true\n')
-    (tmp_path / "azcopy").chmod(0o755)
-    environment = {
-        **operator.environment,
-        "PATH": f"{tmp_path}{os.pathsep}{operator.environment['PATH']}",
-        "PLAY": str(tmp_path / "played"),
-        "RUNNER_TEMP": str(tmp_path),
-        "QUEUE_BACKUP_ACCOUNT": "stbackup",
-        "STORAGE_ACCOUNT_NAME": "stqueue",
-    }
-    shell = ["bash", "-eo", "pipefail", "-c", script.replace("./dev admin", f"{sys.executable} -m tools.admin")]
-    done = subprocess.run(shell, cwd=ROOT, env=environment, capture_output=True, text=True, check=False, timeout=100)
-    assert done.returncode == 0, done.stderr
-    tables, definitions = (tmp_path / "played").read_text().splitlines()
-    assert re.search(r"/\* https://stbackup\.blob\.core\.windows\.net/exports/\S+ --recursive", tables)
-    assert re.search(r"https://stqueue\.\S+/definitions/\* https://stbackup\.\S+/definitions --recursive", definitions)
-    (folder,) = tmp_path.glob("20*")
-    assert {each.name for each in folder.iterdir()} == {f"{table}.jsonl.gz" for table in TABLES}

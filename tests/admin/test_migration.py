@@ -105,25 +105,3 @@ def test_clients_get_new_tokens_that_only_the_operator_reads(
     assert (code, "is there already" in messages) == (1, True), "no token is written over"
     again = _migrate(operator, source, "clients", *prefix, "--tokens", str(tmp_path / "more"))[1]
     assert (again["created"], again["same"]) == ([], 2)
-
-
-def test_entries_of_the_index_are_copied_with_all_below(operator: Operator, source: Source) -> None:
-    entries = {
-        f"{source.prefix}.{path}": {
-            "taskId": taskcluster.slugId(),
-            "rank": rank,
-            "data": {"n": rank},
-            "expires": _in(days),
-        }
-        for path, rank, days in (("a", 1, 5), ("a.b", 2, 5), ("a.b.c.d", 3, 5), ("z", 4, 5), ("old", 5, -1))
-    }
-    for path, entry in entries.items():
-        source.index.insertTask(path, entry)
-    code, done, messages = _migrate(operator, source, "index", source.prefix)
-    assert code == 0, messages
-    assert set(done["created"]) == {path for path in entries if not path.endswith(".old")}
-    assert set(done["leftOut"]) <= {f"{source.prefix}.old"}, "the source may have removed it already"
-    deep = f"{source.prefix}.a.b.c.d"
-    found = operator.index().findTask(deep)
-    assert (found["taskId"], found["rank"], found["data"]) == (entries[deep]["taskId"], 3, {"n": 3})
-    assert _migrate(operator, source, "index", source.prefix)[1]["same"] == 4

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
-from collections import Counter
 from collections.abc import Awaitable, Callable
-
-import pytest
 
 from shared.overview import operations as poison
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
 from shared.store.interface import Queues, Storage
-from tests.twin import Call, MemoryStorage, Phase
-from tests.twin.driver import Simulation
+from tests.twin import MemoryStorage
 from tests.twin.queues import StoredMessage
 
 POISON = f"{RESOLVED_QUEUE}-poison"
@@ -79,44 +74,3 @@ async def test_dropping_all(azure_storage: Storage) -> None:
     assert await poison.drop(azure_storage.queues, RESOLVED_QUEUE) == poison.Moved(2, 0)
     assert await azure_storage.queues.length(POISON) == 0
     assert await azure_storage.queues.length(RESOLVED_QUEUE) == 0
-
-
-@pytest.mark.parametrize(("seconds", "hidden"), [(0, 0), (5, 0), (60, 60)])
-def test_a_redrive_ends_though_its_messages_come_back(seconds: float, hidden: int) -> None:
-    """While it runs, the handlers dead-letter the redriven messages again, at once or some seconds later.
-
-    Somebody else holds some of the messages, which count as there and cannot be taken.
-    """
-    simulation = Simulation.rounds()
-    twin = MemoryStorage(simulation.clock)
-    queues = twin.storage.queues
-    handled: Counter[str] = Counter()
-
-    async def handlers() -> None:
-        while sum(handled.values()) < 1000:
-            for message in await queues.get(RESOLVED_QUEUE, count=16, hidden_for=600):
-                handled[message.text] += 1
-                await queues.put(POISON, message.text)
-                await queues.delete(RESOLVED_QUEUE, message.receipt)
-            await asyncio.sleep(0.01)
-
-    async def slow(call: Call, phase: Phase) -> None:
-        await asyncio.sleep(seconds / 100)
-
-    async def redrive() -> poison.Moved:
-        for number in range(100):
-            await queues.put(POISON, encode_body(_body(number)))
-        for _ in range(hidden // 30):
-            await queues.get(POISON, count=30, hidden_for=3600)
-        twin.gate = slow
-        beside = asyncio.ensure_future(handlers())
-        moved = await poison.redrive(queues, RESOLVED_QUEUE)
-        while await queues.length(RESOLVED_QUEUE):  # noqa: ASYNC110 - no event
-            await asyncio.sleep(1)
-        beside.cancel()
-        return moved
-
-    (moved,) = simulation.run(redrive())
-    assert moved.done == 100 - hidden
-    assert len(handled) == 100 - hidden
-    assert set(handled.values()) == {1}, "one command sends each message once"

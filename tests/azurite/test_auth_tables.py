@@ -58,17 +58,6 @@ def record_of(current: ClientRecord, scopes: tuple[str, ...]) -> ClientRecord:
     return ClientRecord(**{**vars(changed), "etag": current.etag})
 
 
-async def test_pages_by_prefix(azure_storage: Storage) -> None:
-    store = ClientStore(azure_storage.tables)
-    for client_id in ("p/1", "p/2", "p/3", "p", "p-1", "q"):
-        await store.create(record(client_id))
-    first, resume = await store.page("p/", start="", limit=2)
-    assert resume is not None
-    second, end = await store.page("p/", start=resume, limit=2)
-    assert [one.client_id for one in (*first, *second)] == ["p/1", "p/2", "p/3"]
-    assert end is None
-
-
 def role(role_id: str, *scopes: str) -> RoleRecord:
     return RoleRecord(role_id=role_id, scopes=scopes, description="a role", created=NOW, last_modified=NOW)
 

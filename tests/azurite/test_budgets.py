@@ -12,17 +12,15 @@ from typing import Any
 
 import pytest
 
-from shared.base.concurrency import together
 from shared.base.ids import new_slugid
 from shared.queue.artifacts.rules import StorageType, Upload
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.rules import Resolved
 from shared.runtime import utc_now
 from shared.store.counting import counting
 from shared.store.interface import Storage
 from tests.azurite.budget_table import by_lists, evaluated, figures, table
 from tests.azurite.budgets import BUDGETS, POOL, WORKER, Bench, Budget
-from tests.azurite.calls import artifacts, handlers
+from tests.azurite.calls import artifacts
 from tests.azurite.rounds import twin_in_rounds
 from tests.simulator.artifact_scenarios import relay_to
 from tools.local.state import ROOT
@@ -89,23 +87,6 @@ def test_formulas_of_the_table(formula: str, value: int) -> None:
     assert evaluated(formula, 3) == value
 
 
-@pytest.mark.parametrize("formula", ["", "about 5", "2/k", "1 per 1000", "4–5"])
-def test_figures_that_cannot_be_compared_are_refused(formula: str) -> None:
-    with pytest.raises(ValueError, match="no formula of the table"):
-        evaluated(formula, 3)
-
-
-async def test_dependents_of_messages_that_are_handled_together_share_a_commit(bench: Bench) -> None:
-    leaves = [await bench.running() for _ in range(32)]
-    waiting = await bench.create(dependencies=leaves)
-    for leaf in leaves:
-        await bench.calls.lifecycle.report(leaf, 0, Resolved.COMPLETED)
-    operations = await bench.measure(together(*(bench.resolved_due(leaf) for leaf in leaves)))
-    assert (await bench.calls.lifecycle.status(waiting)).state.value == "pending"
-    apart = 32 * figures(handlers.LEAF, "resolved message … a dependent that waits for others").operations
-    assert operations.total <= apart * 8 / 9
-
-
 async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) -> None:
     """Create, claim, a reclaim, 2.4 artifacts by relay, complete, what follows, expiry; in one process, which follows
     resolutions up as it does by default. What a process asks for once, and the job once an hour, is done before.
@@ -170,8 +151,3 @@ async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) ->
     each = sum(steps.values()) / count
     print(f"in all: {each:.2f}")
     assert each <= figures("life of an ordinary task, 2.4 artifacts by relay").operations
-
-
-def test_every_scenario_has_a_name_of_its_own() -> None:
-    names = [case.name for case in BUDGETS]
-    assert len(set(names)) == len(names)

@@ -163,25 +163,3 @@ async def test_messages(both: Both, first: str, second: str) -> None:
     assert (again.text, again.dequeue_count) == (first, 2)
     await both.queues.delete("queue", again.receipt)
     assert [found async for found in both.queue.receive_messages()] == []
-
-
-async def test_messages_never_expire(both: Both) -> None:
-    """By default they would after a week, and a timer would be lost that is chained for longer."""
-    put = await both.queues.put("queue", "text")
-    await both.queues.update("queue", put, visible_in=0, text="moved")
-    taken = await both.queue.receive_message()
-    assert taken is not None
-    assert taken.expires_on is not None
-    assert taken.expires_on > datetime.now(UTC) + timedelta(days=100 * 365)
-
-
-async def test_pages_go_on_where_the_last_one_ended(both: Both) -> None:
-    for number in range(7):
-        await both.tables.transact("Tasks", "p", [Create(f"k{number}", {"n": number})])
-    found: list[Value] = []
-    start: str | None = "k"
-    while start is not None:
-        page = await both.tables.query("Tasks", "p", start=start, end="l", limit=3, select=["n"])
-        found += [row.values["n"] for row in page.rows]
-        start = page.resume
-    assert found == list(range(7))

@@ -97,14 +97,6 @@ async def test_write_url_only_writes_and_read_url_only_reads(azure_storage: Stor
     assert await storage.blobs.download("blobs", PATH) == CONTENT
 
 
-@pytest.mark.parametrize("path", ["a", "odd %41?#&+ é'/x", "a//b"])
-async def test_signed_urls_work_for_any_path(azure_storage: Storage, path: str) -> None:
-    url = await write_url(azure_storage, path)
-    assert (await send("PUT", url, **{"x-ms-blob-type": "BlockBlob"})).status_code == 201
-    assert await azure_storage.blobs.download("blobs", path) == CONTENT
-    assert (await send("GET", await read_url(azure_storage, path))).status_code == 200
-
-
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A certificate of 127.0.0.1, signed by itself, with its key in the same file."""
@@ -202,9 +194,3 @@ async def test_with_a_delegated_key(delegated: AzureStorage) -> None:
     signature = hmac.digest(base64.b64decode(str(key.value)), "\n".join(words).encode(), "sha256")
     assert query["sig"] == base64.b64encode(signature).decode()
     assert query["spr"] == "https"
-
-
-async def test_blobs_by_an_identity(delegated: AzureStorage) -> None:
-    """What the service itself does with blobs needs no key."""
-    await delegated.storage.blobs.upload("blobs", PATH, CONTENT, content_type="text/plain")
-    assert await delegated.storage.blobs.download("blobs", PATH) == CONTENT

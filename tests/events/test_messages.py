@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped] # no types are shipped
 import pytest
 
-from shared.queue.artifacts.rules import ANNOUNCED_AT_ONCE, FINISHED_LATER, StorageType
 from shared.queue.events import rules as announcements
 from shared.queue.events.exchanges import TOPICS, entry_of
 from shared.queue.events.models import MESSAGES
@@ -147,15 +146,6 @@ def test_the_events_of_a_full_life() -> None:
     assert message.properties["routingKey"] == f"primary.{TASK_ID}.0.group-1.worker-1.{KEY_END}"
 
 
-@pytest.mark.parametrize("storage_type", sorted(ANNOUNCED_AT_ONCE | FINISHED_LATER))
-def test_artifacts_of_every_announced_storage_type_fit_the_published_schema(storage_type: StorageType) -> None:
-    life = Life.begin()
-    life.schedule()
-    life.claim()
-    message = only(life.create_artifact(storage_type=storage_type.value))
-    assert body(message)["artifact"]["storageType"] == storage_type.value
-
-
 def test_failure_names_the_worker() -> None:
     life = Life.begin()
     life.schedule()
@@ -192,15 +182,6 @@ def test_an_exception_that_is_retried_shows_the_retry_run_and_is_followed_by_pen
     assert again.properties["routingKey"] == f"primary.{TASK_ID}.1._._.{KEY_END}"
 
 
-def test_an_exception_without_retry_resolves_the_task() -> None:
-    life = Life.begin()
-    life.schedule()
-    life.claim()
-    message = only(life.report_exception(Resolved.MALFORMED_PAYLOAD))
-    assert body(message)["status"]["state"] == "exception"
-    assert body(message)["workerId"] == "worker-1"
-
-
 def test_cancel_names_a_worker_only_if_the_run_had_one() -> None:
     waiting = Life.begin()
     message = only(waiting.cancel())
@@ -221,19 +202,6 @@ def test_cancel_names_a_worker_only_if_the_run_had_one() -> None:
     message = only(held.cancel())
     assert body(message)["workerGroup"] == "group-1"
     assert message.properties["workerId"] == "worker-1"
-
-
-def test_a_deadline_never_names_the_worker() -> None:
-    life = Life.begin()
-    life.schedule()
-    life.claim()
-    message = only(life.pass_deadline())
-    shown = body(message)
-    assert "workerGroup" not in shown
-    assert "workerId" not in shown
-    assert shown["runId"] == 0
-    assert shown["status"]["runs"][0]["workerId"] == "worker-1"
-    assert message.properties["routingKey"] == f"primary.{TASK_ID}.0._._.{KEY_END}"
 
 
 @pytest.mark.parametrize("exchange", [Exchange.TASK_GROUP_RESOLVED, Exchange.TASK_GROUP_SEALED])

@@ -20,7 +20,7 @@ from tests.events.attempts import (
     until_accepted,
 )
 from tests.events.builders import Life
-from tests.events.receiving import body_of, publishing, received, sends, stored
+from tests.events.receiving import body_of, publishing, received, stored
 from tools.local.service_bus import ServiceBus
 
 
@@ -47,19 +47,6 @@ async def test_repeats_are_hidden(bus: ServiceBus) -> None:
         for _ in range(3):
             await publisher.publish([one(), one()])
     assert stored(bus, TOPIC) == 1
-
-
-async def test_calls_share_a_connection_and_are_sent_together(bus: ServiceBus) -> None:
-    async with publishing(bus) as publisher:
-        await publisher.publish([one()])
-        before = sends(bus, TOPIC)
-        await asyncio.gather(*(publisher.publish([one(number)]) for number in range(1, 301)))
-        assert bus.state()["connections"] == 1
-        assert stored(bus, TOPIC) == 301
-        assert sends(bus, TOPIC) - before <= 5
-        await publisher.publish([one(number) for number in range(301, 400)])
-    assert bus.state()["connections"] == 0
-    assert stored(bus, TOPIC) == 400
 
 
 async def test_messages_that_do_not_fit_into_one_batch_go_in_several(bus: ServiceBus) -> None:
@@ -90,18 +77,6 @@ async def test_nothing_is_sent_after_the_call_has_failed(bus: ServiceBus) -> Non
         bus.resume()
         await until_accepted(publisher, one(3), clock)
     assert await all_received(bus) in (["0", "3"], ["0", "1", "3"]), "2 had not been handed over when its call failed"
-
-
-async def test_what_one_call_has_given_up_is_not_sent_for_another(bus: ServiceBus) -> None:
-    async with publishing(bus) as publisher:
-        await publisher.publish([one()])
-        bus.pause()
-        first = asyncio.create_task(attempt(publisher, [one(1)]))
-        await until(lambda: bus.state()["held"] == 1)
-        assert (await attempt(publisher, [one(2)], 0.1)).unsent == 1
-        bus.resume()
-        assert (await first).unsent == 0
-    assert await all_received(bus) == ["0", "1"]
 
 
 async def test_a_caller_that_leaves_does_not_take_the_others_messages_along(bus: ServiceBus) -> None:

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import re
 
-import pytest
-
 from shared.base.ids import new_slugid
 from tests.host.events import Event, Kind
 from tests.host.service import METADATA, Service, in_future
@@ -17,9 +15,6 @@ DEFINED: Kind = ("task-defined", None)
 PENDING: Kind = ("task-pending", 0)
 RUNNING: Kind = ("task-running", 0)
 GROUP_RESOLVED: Kind = ("task-group-resolved", None)
-GROUP_SEALED: Kind = ("task-group-sealed", None)
-REPRIORITISED: Kind = ("task-priority-changed", None)
-GROUP_REPRIORITISED: Kind = ("task-group-priority-changed", None)
 
 
 def exception(run_id: int) -> Kind:
@@ -51,26 +46,6 @@ def test_from_its_definition_to_its_completion(service: Service) -> None:
     for event in found.values():
         assert event.body["task"] == {"tags": {"a": "b"}}
         assert event.properties["routes"] == "|.x.y.|"
-
-
-@pytest.mark.parametrize(
-    ("reason", "retried"),
-    [
-        ("worker-shutdown", True),
-        ("intermittent-task", True),
-        ("internal-error", False),
-        ("malformed-payload", False),
-        ("resource-unavailable", False),
-    ],
-)
-def test_exceptions_are_announced_with_their_retry(service: Service, reason: str, retried: bool) -> None:
-    claim = service.claimed(taskGroupId=new_slugid())
-    task_id = claim["status"]["taskId"]
-    for _ in range(2):
-        service.worker(claim).reportException(task_id, 0, {"reason": reason})
-    again: list[Kind] = [("task-pending", 1)] if retried else []
-    found = by_kind(service.events.expect(task_id, DEFINED, PENDING, RUNNING, exception(0), *again))
-    assert found[exception(0)].body["workerId"] == "w"
 
 
 def test_reclaims_are_not_announced_and_repeats_are_no_events_of_their_own(service: Service) -> None:
@@ -117,23 +92,6 @@ def test_a_deadline_is_announced(service: Service) -> None:
     assert body["status"]["runs"][0]["reasonResolved"] == "deadline-exceeded"
     assert body.keys().isdisjoint({"workerGroup", "workerId"})
     service.events.expect(group, GROUP_RESOLVED)
-
-
-def test_groups_and_priorities(service: Service) -> None:
-    group = new_slugid()
-    task_id = service.create(taskGroupId=group, priority="low")
-    service.queue.changeTaskPriority(task_id, {"newPriority": "high"})
-    service.queue.changeTaskGroupPriority(group, {"newPriority": "highest"})
-    service.queue.changeTaskGroupPriority(group, {"newPriority": "highest"})
-    service.queue.sealTaskGroup(group)
-    service.queue.sealTaskGroup(group)
-    service.queue.cancelTaskGroup(group)
-    found = service.events.expect(task_id, DEFINED, PENDING, REPRIORITISED, REPRIORITISED, exception(0))
-    changes = [(event.body["oldPriority"], event.body["newPriority"]) for event in found if event.kind == REPRIORITISED]
-    assert sorted(changes) == [("high", "highest"), ("low", "high")]
-    found = service.events.expect(group, GROUP_REPRIORITISED, GROUP_REPRIORITISED, GROUP_SEALED, GROUP_RESOLVED)
-    affected = [event.body["tasksAffected"] for event in found if event.kind == GROUP_REPRIORITISED]
-    assert sorted(affected) == [0, 1]
 
 
 def test_nothing_secret_is_announced(service: Service) -> None:

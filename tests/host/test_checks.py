@@ -156,21 +156,3 @@ def test_order_of_checks_of_callers_that_a_body_could_help(service: Service) -> 
         somebody.claimTask(unknown, 7, {"workerGroup": "other", "workerId": "w"})
     with refused(403, "InsufficientScopes"):
         somebody.claimTask(task_id, 7, {"workerGroup": "other", "workerId": "w"})
-
-
-def test_order_of_checks_of_the_others(service: Service) -> None:
-    nobody, task_id, unknown = service.with_scopes(), service.create(), new_slugid()
-    with refused(404, "ResourceNotFound"):
-        nobody.sealTaskGroup(unknown)
-    with refused(403, "InsufficientScopes"):
-        nobody.sealTaskGroup(task_id)
-    with refused(404, "ResourceNotFound"):
-        nobody.cancelTaskGroup(unknown)
-    with refused(409, "RequestConflict"):
-        nobody.cancelTaskGroup(task_id)
-    service.queue.sealTaskGroup(task_id)
-    with refused(403, "InsufficientScopes"):
-        nobody.cancelTaskGroup(task_id)
-    with refused(403, "InsufficientScopes"):
-        nobody.tasks({"taskIds": [unknown]})
-    assert nobody.statuses({"taskIds": []}) == {"statuses": []}

@@ -46,45 +46,6 @@ def test_object_upload_and_download_by_the_public_helpers(service: Service, run:
     assert [event.body["artifact"]["name"] for event in run.announced()] == ["public/an object"]
 
 
-def test_a_client_that_sends_chunks_is_refused_before_it_sends_any(
-    service: Service, run: Run, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """As the public Go client does, whatever length it is asked to send. What is small comes inline."""
-    created = run.create("public/object", "object")
-    objects, name = service.objects(**created["credentials"]), created["name"]
-    upload = {"projectId": created["projectId"], "uploadId": created["uploadId"], "expires": created["expires"]}
-    put = {"putUrl": {"contentType": "a/b", "contentLength": 120_000}}
-    inline = {"dataInline": {"contentType": "a/b", "objectData": "eA=="}}
-    direct = objects.createUpload(name, {**upload, "proposedUploadMethods": put})["uploadMethod"]["putUrl"]["url"]
-    refusal = requests.put(direct, data=iter([b"large"]), headers={"x-ms-blob-type": "BlockBlob"}, timeout=TIMEOUT)
-    assert refusal.status_code >= 400
-    monkeypatch.setattr(requests.utils, "default_user_agent", lambda: "Go-http-client/1.1")
-    with refused(400, "InputError") as errors:
-        objects.createUpload(name, {**upload, "proposedUploadMethods": put})
-    assert "createObjectArtifacts: false" in str(errors[0])
-    taken = objects.createUpload(name, {**upload, "proposedUploadMethods": {**put, **inline}})
-    assert taken["uploadMethod"] == {"dataInline": True}
-
-
-def test_object_refusals(service: Service, run: Run) -> None:
-    created = run.create("public/object", "object")
-    finish = {"uploadId": created["uploadId"]}
-    with refused(409, "RequestConflict"):
-        run.create("public/object", "object")
-    with refused(400, "InputError"):
-        run.worker.finishArtifact(run.task_id, 0, "public/object", {"uploadId": new_slugid()})
-    with refused(400, "InputError"):
-        run.worker.finishArtifact(run.task_id, 0, "public/object", finish)
-    with refused(400, "InputValidationError"):
-        run.worker.finishArtifact(run.task_id, 0, "public/object", {})
-    run.create("public/s3", "s3")
-    with refused(400, "InputError"):
-        run.worker.finishArtifact(run.task_id, 0, "public/s3", finish)
-    for run_id in (0, 1):
-        with refused(404, "ResourceNotFound"):
-            service.queue.finishArtifact(run.task_id, run_id, "public/unknown", finish)
-
-
 def test_the_object_service(service: Service, run: Run) -> None:
     created = run.create("public/object", "object")
     name = created["name"]

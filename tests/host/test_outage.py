@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any
 
 import pytest
 
@@ -60,24 +59,3 @@ def test_leases_expire_while_the_service_is_dead_and_everything_converges_afterw
 
 
 FAILURES = [("queue", "refuse", 403, "AuthorizationFailure"), ("queue", "cut"), ("blob", "refuse", 403, "x")]
-
-
-@pytest.mark.parametrize("failure", FAILURES, ids=[" ".join(map(str, each[:3])) for each in FAILURES])
-@pytest.mark.large
-def test_hosts_that_storage_has_stopped_come_back_and_go_on(alone: Service, failure: tuple[Any, ...]) -> None:
-    """What stops a host stops its group alone: where each has a host of its own, the API is there all the time."""
-    stack, said = alone.running.stack, list[str]()
-    with stack.supervised(said.append):
-        task_id = alone.create()
-        (claim,) = alone.claim()
-        service, *_ = failure
-        stack.azurite.fail(*failure)
-        eventually(lambda: any("exit code 0" in text for text in said))
-        if stack.options.by_group:
-            alone.queue.ping()
-            assert not any(f"port {stack.options.ports.api}" in text for text in said)
-        stack.azurite.heal(service)
-        # The claim has ended, and who finds that is a host that has come back.
-        eventually(lambda: len(alone.status(task_id)["runs"]) > 1, 60)
-    assert claim["runId"] == 0
-    assert alone.claim()[0]["runId"] >= 1

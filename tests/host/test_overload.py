@@ -215,15 +215,6 @@ def test_process_refuses_what_is_too_much_and_serves_the_rest(small: Service) ->
     recovered(small, crowd)
 
 
-async def test_a_burst_is_accepted_and_delays_no_other_client(small: Service, session: aiohttp.ClientSession) -> None:
-    other = public(small, session, a_client(small))
-    bursting = asyncio.create_task(burst(public(small, session), small, 80))
-    for _ in range(3):
-        await other.createTask(new_slugid(), small.a_task())
-    assert not bursting.done(), "others had to wait for the whole burst"
-    assert states(small, await bursting) == {"pending"}
-
-
 async def test_forged_names_delay_nobody(small: Service, session: aiohttp.ClientSession) -> None:
     """They are refused before they wait: those of clients that do not exist, and those of one that does."""
     statuses: Counter[int] = Counter()

@@ -81,16 +81,6 @@ def test_a_fork_may_have_any_name(ready: Path) -> None:
         assert f"--template fork/{name}\n" in (ready / "README.md").read_text()
 
 
-def test_a_release_without_a_sample_of_what_it_stores_is_refused(ready: Path) -> None:
-    (ready / "tests" / "samples" / f"storage-{release.version()}.json.gz").unlink()
-    assert "no sample" in "".join(release.problems(ready))
-
-
-def test_a_tag_and_a_repository_that_are_others_are_refused(ready: Path) -> None:
-    assert "the tag is v0.0.1" in "".join(release.problems(ready, tag="v0.0.1"))
-    assert "and this is fork/queue" in "".join(release.problems(ready, published_by="fork/queue"))
-
-
 def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -> None:
     text = release.notes(ready, worker_image=f"ghcr.io/team/worker@{DIGEST}")
     assert text.startswith("The first version.")

@@ -16,7 +16,6 @@ from azure.storage.queue import QueueServiceClient
 from shared.queue.events.exchanges import TOPICS
 from tests.local.stacks import free_ports, is_running, tiny_app, wait
 from tools.local import appsettings, state
-from tools.local.appsettings import AppSettingsError
 from tools.local.child import ChildError
 from tools.local.ports import Ports, PortTakenError
 from tools.local.stack import Stack, StackOptions
@@ -97,32 +96,6 @@ def _ignore(_: str) -> None:
 
 def _fail(text: str) -> None:
     raise AssertionError(text)
-
-
-@pytest.mark.large
-def test_an_app_that_does_not_start_leaves_nothing_running(app: Path, ports: Ports) -> None:
-    (app / "function_app.py").write_text("raise ValueError('ROOT_ACCESS_TOKEN: is missing')")
-    with pytest.raises(ChildError, match=r"(?s)serves no function.*ROOT_ACCESS_TOKEN: is missing"):
-        Stack.start(StackOptions(ports, in_memory=True, app_dir=app))
-    ports.check_free()
-    assert not state.state_path(ports.api).exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('{"Values": {', "local.settings.json is not valid JSON"),
-        ("[]", 'must be an object with an object "Values"'),
-        ('{"Values": []}', 'must be an object with an object "Values"'),
-        ('{"Values": {"CLAIM_TIMEOUT_SECONDS": 5}}', '"CLAIM_TIMEOUT_SECONDS" must be a string'),
-    ],
-)
-def test_a_malformed_settings_file_is_named_and_nothing_is_started(
-    app: Path, ports: Ports, content: str, message: str
-) -> None:
-    (app / "local.settings.json").write_text(content)
-    with pytest.raises(AppSettingsError, match=message):
-        Stack.start(StackOptions(ports, in_memory=True, app_dir=app), _fail)
 
 
 @pytest.mark.large

@@ -17,7 +17,6 @@ from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent
 from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.internal_messages import (
     GROUP_QUEUE,
-    INTERNAL_QUEUES,
     RESOLVED_QUEUE,
     GroupJobBody,
     ResolvedBody,
@@ -135,28 +134,6 @@ def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> 
         *[1] * (edges > bounds.EDGES_AT_A_TIME),
     ]
     _fit(world.memory, RESOLVED_QUEUE)
-
-
-def test_messages_do_not_grow_with_a_task() -> None:
-    """Neither its definition nor its history is in any of them."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-
-    async def story() -> None:
-        required = [await world.create() for _ in range(3)]
-        large = {"payload": {"text": "x" * 100_000}, "routes": ["r" * 200] * 10, "retries": 49, "priority": "highest"}
-        await world.create(A, dependencies=required, requires="all-resolved", **large)
-        for task_id in required:
-            await world.services.lifecycle.cancel(await world.services.lifecycle.existing(task_id))
-        await world.drain(30)
-        for _ in range(5):
-            (claim,) = await world.claim()
-            assert claim.task.task_id == A
-            await world.services.lifecycle.report_exception(claim.task.task_id, claim.run_id, Resolved.WORKER_SHUTDOWN)
-
-    world.run(story())
-    for queue in INTERNAL_QUEUES:
-        assert all(len(message.text) <= 1000 for message in world.memory.messages(queue)), queue
 
 
 @settings(deadline=None, max_examples=examples(50))

@@ -8,7 +8,7 @@ import pytest
 
 from shared.base.dates import format_date
 from shared.base.protocol import LONGEST_TIMER
-from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, decode_body
+from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, decode_body
 from shared.queue.tasks.rules import Resolved, State
 from shared.store.interface import Receipt
 from tests.simulator import world as worlds
@@ -61,28 +61,6 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
 
     world.run(story())
     assert handled == -(-timedelta(days=days) // LONGEST_TIMER)
-
-
-def test_deadline_message_of_a_resolved_task_calls_for_its_resolution_once_more() -> None:
-    """The resolved handler never finished: the deadline message is the timer behind it."""
-    world = _world()
-
-    async def story() -> None:
-        await world.create(A, taskGroupId=GROUP)
-        await world.claim()
-        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-        for message in await world.memory.queues.get(RESOLVED_QUEUE, count=32, hidden_for=60):
-            await world.memory.queues.delete(RESOLVED_QUEUE, message.receipt)
-        await world.clock.sleep(2)
-        for message in await world.memory.queues.get(RESOLVED_QUEUE, count=32, hidden_for=60):
-            await world.memory.queues.delete(RESOLVED_QUEUE, message.receipt)
-        await world.drain(timedelta(hours=2).total_seconds())
-        assert world.topics.of("task-group-resolved") == []
-        await world.drain(timedelta(hours=2).total_seconds())
-        assert len(world.topics.of("task-group-resolved")) == 1
-        assert _waiting(world) == []
-
-    world.run(story())
 
 
 @pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])

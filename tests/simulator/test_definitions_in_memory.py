@@ -4,8 +4,6 @@ and no answer has more than its share."""
 from __future__ import annotations
 
 import asyncio
-import math
-import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -14,13 +12,11 @@ import pytest
 from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.base import bounds
-from shared.base.concurrency import together
 from shared.base.ids import new_slugid
-from shared.base.jsontext import memory_of, write
 from shared.base.memory import NoRoom
 from shared.base.shares import Place
 from shared.queue.claims.work import Claim
-from shared.queue.tasks.definition import Definition, Json
+from shared.queue.tasks.definition import Json
 from shared.queue.tasks.rules import Worker
 from shared.runtime import Runtime
 from tests.simulator.topics import Topics
@@ -73,45 +69,10 @@ async def created(memory: MemoryStorage, clock: VirtualClock, number: int, **cha
     return made
 
 
-class InMemory:
-    """How many bytes of definitions are alive at a time."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        alive: weakref.WeakKeyDictionary[Definition, int] = weakref.WeakKeyDictionary()
-        self.most = 0
-        watch = self
-
-        class Watched(Definition):
-            """A definition that was read."""
-
-            __hash__ = object.__hash__
-
-            def __init__(self, task_id: str, body: Json) -> None:
-                super().__init__(task_id, body)
-                alive[self] = memory_of(write(body))
-                watch.most = max(watch.most, sum(alive.values()))
-
-        monkeypatch.setattr("shared.queue.tasks.definitions.Definition", Watched)
-
-
 async def mixed(call: Call, phase: Phase) -> None:
     """Lets all calls go on in turns."""
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-
-
-async def test_calls_side_by_side_use_no_more_than_there_is_room(
-    memory: MemoryStorage, clock: VirtualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    task_ids = await created(memory, clock, 30)
-    services, in_memory = process(memory, clock), InMemory(monkeypatch)
-    memory.gate = mixed
-
-    async def read(task_id: str) -> int:
-        return len((await services.lifecycle.definition(task_id))["payload"]["text"])
-
-    assert await together(*map(read, [*task_ids, *task_ids])) == [SIZE] * 60
-    assert KEPT < in_memory.most <= KEPT + IN_USE
 
 
 async def test_call_that_gets_no_room_in_time_is_refused_and_leaves_nothing_taken(
@@ -178,44 +139,3 @@ async def claim_all(services: Services, number: int) -> list[list[Claim]]:
     while sum(map(len, answers)) < number:
         answers.append(await services.work.claim_work(POOL, WORKER, 32, 20))
     return answers
-
-
-async def resolve_all(services: Services, task_ids: Sequence[str]) -> None:
-    """Cancels the tasks, so that the rows of their group tell their final status."""
-    for task_id in task_ids:
-        task = await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
-        await services.stores.groups.settle(task, task.last_run)
-
-
-@pytest.mark.parametrize(
-    "size", [SIZE, 3_000_000, 100_000], ids=["large", "larger than an answer", "in its group's row"]
-)
-@pytest.mark.parametrize("listing", [group, dependents, batch, pending, claimed])
-async def test_listing_ends_where_its_share_does_and_goes_on_from_there(
-    memory: MemoryStorage, clock: VirtualClock, listing: Listing, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    number = max(2, 6_000_000 // size)
-    one = "baaaaaaaQaCaaaaaaaaaaA"
-    await process(memory, clock).create_task(World().definition(one, taskQueueId="another/pool"))
-    common = {"payload": {"text": "x" * size}, "taskGroupId": "aaaaaaaaQaCaaaaaaaaaaA"}
-    if listing is dependents:
-        common["dependencies"] = [one]
-    task_ids = await created(memory, clock, number, **common)
-    if listing is claimed:
-        await claim_all(process(memory, clock), number)
-    if listing is group:
-        await resolve_all(process(memory, clock), task_ids)
-    services, in_memory = process(memory, clock), InMemory(monkeypatch)
-    found: list[str] = []
-    start: Any = None
-    answers = 0
-    while not answers or start is not None:
-        answers += 1
-        tasks, start = await listing(services, task_ids, start)
-        assert len(tasks) == 1 or sum(len(write(task)) for _, task in tasks) <= ANSWER
-        assert all(task["payload"] == common["payload"] for _, task in tasks)
-        found += [task_id for task_id, _ in tasks]
-        del tasks
-    assert sorted(found) == sorted(task_ids)
-    assert answers == math.ceil(number / max(1, ANSWER // (size + 3000)))
-    assert in_memory.most <= max(KEPT + IN_USE, 2 * size)

@@ -25,38 +25,6 @@ def test_expired_entries_and_namespaces_go_and_nothing_else() -> None:
     world.run(story())
 
 
-def test_a_page_holds_only_what_is_right_below() -> None:
-    world = World()
-
-    async def story() -> None:
-        for path in ("abc", "abc.def", "abc.def.x", "abd", "%", "a'(b)"):
-            await world.services.index.insert(entry(world, path))
-        top, more = await world.services.index.entries("", "", 10)
-        assert ([one.path for one in top], more) == (["%", "a'(b)", "abc", "abd"], None)
-        names: list[str] = []
-        start: str | None = ""
-        while start is not None:
-            page, start = await world.services.index.entries("", start, 1)
-            names += [one.path for one in page]
-        assert names == ["%", "a'(b)", "abc", "abd"]
-
-    world.run(story())
-
-
-def test_ten_namespaces_come_in_pages_of_one() -> None:
-    world = World()
-    names = [f"my-ns-{number}" for number in range(10)]
-
-    async def story() -> None:
-        for name in reversed(names):
-            await world.services.index.insert(entry(world, f"{name}.one.two"))
-        assert await all_namespaces(world, "", 1) == [[name] for name in names]
-        assert await all_namespaces(world, "my-ns-3", 10) == [["my-ns-3.one"]]
-        assert await all_namespaces(world, "my-ns-3.one", 10) == [[]]
-
-    world.run(story())
-
-
 def test_what_has_expired_is_in_no_list_and_makes_no_page_without_an_end() -> None:
     world = World()
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 from datetime import timedelta
 from itertools import pairwise
@@ -131,25 +130,6 @@ def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_let
             assert await poisoned(world, RESOLVED_QUEUE) == 1
 
         world.run(story())
-
-
-def test_a_run_that_takes_too_long_ends_and_its_message_comes_again(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Before the platform ends the process, with whatever runs beside it."""
-    world = a_world()
-    host = Host(app, world)
-    monkeypatch.setattr(app.triggers, "LONGEST_RUN", 0.01)
-
-    async def never(message: object) -> None:
-        await asyncio.Event().wait()
-
-    async def story() -> None:
-        with monkeypatch.context() as patch:
-            patch.setattr(world.handlers.resolution, "resolved_due", never)
-            await world.services.stores.messages.put_resolved(A, 0)
-            await host.run(RESOLVED_QUEUE, 2)
-        assert host.outcomes == ["again"]
-
-    world.run(story())
 
 
 def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytest.MonkeyPatch) -> None:

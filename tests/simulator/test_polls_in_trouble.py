@@ -10,7 +10,7 @@ from shared.queue.claims.polling import IDLE_AFTER
 from shared.queue.claims.telling import Series, Wait
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rules import Resolved, Worker
-from tests.simulator.claimer import ANOTHER, WAIT, a_world, calls_again
+from tests.simulator.claimer import ANOTHER, a_world, calls_again
 from tests.simulator.world import POOL, WORKER, World
 from tests.twin.gate import Call, Phase
 
@@ -44,30 +44,5 @@ def test_a_waiting_worker_is_told_at_once_of_a_retry_that_its_process_makes_pend
         (again,) = await quiet
         assert again.run_id == 1
         assert world.clock.elapsed - began < 0.5
-
-    world.run(story())
-
-
-@pytest.mark.parametrize("latency", [0.02, 0.2])
-def test_a_wait_in_vain_is_answered_in_time_though_many_runs_have_lost_their_messages(latency: float) -> None:
-    slow: list[bool] = []
-
-    async def take_time(call: Call, phase: Phase) -> None:
-        if slow and phase is Phase.BEFORE:
-            await world.clock.sleep(latency)
-
-    world = a_world(take_time)
-
-    async def story() -> None:
-        for _ in range(200):
-            await world.create()
-        while messages := await take(world, 32, 0):
-            for message in messages:
-                await world.services.stores.messages.remove(message.handle)
-        await world.clock.sleep(1200)
-        slow.append(True)
-        began = world.clock.elapsed
-        assert await world.services.work.claim_work(POOL, WORKER, 1, WAIT) == []
-        assert world.clock.elapsed - began < WAIT + 9
 
     world.run(story())

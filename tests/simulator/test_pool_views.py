@@ -7,7 +7,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.base.errors import InputError
 from shared.queue.pools.views import ListedRun
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.rules import Resolved, State, Worker
@@ -138,29 +137,6 @@ def test_a_row_of_an_earlier_run_is_not_taken_for_a_claim(world: World) -> None:
     world.run(story())
 
 
-def test_pages_in_the_order_of_time(world: World) -> None:
-    async def story() -> None:
-        made = await create(world, 7)
-        found: list[str] = []
-        start: str | None = ""
-        while start is not None:
-            page, start = await world.services.pool_views.pending(POOL, start=start, limit=3)
-            assert len(page) <= 3
-            found.extend(_ids(page))
-        assert found == made
-        await world.claim(5)
-        found, start = [], ""
-        while start is not None:
-            page, start = await world.services.pool_views.claimed(POOL, start=start, limit=2)
-            found.extend(_ids(page))
-        assert sorted(found) == sorted(made[:5])
-        assert await world.services.pool_views.claimed(POOL, start="", limit=0) == ([], None)
-        with pytest.raises(InputError):
-            await world.services.pool_views.claimed(POOL, start="pending~", limit=1)
-
-    world.run(story())
-
-
 def test_listed_tasks_are_as_they_are_now(world: World) -> None:
     async def story() -> None:
         task_id = await world.create()
@@ -206,23 +182,3 @@ def test_what_a_removal_could_not_announce_is_announced_at_taken_until() -> None
         done.world.run(done.world.drain(CLAIM_TIMEOUT.total_seconds() + 60))
         invariants.check_announced(done.world)
         done.finish()
-
-
-def test_a_removal_that_takes_long_goes_on_where_it_stopped(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("shared.queue.pools.workers.REMOVAL_SECONDS", 0.0)
-    monkeypatch.setattr("shared.queue.pools.index.MAX_PAGE", 10)
-
-    async def story() -> None:
-        await create(world, 11)
-        while await world.claim(32):
-            pass
-        workers = world.services.workers
-        ended, resume = await workers.removed(POOL, WORKER, start="")
-        assert (len(ended), resume is None) == (10, False)
-        rest, resume = await workers.removed(POOL, WORKER, start=str(resume))
-        assert resume is None
-        assert len({*ended, *rest}) == 11
-        with pytest.raises(InputError):
-            await workers.removed(POOL, WORKER, start="pending~")
-
-    world.run(story())

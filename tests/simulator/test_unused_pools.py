@@ -50,26 +50,6 @@ async def check(world: World) -> None:
     await world.process().reconciler.check_all()
 
 
-def test_queues_of_an_unused_pool_are_deleted_and_come_back_with_the_next_task() -> None:
-    world = a_world()
-
-    async def script() -> None:
-        await used_once(world)
-        await world.clock.sleep(29 * DAY)
-        await check(world)
-        assert queues(world)
-        await world.clock.sleep(2 * DAY)
-        await check(world)
-        assert queues(world) == []
-        await check(world)
-        await world.clock.sleep(5 * MINUTE)
-        await world.create(A)
-        assert len(queues(world)) == 1
-        assert len(await world.claim()) == 1
-
-    world.run(script())
-
-
 HELD_UP = 40.0
 """Seconds that a request may be under way, at the most: a try ends after some, and a few tries follow."""
 

@@ -38,21 +38,6 @@ def test_workers_that_wait_in_a_call_count_until_it_ends() -> None:
     world.run(script())
 
 
-def test_a_worker_that_calls_again_counts_once() -> None:
-    world = World()
-    worker = Worker(worker_group="g", worker_id="w")
-
-    async def script() -> None:
-        first = asyncio.ensure_future(world.services.work.claim_work(POOL, worker, 1, 20))
-        await world.clock.sleep(5)
-        again = asyncio.ensure_future(world.services.work.claim_work(POOL, worker, 1, 20))
-        await world.clock.sleep(5)
-        assert reported(world) == {WAITS: 1}
-        await asyncio.wait([first, again])
-
-    world.run(script())
-
-
 def test_sets_of_urls_count_until_they_expire() -> None:
     world = World()
     life = LIFE

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 
-from functions.observation import TracedPublisher, traced_request
-from shared.base.ids import new_slugid
+from functions.observation import traced_request
 from shared.queue.events.breaker import EventsUnavailable
 from shared.queue.events.rendering import EventMessage
-from shared.queue.events.rules import Exchange, GroupEvent
 from shared.telemetry.tracing import Attributes, Kind
 
 
@@ -70,30 +68,3 @@ class Topics:
     async def publish(self, messages: Sequence[EventMessage]) -> None:
         if self._unavailable:
             raise EventsUnavailable(messages, "no broker")
-
-
-@pytest.mark.parametrize("unavailable", [False, True])
-async def test_the_span_of_a_sending_names_its_topics_once_each(unavailable: bool) -> None:
-    recorder = Recorder()
-    group = new_slugid()
-    message = EventMessage(
-        event=GroupEvent(exchange=Exchange.TASK_GROUP_RESOLVED, task_group_id=group, scheduler_id="-", occasion="1"),
-        topic="task-group-resolved",
-        message_id="id",
-        subject=group,
-        body=b"{}",
-        properties={},
-    )
-    publisher = TracedPublisher(Topics(unavailable=unavailable), recorder)
-    sending = publisher.publish([message, replace(message, topic="a-topic"), message])
-    if unavailable:
-        with pytest.raises(EventsUnavailable):
-            await sending
-    else:
-        await sending
-    (span,) = recorder.spans
-    assert (span.name, span.kind, span.failed) == ("publish", "producer", "unavailable" if unavailable else None)
-    assert span.attributes == {
-        "messaging.system": "servicebus",
-        "messaging.destination.name": f"a-topic,{message.topic}",
-    }

@@ -1,7 +1,7 @@
 """Clients and roles of a process on the in-memory twin, for the tests of both."""
 
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -18,7 +18,7 @@ from shared.base.vault import Vault
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Page, Tables
-from tests.twin import Call, MemoryStorage, Phase
+from tests.twin import MemoryStorage
 
 OLD_KEY = base64.urlsafe_b64encode(b"o" * 32).decode()
 KEY = base64.urlsafe_b64encode(b"k" * 32).decode()
@@ -73,35 +73,6 @@ def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int
         clients=ClientAccounts(clients, keyring, vault, ExpiryStore(twin.storage, runtime.now), runtime),
         roles=RoleAccounts(roles, keyring, runtime),
     )
-
-
-class Meanwhile:
-    """A gate: something else happens once, right before or after the first request that is chosen."""
-
-    def __init__(
-        self,
-        chosen: Callable[[Call], bool],
-        happens: Callable[[], Awaitable[object]],
-        phase: Phase = Phase.BEFORE,
-        *,
-        after: int = 0,
-    ) -> None:
-        """`after` so many requests that would have been chosen."""
-        self._chosen = chosen
-        self._happens = happens
-        self._phase = phase
-        self._left = after
-        self.happened = False
-
-    async def __call__(self, call: Call, phase: Phase) -> None:
-        """Let everything pass."""
-        if self.happened or phase is not self._phase or not self._chosen(call):
-            return
-        if self._left > 0:
-            self._left -= 1
-            return
-        self.happened = True
-        await self._happens()
 
 
 def holding(*scopes: str) -> Authorise:

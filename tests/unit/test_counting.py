@@ -2,11 +2,7 @@
 
 import asyncio
 
-import pytest
-
 from shared.store.counting import Kind, counting, recorded
-from shared.store.interface import Create, Upsert
-from tests.twin import MemoryStorage
 
 
 async def _request(seconds: float = 0, kind: Kind = Kind.TABLE_READ) -> None:
@@ -53,24 +49,3 @@ async def test_what_a_call_leaves_running_is_not_counted_once_it_is_answered() -
     answered.set()
     await running
     assert operations.total == 1
-
-
-async def test_the_twin_counts_by_the_same_rules(twin: MemoryStorage) -> None:
-    storage = twin.storage
-    with counting() as operations:
-        await asyncio.gather(
-            storage.tables.transact("Tasks", "p", [Create("a", {}), Create("b", {})]),
-            storage.queues.put("claim", "text"),
-        )
-        (message,) = await storage.queues.get("claim", hidden_for=1)
-        await storage.queues.delete("claim", message.receipt)
-        await storage.tables.transact("Tasks", "p", [Upsert("a", {})])
-        with pytest.raises(ValueError, match="key"):
-            await storage.tables.get("Tasks", "p", "a/b")  # never sent
-    assert operations.counts == {
-        Kind.TABLE_WRITE: 2,
-        Kind.QUEUE_PUT: 1,
-        Kind.QUEUE_GET: 1,
-        Kind.QUEUE_DELETE: 1,
-    }
-    assert operations.depth == 4

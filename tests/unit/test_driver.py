@@ -1,6 +1,5 @@
 """The driver of simulations: virtual time, orders, reproducibility, faults."""
 
-import ast
 import asyncio
 
 import pytest
@@ -60,17 +59,6 @@ def test_explore_proves_the_safe_way() -> None:
     assert set(results) == {2}
 
 
-def test_explore_says_how_to_repeat_a_failure() -> None:
-    def scenario(simulation: Simulation) -> None:
-        assert _race(simulation, safely=False) == 2
-
-    with pytest.raises(AssertionError) as caught:
-        explore(scenario)
-    (note,) = caught.value.__notes__
-    script = ast.literal_eval(note.removeprefix("order: Simulation.scripted(").removesuffix(")"))
-    assert _race(Simulation.scripted(script), safely=False) == 1
-
-
 def _trace(seed: int) -> list[tuple[float, str]]:
     """What happens when, in a run full of asyncio's ways to wait."""
     simulation = Simulation.seeded(seed)
@@ -98,25 +86,6 @@ def _trace(seed: int) -> list[tuple[float, str]]:
 def test_the_same_seed_gives_the_same_run() -> None:
     assert _trace(1) == _trace(1)
     assert len({tuple(_trace(seed)) for seed in range(10)}) > 1
-
-
-def test_rounds_tell_the_exact_depth() -> None:
-    simulation = Simulation.rounds()
-    memory = MemoryStorage(simulation.clock, gate=simulation.gate)
-
-    async def put(times: int, late: int) -> None:
-        for _ in range(late):
-            await asyncio.sleep(0)
-        for _ in range(times):
-            await memory.storage.queues.put("abc", "x")
-
-    async def call() -> tuple[int, int]:
-        with counting() as operations:
-            await asyncio.gather(put(3, late=0), put(1, late=20), asyncio.gather(put(2, late=3), put(2, late=0)))
-            await put(1, late=0)
-        return operations.total, operations.depth
-
-    assert simulation.run(call()) == [(9, 4)]
 
 
 async def _three_puts(memory: MemoryStorage) -> str:

@@ -61,22 +61,6 @@ async def test_what_is_fresh_is_not_read_again() -> None:
     assert await memo.read("a", find) == 2, "it is as old as the question that it answered"
 
 
-async def test_a_failure_is_shared_and_not_kept() -> None:
-    memo: Memo[str, int] = Memo(TWO)
-    reads = []
-
-    async def find() -> int:
-        reads.append(1)
-        await asyncio.sleep(0)
-        if len(reads) == 1:
-            raise OSError("once")
-        return 7
-
-    outcomes = await asyncio.gather(*(memo.read("a", find) for _ in range(3)), return_exceptions=True)
-    assert [str(each) for each in outcomes] == ["once"] * 3
-    assert await memo.read("a", find) == 7
-
-
 async def test_who_asks_after_a_change_is_given_no_earlier_reading() -> None:
     memo: Memo[str, int] = Memo(TWO)
     goes_on = asyncio.Event()

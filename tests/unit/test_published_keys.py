@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from jwt import PyJWK
 
-from shared.auth.sign_in.openid import FAILURE_RESTS, KEYS_LAST, KEYS_REST, PublishedKeys, fetch
+from shared.auth.sign_in.openid import KEYS_LAST, KEYS_REST, PublishedKeys, fetch
 from shared.base.bounds import SIGN_INS_WAITING
 from shared.base.errors import AuthenticationFailed, ServiceUnavailable
 from tests.unit.test_openid import ISSUER, NONCE, OTHER_RSA, Issuer, published, token
@@ -66,17 +66,6 @@ async def test_keys_are_read_once_in_a_while_and_when_they_rotate() -> None:
     issuer.clock += KEYS_LAST.total_seconds() + 1
     with pytest.raises(AuthenticationFailed):
         await sign_in.identity(rotated, NONCE)
-
-
-async def test_a_provider_that_does_not_answer_and_comes_back() -> None:
-    issuer = Issuer()
-    issuer.is_away = True
-    sign_in = issuer.sign_in()
-    with pytest.raises(ServiceUnavailable):
-        await sign_in.identity(token(), NONCE)
-    issuer.is_away = False
-    issuer.clock += FAILURE_RESTS.total_seconds()
-    assert await sign_in.identity(token(), NONCE)
 
 
 async def test_a_known_key_is_found_while_made_up_ones_wait_for_a_silent_provider() -> None:

@@ -10,8 +10,7 @@ from shared.base.dates import format_date
 from shared.base.errors import InputError, InsufficientScopes, RequestConflict
 from shared.store.counting import Kind
 from tests.twin import Call, MemoryStorage, Phase
-from tests.twin.gate import as_process, process_name
-from tests.unit.accounts import ANYTHING, Deployment, Meanwhile, holding, process, role
+from tests.unit.accounts import ANYTHING, Deployment, holding, process, role
 
 
 @pytest.fixture
@@ -159,44 +158,3 @@ async def test_two_who_change_roles_at_once_cannot_make_a_cycle_together(twin: M
         await here.roles.update("a", role("assume:b"), ANYTHING)
     assert (await here.roles.get("b"))["scopes"] == ["assume:a"]
     assert (await here.roles.get("a"))["scopes"] == ["x"]
-
-
-@pytest.mark.parametrize("page_size", [1, 2, 3, 1000])
-async def test_roles_are_read_as_they_were_at_one_time(twin: MemoryStorage, page_size: int) -> None:
-    """`a` leads to little at any time: `z` is given more only after `a` leads to it no longer.
-
-    Wherever the two changes fall between the requests of another process, it never sees `a` lead to more.
-    """
-    here = process(twin)
-    for role_id in "bcdef":
-        await here.roles.create(role_id, role("x"), ANYTHING)
-    await here.roles.create("a", role("assume:z"), ANYTHING)
-    await here.roles.create("z", role("little"), ANYTHING)
-
-    async def changes() -> None:
-        await here.roles.update("a", role("nothing"), ANYTHING)
-        await here.roles.update("z", role("much"), ANYTHING)
-
-    async def removals() -> None:
-        await here.roles.delete("a")
-        await here.roles.delete("z")
-        await here.roles.create("z", role("much"), ANYTHING)
-        await here.roles.create("a", role("nothing"), ANYTHING)
-
-    reached = 0
-    for change in (changes, removals):
-        for phase in Phase:
-            for after in range(12):
-                await here.roles.update("z", role("little"), ANYTHING)
-                await here.roles.update("a", role("assume:z"), ANYTHING)
-                there = process(twin, page_size=page_size)
-                twin.gate = meanwhile = Meanwhile(
-                    lambda call: call.target == ROLES and process_name() == "there",
-                    lambda change=change: as_process("here", change()),  # type: ignore[misc]
-                    phase,
-                    after=after,
-                )
-                held = (await as_process("there", there.keyring.roles())).expand(["assume:a"])
-                assert set(held) in ({"assume:a", "assume:z", "little"}, {"assume:a", "nothing"})
-                reached += meanwhile.happened
-    assert reached >= {1: 36, 2: 20, 3: 16, 1000: 4}[page_size], "the changes fell between the requests"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import hashlib
 import hmac
@@ -23,7 +22,7 @@ from azure.storage.queue import UserDelegationKey
 
 from shared.base.retrying import STORAGE_REQUEST
 from shared.store.connection import AzureStorage, Endpoints
-from shared.store.interface import SignedQueue, StorageUnavailable
+from shared.store.interface import SignedQueue
 from shared.store.names import Names
 from shared.store.pipeline import Transport
 from shared.store.signing import DELEGATED_FOR, AccountKey, DelegatedKey, SignedAccess, Signers, SigningKey
@@ -76,26 +75,6 @@ def delegated(number: int = 1, start: datetime = START) -> UserDelegationKey:
     return key
 
 
-async def test_with_the_account_key() -> None:
-    access = access_with(AccountKey(KEY), prefix="pre")
-    signed = await access.process_queue(QUEUE, start=START, expiry=EXPIRY)
-    assert signed.url == "https://acct.queue.core.windows.net/pre-pending-abc-1"
-    query = fields(signed)
-    version = query["sv"]
-    text = (
-        "p\n2026-11-21T11:45:00Z\n2026-11-21T12:30:00Z\n/queue/acct/pre-pending-abc-1\n"  # what, from, until, where
-        f"\n\nhttps\n{version}"  # no policy, any address, protocol, version
-    )
-    assert query == {
-        "sp": "p",
-        "st": "2026-11-21T11:45:00Z",
-        "se": "2026-11-21T12:30:00Z",
-        "spr": "https",
-        "sv": version,
-        "sig": signature(text, KEY),
-    }
-
-
 async def test_plain_http_only_where_the_endpoint_is_http() -> None:
     access = access_with(AccountKey(KEY), queue_endpoint="http://127.0.0.1:10001/acct")
     assert fields(await access.process_queue(QUEUE, start=START, expiry=EXPIRY))["spr"] == "https,http"
@@ -131,36 +110,6 @@ async def test_with_a_delegated_key() -> None:
         "skv": "2026-02-06",
         "sig": signature(text, str(key.value)),
     }
-
-
-class Fetched:
-    """Hands out numbered keys; the first calls fail if asked to."""
-
-    def __init__(self, failures: int = 0) -> None:
-        self.asked: list[tuple[datetime, datetime]] = []
-        self._failures = failures
-
-    async def __call__(self, start: datetime, expiry: datetime) -> UserDelegationKey:
-        self.asked.append((start, expiry))
-        await asyncio.sleep(0)
-        if len(self.asked) <= self._failures:
-            raise StorageUnavailable("no key")
-        return delegated(len(self.asked), start)
-
-
-async def test_a_delegated_key_is_asked_for_once_in_two_days_and_outlasts_every_url() -> None:
-    fetch = Fetched()
-    key = DelegatedKey(fetch)
-    life = timedelta(days=1)
-    for hours in range(24 * 7):
-        start = START + timedelta(hours=hours)
-        now = await key.current(start, start + life)
-        assert isinstance(now, UserDelegationKey)
-        issued, until = fetch.asked[-1]
-        assert issued <= start
-        assert start + life <= until
-        assert until - issued <= timedelta(days=7)
-    assert len(fetch.asked) <= 7
 
 
 class Identity(AsyncTokenCredential):

@@ -10,7 +10,7 @@ from aiohttp.test_utils import unused_port
 from shared.base.retrying import STORAGE_REQUEST
 from shared.store.connection import AzureStorage, Endpoints, parse_connection_string
 from shared.store.counting import counting
-from shared.store.interface import Create, Refusal, StorageRefused, StorageUnavailable, TransactionRefused, Upsert
+from shared.store.interface import Create, Refusal, StorageUnavailable, TransactionRefused, Upsert
 from shared.store.wire import Patience
 from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving
 
@@ -60,25 +60,6 @@ async def test_what_may_pass_is_tried_again(service: Service, status: int | str)
     assert operations.total == 1
     if status != "reset":  # aiohttp repeats some by itself, when the connection was in use before
         assert (operations.retries, len(service.requests)) == (2, 3)
-
-
-async def test_tries_come_to_an_end(service: Service) -> None:
-    service.script = [_status(503, "ServerBusy")]
-    async with service.account() as account:
-        with pytest.raises(StorageUnavailable) as caught:
-            await account.storage.tables.get("Tasks", "p", "k")
-    assert len(service.requests) == _PATIENCE.retries.tries
-    assert str(caught.value) == "ServerBusy 503"
-    assert not isinstance(caught.value, StorageRefused)
-
-
-@pytest.mark.parametrize("status", [401, 403, 501])
-async def test_what_will_not_pass_is_not_tried_again(service: Service, status: int) -> None:
-    service.script = [_status(status)]
-    async with service.account() as account:
-        with pytest.raises(StorageRefused):
-            await account.storage.tables.get("Tasks", "p", "k")
-    assert len(service.requests) == 1
 
 
 async def test_no_connection_is_storage_unavailable_without_the_address(service: Service) -> None:

@@ -39,19 +39,6 @@ class Reading:
         return number
 
 
-async def test_those_who_wait_share_a_failure_and_the_next_to_ask_reads_again() -> None:
-    memo: Memo[str, int] = Memo(ASKED)
-    reading = Reading()
-    reading.fails = True
-    calls = [asyncio.create_task(memo.read_anew("key", reading)) for _ in range(10)]
-    await settled()
-    reading.goes_on.set()
-    outcomes = await asyncio.gather(*calls, return_exceptions=True)
-    assert [str(outcome) for outcome in outcomes] == ["reading 1"] + ["reading 2"] * 9
-    reading.fails = False
-    assert await memo.read_anew("key", reading) == 3
-
-
 async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
     memo: Memo[str, int] = Memo(ASKED)
     reading = Reading()

@@ -18,7 +18,7 @@ from aiohttp import web
 from shared.store import wire
 from shared.store.connection import Credential
 from shared.store.counting import counting
-from shared.store.interface import Refusal, StorageRefused, StorageUnavailable, TransactionRefused
+from shared.store.interface import StorageRefused, StorageUnavailable
 from shared.store.wire import REQUEST_ID
 from tests.unit.hot_requests import (
     HOT,
@@ -168,26 +168,6 @@ async def test_what_will_not_pass_is_refused_at_once(service: Service, credentia
         assert str(caught.value) == f"AuthenticationFailed {status}"
 
 
-@pytest.mark.parametrize(
-    ("name", "status", "refusal"),
-    [
-        ("create", 409, Refusal.EXISTS),
-        ("merge", 404, Refusal.MISSING),
-        ("replace", 412, Refusal.STALE),
-        ("remove", 412, Refusal.STALE),
-        ("remove", 404, Refusal.MISSING),
-    ],
-)
-async def test_refused_writes(service: Service, name: str, status: int, refusal: Refusal) -> None:
-    """The code may be in the body alone, as Azure Tables has it, or not be there at all."""
-    for body in ('{"odata.error":{"code":"Some","message":{"value":"no"}}}', "", "<html/>"):
-        service.script = [answers(status, body)]
-        async with service.account(KEY) as account:
-            with pytest.raises(TransactionRefused) as caught:
-                await HOT[name].send(account.storage)
-        assert (caught.value.index, caught.value.refusal) == (0, refusal)
-
-
 @asynccontextmanager
 async def surplus(hot: Hot) -> AsyncIterator[tuple[str, list[int]]]:
     """A server that answers the first request twice: that answer comes once more before the one to the second request.
@@ -262,15 +242,3 @@ def nameless(hot: Hot) -> Script:
         return web.Response(status=hot.status, body=hot.body.encode(), headers=hot.headers)
 
     return answer
-
-
-async def test_no_error_says_where_or_with_what(service: Service, credential: Credential) -> None:
-    service.script = [cut_off]
-    async with service.account(credential) as account:
-        for hot in HOT.values():
-            with pytest.raises(StorageUnavailable) as caught:
-                await hot.send(account.storage)
-            text = str(caught.value)
-            assert "127.0.0.1" not in text
-            assert "token" not in text
-            assert "c2VjcmV0" not in text
