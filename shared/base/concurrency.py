@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar, cast
 
 from shared.base import bounds
@@ -101,60 +100,6 @@ class Lookups:
         """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
         async with self._turns.hold():
             return await in_waves(bounds.TASKS_AT_A_TIME, find, items)
-
-
-class TimeLimits:
-    """Limits of time for many short waits: one timer for all that end at about the same time.
-
-    `asyncio.timeout` takes a timer and 7 µs for each; these are up to a twentieth of a second late.
-    """
-
-    def __init__(self) -> None:
-        self._ends: dict[int, set[_TimeLimit]] = {}
-
-    def until(self, end: float) -> _TimeLimit:
-        """`with` it, as `async with asyncio.timeout_at(end)`. Raises TimeoutError."""
-        step = int(end * _STEPS_A_SECOND) + 1
-        limits = self._ends.get(step)
-        if limits is None:
-            limits = self._ends[step] = set()
-            asyncio.get_running_loop().call_at(step / _STEPS_A_SECOND, self._expire, step)
-        return _TimeLimit(limits)
-
-    def _expire(self, step: int) -> None:
-        for limit in self._ends.pop(step):
-            limit.expire()
-
-
-_STEPS_A_SECOND = 20
-
-
-class _TimeLimit:
-    """The time limit of the task that enters it. `limits` are the limits that end at the same step."""
-
-    __slots__ = ("_cancelling", "_is_expired", "_limits", "_task")
-
-    def __init__(self, limits: set[_TimeLimit]) -> None:
-        self._limits = limits
-        self._is_expired = False
-
-    def __enter__(self) -> None:
-        self._task = cast("asyncio.Task[Any]", asyncio.current_task())
-        self._cancelling = self._task.cancelling()
-        self._limits.add(self)
-
-    def expire(self) -> None:
-        """Cancels the task, which is inside the `with` block."""
-        self._is_expired = True
-        self._task.cancel()
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._limits.discard(self)
-        # As asyncio does it: somebody else may have cancelled the task as well.
-        if self._is_expired and self._task.uncancel() <= self._cancelling and kind is asyncio.CancelledError:
-            raise TimeoutError from error
 
 
 async def comes_within(event: asyncio.Event, seconds: float) -> bool:

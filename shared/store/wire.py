@@ -20,7 +20,6 @@ from wsgiref.handlers import format_date_time
 
 from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
 
-from shared.base.concurrency import TimeLimits
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 from shared.base.retrying import STORAGE_REQUEST, Retries
@@ -237,7 +236,6 @@ class Wire:
         self._authorisation = authorisation
         self._patience = patience
         self._watch = watch
-        self._limits = TimeLimits()
 
     async def send(self, request: Request) -> StorageAnswer:
         """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
@@ -289,7 +287,7 @@ class Wire:
         now = asyncio.get_running_loop().time()
         if now >= end:
             raise TimeoutError
-        with self._limits.until(min(now + self._patience.read, end)):
+        async with asyncio.timeout_at(min(now + self._patience.read, end)):
             answer = await self._authorised(request)
             if answer.status == 401 and await self._authorisation.renewed(answer):
                 return await self._authorised(request)

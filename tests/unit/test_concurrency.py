@@ -1,14 +1,13 @@
-"""What runs side by side ends before the caller goes on, and limits of time that share a timer."""
+"""What runs side by side ends before the caller goes on."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
 
 import pytest
 
-from shared.base.concurrency import TimeLimits, together
+from shared.base.concurrency import together
 
 
 class Side:
@@ -68,14 +67,3 @@ async def test_a_cancelled_caller_cancels_all_and_waits_for_their_end(kinds: tup
     with pytest.raises(asyncio.CancelledError):
         await call
     assert sorted(side.ended) == names
-
-
-async def test_a_limit_ends_what_takes_longer_and_nothing_else() -> None:
-    side, limits, now = Side(), TimeLimits(), asyncio.get_running_loop().time
-    with limits.until(now() + 0.01):
-        await side.answers("in time")
-    with pytest.raises(TimeoutError), limits.until(now() + 0.02):
-        await side.waits("late")
-    assert side.ended == ["in time", "late"]
-    task: Any = asyncio.current_task()
-    assert task.cancelling() == 0
