@@ -132,7 +132,7 @@ function Group({ found, view, query, refresh, notified, notify }) {
       <span role="status">${listed.length === members.length ? "" : `${listed.length.toLocaleString()} of ${counted(members.length, "task")}`}</span>
     </div>
     ${listed.length === 0 && view !== "audit" && html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>`}
-    ${view === "matrix" && html`<${Matrix} members=${listed} all=${all} axes=${axes} open=${open} now=${now} href=${href} refresh=${refresh} />`}
+    ${view === "matrix" && html`<${Matrix} members=${listed} all=${all} blocked=${blocked} axes=${axes} open=${open} now=${now} href=${href} refresh=${refresh} />`}
     ${view === "graph" && html`<${DependencyGraph} members=${listed} blocked=${blocked} />`}
     ${view === "timeline" && html`<${Timeline} members=${listed} now=${now} />`}
     ${view === "before" && html`<${GroupBefore} groupId=${group.taskGroupId} members=${listed} chosen=${query.get("before") ?? ""} now=${now} sort=${query.get("sort") ?? ""} />`}

@@ -42,8 +42,8 @@ function remembered() {
   }
 }
 
-/** @param {{members: Member[], all: Member[], axes: Axes, open: string, now: number, href: (changes: Record<string, string>) => string, refresh: () => void}} properties */
-export function Matrix({ members, all, axes, open, now, href, refresh }) {
+/** @param {{members: Member[], all: Member[], blocked: Map<string, Member[]>, axes: Axes, open: string, now: number, href: (changes: Record<string, string>) => string, refresh: () => void}} properties */
+export function Matrix({ members, all, blocked, axes, open, now, href, refresh }) {
   const drawn = useMemo(() => grid(members, axes, open, href), [members, axes.rows, axes.columns, open]);
   const frame = useRef(/** @type {HTMLElement | null} */ (null));
   useEffect(() => {
@@ -53,7 +53,7 @@ export function Matrix({ members, all, axes, open, now, href, refresh }) {
   const opened = open ? all.find(({ status }) => status.taskId === open) : undefined;
   return html`<${AxisChoice} members=${all} axes=${axes} />
     <div ref=${frame}>${drawn}</div>
-    ${opened && html`<div class="docked"><${Look} key=${open} member=${opened} members=${all} now=${now} close=${() => setQuery({ open: "" })} refresh=${refresh} /></div>`}`;
+    ${opened && html`<div class="docked"><${Look} key=${open} member=${opened} members=${all} blocked=${blocked} now=${now} close=${() => setQuery({ open: "" })} refresh=${refresh} /></div>`}`;
 }
 
 /** @param {{members: Member[], axes: Axes}} properties */

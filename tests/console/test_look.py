@@ -148,6 +148,8 @@ def test_tasks_by_platform_and_kind_with_a_mark_that_opens_its_cause(
     assert len(_asked(watch)) <= 3
     matrix.get_by_role("link", name="build-mac failed").click()
     expect(_look(page, "build-mac")).to_have_count(0)
+    matrix.get_by_role("link", name="test-mac-0 unscheduled").click()
+    expect(_look(page, "test-mac-0")).to_contain_text("its only dependency, build-mac, failed")
 
 
 def test_which_tags_the_matrix_goes_by_is_chosen_and_remembered(platforms: Scene, open_page: OpenPage) -> None:
@@ -190,3 +192,25 @@ def test_on_a_phone_tasks_come_before_controls(platforms: Scene, open_page: Open
     page.get_by_role("button", name="Look at build-mac").click()
     expect(_look(page, "build-mac").get_by_role("link", name="Open the log")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_heads_of_many_columns_are_read_whole(open_page: OpenPage, platforms: Scene) -> None:
+    answer = platforms.client().listTaskGroup(platforms.group)
+    kinds = [f"{one}-{other}" for one in ("artifacts", "mochitest-browser-chrome") for other in range(15)]
+    tasks = [
+        {
+            "task": {**answer["tasks"][0]["task"], "tags": {"kind": kind, "platform": "linux"}},
+            "status": {**answer["tasks"][0]["status"], "taskId": f"{number:022}"},
+        }
+        for number, kind in enumerate(kinds)
+    ]
+    page = open_page(
+        f"/tasks/groups/{platforms.group}?view=matrix&rows=platform&columns=kind",
+        script=answered("/list", {**answer, "tasks": tasks}),
+    )
+    heads = page.get_by_role("columnheader").locator("a")
+    expect(heads.nth(20)).to_be_visible()
+    assert heads.evaluate_all("heads => heads.filter((head) => head.scrollHeight > head.clientHeight + 1).length") == 0
+    page.set_viewport_size(PHONE)
+    row = page.get_by_role("row").last.bounding_box()
+    assert row and row["height"] < 70, "what has no column of its own lies side by side"
