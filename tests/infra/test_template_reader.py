@@ -1,10 +1,8 @@
-"""The reader of templates itself: syntax, expressions, types, and the extract of the types."""
+"""The reader of templates itself: syntax, expressions and types; test_compiled.py compares it with the compiler."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -109,41 +107,3 @@ def test_the_types_are_those_of_the_templates() -> None:
         shape = resource_types.find(resource_type, version)
         assert isinstance(shape, shapes.Shape)
         assert "name" in shape.properties()
-
-
-def _clone(folder: Path) -> Path:
-    """A repository of types with one, which refers to itself and has a property named description."""
-    types: list[dict[str, Any]] = [
-        {"$type": "StringType", "maxLength": 5},
-        {
-            "$type": "ObjectType",
-            "name": "Body",
-            "properties": {
-                "name": {"type": {"$ref": "#/0"}, "flags": 9, "description": "A text about the name"},
-                "description": {"type": {"$ref": "#/0"}, "flags": 0, "description": "A text about the description"},
-                "inner": {"type": {"$ref": "#/1"}, "flags": 0},
-            },
-        },
-        {"$type": "ResourceType", "name": "N.S/t@1", "body": {"$ref": "#/1"}, "readableScopes": 8, "writableScopes": 8},
-        {"$type": "BooleanType"},
-    ]
-    (folder / "generated" / "a").mkdir(parents=True)
-    (folder / "generated" / "a" / "types.json").write_text(json.dumps(types))
-    resources = {"N.S/t@1": {"$ref": "a/types.json#/2"}, "N.S/t@2-preview": {"$ref": "b/types.json#/9"}}
-    (folder / "generated" / "index.json").write_text(json.dumps({"resources": resources}))
-    return folder
-
-
-def test_the_extract_keeps_what_types_need(tmp_path: Path) -> None:
-    document = extract.extract(_clone(tmp_path), ["n.s/T@1"], "abc")
-    assert document["used"] == {"n.s/T@1": {"index": 2, "name": "N.S/t@1", "pool": "generated/a/types.json"}}
-    assert document["versions"] == {"n.s/T": ["1", "2-preview"]}
-    pool = document["pools"]["generated/a/types.json"]
-    assert pool.keys() == {"0", "1", "2"}
-    assert pool["1"]["properties"].keys() == {"name", "description", "inner"}, "a property may have that name"
-    assert "about" not in json.dumps(pool)
-
-
-def test_the_extract_refuses_a_type_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match=r"n\.s/u@1"):
-        extract.extract(_clone(tmp_path), ["N.S/u@1"], "abc")

@@ -114,48 +114,19 @@ def test_what_was_tested_is_deployed_where_the_event_says() -> None:
     assert list(problems(_load("deploy.yml"), _load("ci.yml"))) == []
 
 
-WHERE = "(github.event_name == 'release' && 'production') || 'staging' }}"
-OTHERWISE = "(github.event_name == 'release' && 'staging') || 'production' }}"
-
-
 @pytest.mark.parametrize(
     ("name", "old", "new", "found"),
     [
         ("deploy.yml", "cancel-in-progress: false", "cancel-in-progress: true", "cancelled half-way"),
         ("deploy.yml", "needs.ci.result == 'success'", "needs.ci.result != 'failure'", "ended with skipped"),
-        ("deploy.yml", "!cancelled() && ", "", "although it was cancelled"),
         ("deploy.yml", " || inputs.run_id) }}", ") }}", "workflow_dispatch deploys nothing"),
         ("deploy.yml", "vars.QUEUE_STAGING == 'true'", "github.sha", "nobody has set up"),
         ("deploy.yml", "&& !inputs.release && !inputs.run_id", "&& !inputs.run_id", "packages again"),
-        ("deploy.yml", "github.event_name != 'release' && !inputs.release", "!inputs.release", "packages again"),
-        ("ci.yml", "  pull_request:\n", "  pull_request:\n  push:\n    branches: [main]\n", "tested twice"),
-        ("deploy.yml", "  push:\n    branches: [main]\n", "  push:\n", "something else than a push to main"),
-        ("deploy.yml", "types: [published]", "types: [created]", "something else than a push to main"),
-        (
-            "deploy.yml",
-            f"    environment: ${{{{ inputs.environment || {WHERE}",
-            f"    environment: ${{{{ {WHERE}",
-            "to s",
-        ),
-        (
-            "deploy.yml",
-            f"    environment: ${{{{ inputs.environment || {WHERE}",
-            f"    environment: ${{{{ {OTHERWISE}",
-            "to p",
-        ),
-        ("deploy.yml", f"deploy-${{{{ inputs.environment || {WHERE}", "deploy-${{ github.ref }}", "beside another"),
         (
             "deploy.yml",
             "github.event.release.tag_name || github.sha",
             "github.sha",
             "release calls what it deploys abc",
-        ),
-        ("deploy.yml", "          infra/hooks/smoke-test.sh\n", "          azd show\n", "smoke test"),
-        (
-            "deploy.yml",
-            "      - name: What would change, then infrastructure\n",
-            "      - continue-on-error: true\n",
-            "goes on after an error",
         ),
         ("deploy.yml", "          path: dist\n", "          path: package\n", "not looked for"),
         ("ci.yml", "- run: ./dev test\n", "- run: ./dev test || true\n", "goes on after an error"),

@@ -1,14 +1,20 @@
 """Fixtures for the tests of the local stack."""
 
 import gc
+import shutil
+import subprocess
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
+from tests.local.packages import PYTHON
+from tools.local import bootstrap, package
 from tools.local.service_bus import ServiceBus
+from tools.local.state import ROOT
 
 SDK_MODULES = ("_servicebus_sender", "_servicebus_receiver", "_pyamqp.client")
 """Modules of azure.servicebus that sleep between looks at a connection."""
@@ -43,3 +49,27 @@ def lost_connections() -> Iterator[None]:
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
         yield
         gc.collect()
+
+
+@pytest.fixture(scope="session")
+def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The whole package in an empty folder."""
+    made = package.make(tmp_path_factory.mktemp("package"), python=PYTHON)
+    folder = tmp_path_factory.mktemp("app")
+    package.unpack(made.zip, folder)
+    assert made.bill is not None
+    shutil.copy(made.bill, folder / "bill.json")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment: only what the local host needs besides the package, which is a server."""
+    folder = tmp_path_factory.mktemp("venv")
+    subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
+    python = folder / "bin" / "python"
+    pip = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    (folder / "server.txt").write_text(bootstrap.locked(ROOT, "uvicorn", "click", "h11"))
+    locked = ["--require-hashes", "--no-deps", "-r", str(folder / "server.txt")]
+    subprocess.run([*pip, *locked], check=True, capture_output=True)
+    return python

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from tools.local.state import ROOT
-from tools.local.templates import meaning, names, naming, scenarios, secrecy, syntax
+from tools.local.templates import meaning, naming, scenarios, secrecy, syntax
 from tools.local.templates.deployment import deploy
 from tools.local.templates.values import Deployed, Value
 
@@ -53,8 +53,7 @@ def findings(deployed: Deployed) -> Iterator[str]:
 
 def of_files(infra: Path) -> Iterator[str]:
     """What is wrong with the files, whatever is deployed."""
-    for look in (names.problems, secrecy.problems):
-        yield from map(str, look(infra / "main.bicep"))
+    yield from map(str, secrecy.problems(infra / "main.bicep"))
 
 
 def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:

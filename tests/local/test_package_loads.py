@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tests.infra import templates
-from tests.infra.packages import NEEDS_PYTHON, PYTHON
 from tests.local import python313 as library
+from tests.local.packages import NEEDS_PYTHON, PYTHON
 from tools.local import package
 from tools.local.state import ROOT
 

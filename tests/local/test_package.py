@@ -20,7 +20,7 @@ from azure.storage.queue import QueueServiceClient
 from rich.console import Console
 
 from tests.infra import templates
-from tests.infra.packages import NEEDS_PYTHON
+from tests.local.packages import NEEDS_PYTHON
 from tests.local.stacks import free_ports
 from tools.local import bootstrap, console_vendor, demo, package, python313, sbom, state
 from tools.local.stack import Stack, StackOptions
