@@ -71,6 +71,11 @@ class Graph:
         return self.client(self.deployment.root)
 
     @cached_property
+    def worker(self) -> Any:
+        """The public client as a worker has it, which repeats what is answered 5xx."""
+        return taskcluster.Queue({**self.deployment.options(self.deployment.root), "maxRetries": 5})
+
+    @cached_property
     def tasks(self) -> Mapping[str, Mapping[str, Any]]:
         """The tasks that were created by their labels: ids, dependencies and definitions."""
         written = json.loads((self.artifacts / "task-graph.json").read_text())
@@ -88,9 +93,9 @@ class Graph:
         claims: list[dict[str, Any]] = []
 
         def all_of_them() -> list[dict[str, Any]] | None:
-            # A call that waits when a task comes returns empty, and the next one gets it (contract 5.1).
+            # A call that waits when a task comes is told to call again, by 503 or empty (contract 5.1).
             request = {**WORKER, "tasks": count - len(claims)}
-            claims.extend(self.queue.claimWork(f"{self.provisioner}/{worker_type}", request)["tasks"])
+            claims.extend(self.worker.claimWork(f"{self.provisioner}/{worker_type}", request)["tasks"])
             return claims if len(claims) == count else None
 
         return eventually(all_of_them, timeout=60)
