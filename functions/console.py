@@ -150,7 +150,7 @@ def _needed(name: str, contents: Mapping[str, bytes]) -> set[str]:
 
 
 def _pages(router: str) -> re.Pattern[str]:
-    """What matches the paths of the routes."""
+    """Returns a pattern that matches the paths of the console's routes."""
     shapes = (_ARGUMENT.sub(lambda found: _ARGUMENTS[found.lastgroup], shape) for shape in _ROUTE.findall(router))
     return re.compile(f"(?:{'|'.join(shapes)})/?")
 

@@ -46,7 +46,7 @@ class Load:
         poll_pause: float = POLL_PAUSE,
         most_bytes: int = bounds.BYTES_WAITING,
     ) -> None:
-        """From three quarters of `most_calls` on no long poll waits for work; beyond `most_calls` calls take turns."""
+        """Long polls wait only below three quarters of `most_calls` calls; beyond `most_calls`, calls take turns."""
         self._most_calls = most_calls
         self._poll_pause = poll_pause
         self._calls = Scarce(

@@ -229,7 +229,7 @@ class Authenticate(Protocol):
 
 
 async def at_once() -> None:
-    """No pause."""
+    """Does not pause: large bodies are read at once."""
 
 
 @dataclass

@@ -50,7 +50,7 @@ class Site:
 
     @classmethod
     def of(cls, root_url: str) -> Site:
-        """From a root URL: scheme, host and perhaps a port. Raises ValueError if it has other parts."""
+        """Reads a root URL, which has a scheme, a host and perhaps a port. Raises ValueError if it has other parts."""
         parts = urlsplit(root_url.rstrip("/"))
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path or parts.query or parts.fragment:
             raise ValueError("a root URL is http(s)://host or http(s)://host:port")

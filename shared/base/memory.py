@@ -72,7 +72,7 @@ class Memory(Scarce):
         finalize(kept, self._freed_anywhere, place.units, place.share).atexit = False
 
     def _freed_anywhere(self, size: int, share: Share) -> None:
-        """At any time, in any thread."""
+        """Notes what was freed. The garbage collector calls it at any time, in any thread."""
         self._freed.append((size, share))
         if self.waiting and self._loop is not None:
             self._loop.call_soon_threadsafe(self.serve)

@@ -195,7 +195,7 @@ class Scarce:
             self.leave(place)
 
     async def take(self, place: Place, check: Callable[[], Awaitable[Share]] | None = None) -> None:
-        """Like `hold`, until `leave`."""
+        """Takes a place as `hold` does, and keeps it until `leave` is called."""
         try:
             if not self.waiting and self._fits(place):
                 self._grant(place)

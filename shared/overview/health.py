@@ -148,7 +148,7 @@ class Health:
         self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, now)
 
     async def outage(self) -> Sequence[Finding]:
-        """That tables do not answer, and what else does not; nothing while they do. Nothing is read from them."""
+        """Returns a finding for each silent service if tables are among these, else none. Reads nothing from tables."""
         silent = await self._heartbeat.silent()
         return [_silence(service) for service in silent] if "tables" in silent else []
 

@@ -185,7 +185,7 @@ class EntityHistoryResponse(Closed):
 
 
 class DetailedEntry(HistoryEntry):
-    """As in the auth API, with what was changed."""
+    """An entry of a history as the auth API shows it, and what was changed."""
 
     detail: str = optional()
 

@@ -40,7 +40,7 @@ class Authorisations:
 
     @classmethod
     def of(cls, credential: AzureNamedKeyCredential | AsyncTokenCredential) -> Self:
-        """By an account's key, or by tokens, which both services take."""
+        """Authorises by an account's key, or by tokens, which both services accept."""
         if isinstance(credential, AzureNamedKeyCredential):
             return cls(table=TableKey(credential), queue=QueueKey(credential))
         bearer = Bearer(credential)
@@ -61,7 +61,7 @@ class TableKey:
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """No: the same key would only be refused again."""
+        """Returns False: the same key would be refused again."""
         return False
 
 
@@ -87,7 +87,7 @@ class QueueKey:
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """No: the same key would only be refused again."""
+        """Returns False: the same key would be refused again."""
         return False
 
 

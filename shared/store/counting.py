@@ -163,7 +163,7 @@ class CountingPolicy(AsyncHTTPPolicy[Any, Any]):
 
 
 def _other_kind(method: str, query: str) -> Kind:
-    """Of tables and queues the SDKs' clients see only what is rare: `wire` counts the hot requests itself."""
+    """The kind of a request that an SDK's client sends to tables or queues. `wire` counts the hot requests itself."""
     return Kind.QUEUE_LENGTH if method == "GET" else Kind.MAKE
 
 

@@ -241,7 +241,7 @@ class _Connection(asyncio.Protocol):
     # --- asyncio's ---
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """It can be used from now on."""
+        """Marks the connection as usable."""
         self._transport = cast(asyncio.Transport, transport)
         self.is_open = True
         self._all_open.add(self)

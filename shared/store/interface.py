@@ -347,7 +347,7 @@ class Access(Protocol):
     """Signed URLs, for those who have no credentials of the account."""
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
-        """To take and to delete messages of one queue, and nothing else, for that time (whole seconds).
+        """Signs a URL that can only take and delete messages of one queue, for that time (whole seconds).
 
         Raises StorageUnavailable.
         """

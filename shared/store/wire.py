@@ -83,7 +83,7 @@ class StorageEndpoint:
 
     @classmethod
     def of(cls, url: str) -> Self:
-        """By its URL, without a slash at the end."""
+        """Reads the URL of a service, which has no slash at its end."""
         scheme, _, rest = url.partition("://")
         host, slash, path = rest.partition("/")
         return cls(f"{scheme}://{host}", slash + path)
@@ -159,7 +159,7 @@ class Disconnected(NoAnswer):
 
 
 class BrokenAnswer(NoAnswer):
-    """What came cannot be read."""
+    """The answer cannot be read."""
 
     def __init__(self, why: str) -> None:
         super().__init__(f"BrokenAnswer ({why})")

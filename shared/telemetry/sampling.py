@@ -24,7 +24,7 @@ class OwnChoice(Sampler):
 
     @classmethod
     def of(cls, variables: Mapping[str, str]) -> OwnChoice:
-        """As OpenTelemetry's variables say; all are kept without them. Raises ValueError."""
+        """Reads OpenTelemetry's variables; without them all traces are kept. Raises ValueError."""
         kind = variables.get("OTEL_TRACES_SAMPLER", "").removeprefix("parentbased_")
         if kind == "always_off":
             return cls(0)
@@ -40,7 +40,7 @@ class OwnChoice(Sampler):
         links: Sequence[Link] | None = None,
         trace_state: TraceState | None = None,
     ) -> SamplingResult:
-        """What is below a span of this process goes as that does."""
+        """Decides for the first span of a trace in this process; spans below it follow that decision."""
         parent = trace.get_current_span(parent_context).get_span_context()
         is_own = parent.is_valid and not parent.is_remote
         is_kept = parent.trace_flags.sampled if is_own else self._chance() < self._ratio

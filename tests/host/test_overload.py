@@ -54,7 +54,7 @@ def ordinary() -> Iterator[Service]:
 
 @pytest.fixture
 async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Of as many connections as there are calls at a time."""
+    """A session that opens as many connections as calls are made at a time."""
     async with taskcluster.aio.createSession(connector=aiohttp.TCPConnector(limit=0)) as opened:
         yield opened
 

@@ -33,7 +33,7 @@ class Service:
 
     @property
     def reference_path(self) -> str:
-        """Where its api.json lies."""
+        """The path of a service's api.json."""
         return f"/references/{self.name}/v1/api.json"
 
 

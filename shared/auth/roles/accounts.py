@@ -34,7 +34,7 @@ class RoleRequest:
 
     @classmethod
     def of(cls, body: dict[str, Any]) -> RoleRequest:
-        """From a body that fits its schema. Raises InputError."""
+        """Reads a body that fits its schema. Raises InputError."""
         scopes = body["scopes"]
         refuse_double_stars(scopes)
         return cls(description=body["description"], scopes=tuple(sorted(scopes)))

@@ -93,7 +93,7 @@ class RoleStore:
         raise StorageUnavailable("roles are being changed all the time")
 
     async def _read(self) -> tuple[int, list[Row]]:
-        """How many pages the rows took, and the rows, the header before all others."""
+        """Reads all rows, the header first. Returns the number of pages that they took, and the rows."""
         pages, rows = 0, list[Row]()
         async for page in rows_of(self._tables, TABLE, _PARTITION, start=_HEADER, end="role\x7f"):
             pages += 1

@@ -31,7 +31,7 @@ class OpenidProvider(Closed):
 
 
 class SignInOptionsResponse(Closed):
-    """How people sign in. No provider: not at all."""
+    """The provider by which people sign in. Without one nobody can."""
 
     provider: OpenidProvider = optional()
 

@@ -192,7 +192,7 @@ class FinishRequest(Closed):
 
 
 class CompleteRequest(Closed):
-    """What the requests of a `blob` were answered, in their order."""
+    """The ETags with which storage answered the uploads of a `blob`, in their order."""
 
     etags: Annotated[list[str], Field(min_length=1)]
 

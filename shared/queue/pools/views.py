@@ -62,7 +62,7 @@ class PoolViews:
         self._now = stores.runtime.now
 
     async def pending_count(self, task_queue_id: str) -> int:
-        """From the index rows alone: one request per thousand. Raises StorageUnavailable."""
+        """Counts the index rows of pending runs: one request per thousand. Raises StorageUnavailable."""
         return (await self._snapshots.of_pool(task_queue_id)).counts.pending
 
     async def counts(self, task_queue_id: str) -> Counts:

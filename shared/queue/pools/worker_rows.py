@@ -93,8 +93,8 @@ class WorkerRecord:
         return replace(self, waits_from=began, waits_in=process, may_repeat=may_repeat, recent_waits=waits)
 
     def repeated_by(self, began: datetime, process: str, wait: timedelta) -> datetime | None:
-        """When the call began that a call may repeat which began at `began` in the process `process`: one to another
-        process, which did not last for all of its `wait`. None if it is no repetition.
+        """Returns when the call began that a call of `process`, which began at `began`, may repeat: one to another
+        process that ended before its `wait` was over. None if it repeats no call.
         """
         elsewhere = self.may_repeat and self.waits_in != process
         return self.waits_from if elsewhere and timedelta(0) < began - self.waits_from < wait else None
@@ -124,7 +124,7 @@ class Quarantine:
     """Chosen by the call that set it, so that it knows its own entry."""
 
     def repeats(self, last: Quarantine) -> bool:
-        """Whether it says what the one before it has said."""
+        """Whether this quarantine has the same author, end and reason as the one before it."""
         return (self.client_id, self.until, self.info) == (last.client_id, last.until, last.info)
 
 

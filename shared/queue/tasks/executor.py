@@ -119,7 +119,7 @@ class Stores:
 
 
 class Follower(Protocol):
-    """Follows up resolutions that were committed, as `usecases.following` does."""
+    """Follows up resolutions that were committed, as `shared.queue.tasks.following` does."""
 
     def delay(self) -> timedelta:
         """How long a resolved message is hidden while its work is followed up here."""
