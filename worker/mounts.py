@@ -114,7 +114,7 @@ class Mounts:
                 found = await self._get(url, target)
             except Refused as refused:
                 raise BadContent(f"the queue refuses it: {refused}") from None
-            except ValueError as wrong:  # also of the URL that it redirects to
+            except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
                 raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
             except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
                 problem = shown(trouble)

@@ -85,6 +85,18 @@ def test_how_tasks_end(served: FakeQueue, payload: dict[str, Any], reported: str
     assert served.reports[task_id] == [reported]
 
 
+def test_a_mount_whose_url_redirects_to_what_is_no_http(served: FakeQueue) -> None:
+    def away(handler: BaseHTTPRequestHandler) -> None:
+        handler.send_response(302)
+        handler.send_header("Location", "file:///etc/passwd")
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    served.get["/redirected"] = away
+    task_id = served.add(shell("true", mounts=[{"file": "x", "content": {"url": f"{served.url}/redirected"}}]))
+    assert served.ended(task_id) == "failed", "no other run can fetch it"
+
+
 def test_what_a_command_sees(served: FakeQueue) -> None:
     forged = {"TASK_ID": "forged", "TASKCLUSTER_ROOT_URL": "https://example.com", "MINE": "a b"}
     script = "env; ls -A; readlink -f .; tr '\\0' '\\n' < /proc/$PPID/environ; cat /proc/self/oom_score_adj"
