@@ -20,7 +20,6 @@ from shared.app.services import Services
 from shared.base.errors import ServiceUnavailable
 from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
 from shared.queue.events.pointers import from_json
-from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.due import Postponed
 from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
@@ -204,8 +203,7 @@ async def _resolved(services: Services, body: ResolvedBody) -> None:
 
 
 async def _group_job(services: Services, body: GroupJobBody) -> None:
-    job = GroupJob(task_group_id=body.task_group_id, kind=body.kind, new_priority=body.new_priority)
-    await services.group_jobs.job_due(job, body.asked)
+    await services.group_jobs.job_due(body)
 
 
 async def _event(services: Services, body: EventBody) -> None:

@@ -116,7 +116,7 @@ def assemble(
 
 
 def _create_task(components: Components) -> CreateTask:
-    members = MemberStore(components.storage, components.known, components.runtime.now)
+    members = MemberStore(components.storage, components.known)
     membership = Membership(
         components.stores.groups, members, components.expiry, components.recent_groups, components.runtime
     )

@@ -159,7 +159,7 @@ class Components:
         announcer = Announcer(self._publisher, self.messages, self._wake, self.settings.event_size_limit)
         return Stores(
             tasks=TaskStore(self.storage, self.definitions, self.runtime.slugid, self.known),
-            groups=GroupStore(self.storage, self.known, self.runtime.now),
+            groups=GroupStore(self.storage),
             edges=GroupEdges(self.storage),
             pools=self.pools,
             messages=self.messages,

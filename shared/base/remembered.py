@@ -45,10 +45,10 @@ DEPENDENCIES = Remembered(
     because="never changes; 10,000 dependencies of ten new tasks",
 )
 GROUPS = Remembered(
-    name="groups/membership.groups",
-    what="until when a group is known to last",
+    name="groups/store.headers",
+    what="a group's header as it was seen last",
     capacity=10_000,
-    because="the guard row refuses what is wrong",
+    because="guard rows refuse what is wrong; a group never ends earlier",
 )
 SWEEPS = Remembered(
     name="groups/membership.sweeps",

@@ -54,8 +54,8 @@ DEPENDENTS = ("dependent~", "dependent\x7f")
 
 
 def unblocks(required: str, dependent: str) -> str:
-    """Edge in the group of two tasks: "the one unblocks the other". It sorts after the group's header, since the range
-    from the active rows to that header is one snapshot (`ACTIVE_AND_GROUP`)."""
+    """Edge in the group of two tasks: "the one unblocks the other". It sorts after the group's header, so that it does
+    not lie in the range of a check (`ACTIVE_AND_GROUP`)."""
     return f"{unblocked(required)[0]}{dependent}"
 
 
@@ -78,12 +78,17 @@ def dependent_of(edge: str) -> str:
     return edge.rpartition("~")[2]
 
 
-def scheduler(scheduler_id: str) -> str:
-    """Guard: exists while the group has this scheduler and is not sealed."""
-    return f"{SCHEDULERS[0]}{scheduler_id}"
+def scheduler(scheduler_id: str, number: int) -> str:
+    """Guard: exists while the group has this scheduler and this number, and is not sealed."""
+    return f"{SCHEDULERS[0]}{scheduler_id}~{number:08d}"
 
 
 SCHEDULERS = ("scheduler~", "scheduler\x7f")
+
+
+def number(count: int) -> str:
+    """Guard: exists while so many calls were made on the whole group."""
+    return f"number~{count:08d}"
 
 
 def member(task_id: str) -> str:
@@ -92,10 +97,10 @@ def member(task_id: str) -> str:
 
 
 MEMBERS = ("member~", "member\x7f")
-GROUP_AND_MEMBERS = ("group", "scheduler\x7f")
-"""One range: the group's header, notes of its jobs, its members, and the guard of its scheduler."""
+GROUP_AND_MEMBERS = ("due", "scheduler\x7f")
+"""One range: what is due in the group, its header, its members, and its guards."""
 GROUP_TO_MEMBERS = ("group", MEMBERS[1])
-"""The header, the notes of calls on the whole group, and the members: the first rows tell whether it has one task."""
+"""The header and the members: the first rows tell whether the group has one task."""
 
 
 def task_of(member: str) -> str:
@@ -113,14 +118,11 @@ def active(task_id: str, generation: int) -> str:
     return f"active~{task_id}~{generation:04d}"
 
 
-def job(kind: str) -> str:
-    """The latest call of one kind on all unresolved tasks of the group."""
-    return f"job~{kind}"
-
-
 ACTIVE = ("active~", "active\x7f")
-ACTIVE_AND_GROUP = ("active~", "group\x7f")
-"""One range: every active row, then the group's header."""
+DUE = "due"
+"""The resolution whose group has yet to be checked. It is changed by every resolution, unlike the header."""
+ACTIVE_AND_GROUP = ("active~", f"{GROUP} ")
+"""One range: every active row, then what is due, then the group's header."""
 
 
 def pool(task_queue_id: str) -> str:

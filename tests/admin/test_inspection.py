@@ -8,7 +8,6 @@ from datetime import timedelta
 
 import pytest
 
-from shared.queue.groups.rows import active_values
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved, Task
@@ -110,7 +109,7 @@ async def _no_active_row(world: World, cast: Cast) -> str:
 
 
 async def _active_row_of_a_resolved_task(world: World, cast: Cast) -> str:
-    await _write(world, keys.GROUPS, cast.group, Create(keys.active(cast.done, 0), active_values(world.clock.now())))
+    await _write(world, keys.GROUPS, cast.group, Create(keys.active(cast.done, 0), {}))
     return cast.done
 
 

@@ -32,7 +32,7 @@ from tools.admin.backup import BackupError, import_tables
 LANGUAGES = "Grüße, Ελλάδα, Привет, こんにちは, 😀 \u2028\x7f\"\\'"
 KINDS = {
     "Tasks": {"task.definition", "task.status", "task.open", "upload", "dependent", "artifact", "direct"},
-    "Groups": {"group", "scheduler", "member", "active", "unblocks", "job"},
+    "Groups": {"group", "scheduler", "member", "active", "unblocks", "due", "number"},
     "Pools": {"pool", "pending", "claimed", "returned", "worker", "quarantine"},
     "Index": {"task", "namespace"},
     "Expiry": {"group-tasks", "listed", "definition", "worker", "client", "artifact", "upload", "index", "cursor"},

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from shared.app.services import Services
 from shared.base.dates import format_date
-from shared.queue.groups.rows import active_values
 from shared.queue.pools.directory import DirectoryKind
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
@@ -111,12 +110,9 @@ def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
         limit = 5
-        rows = [
-            Create(keys.active(f"B{_id(number)}", 0), active_values(world.clock.now()))
-            for number in range(limit + more - 1)
-        ]
+        rows = [Create(keys.active(f"B{_id(number)}", 0), {}) for number in range(limit + more - 1)]
         await world.memory.storage.tables.transact(keys.GROUPS, GROUP, rows)
-        active, header = await world.services.stores.groups.active(GROUP, limit=limit)
+        active, _, header = await world.services.stores.groups.active(GROUP, limit=limit)
         assert len(active) == min(limit, limit + more)
         assert (header is not None) == (more < 0)
 

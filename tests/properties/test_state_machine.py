@@ -252,7 +252,7 @@ class StateMachine(RuleBasedStateMachine):
     @rule(priority=st.sampled_from(PRIORITIES))
     def change_priority(self, priority: Priority) -> None:
         self.both(
-            lambda: transitions.change_priority(self.task, priority, self.now, self.name()),
+            lambda: transitions.change_priority(self.task, priority, self.now, self.name(), 0),
             lambda: self.model.change_priority(priority, self.now),
         )
 

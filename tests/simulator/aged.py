@@ -12,8 +12,9 @@ from shared.queue.pools.states import ASKED_LATELY
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
-from shared.store.interface import Delete, Merge, Upsert
+from shared.store.interface import Merge, Upsert
 from tests.simulator import parties
+from tests.simulator.depending import write_edges
 from tests.simulator.expiring import CLIENT, everybody
 from tests.simulator.probing import At, Probe, commit
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C, fixed
@@ -355,23 +356,12 @@ async def expired_unresolved(world: Probe) -> None:
     await schedule(world, "task", A, GROUP, taskGroupId=GROUP)
 
 
-async def expired_but_for_its_member_row(world: Probe) -> None:
-    """A was completed; its rows are gone, but for the one in its group, which was written just now."""
-    await dates(world)
-    await world.create(A, taskGroupId=GROUP)
-    assert await world.claim()
-    await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
-    await parties.handle_resolved(A)(world, world.services)
-    tables = world.account.connect().tables
-    await tables.transact(keys.TASKS, A, [Delete(row.key, row.etag) for row in world.rows(keys.TASKS, A)])
-
-
 async def expired_with_a_due_group(world: Probe) -> None:
     """A was completed long ago; the check of its group was not handled. The group has just expired, and the expiry job
     comes to it."""
     await expired(world)
     world.clock.advance(HOUR)
-    await world.account.connect().tables.transact(keys.GROUPS, GROUP, [Merge(keys.GROUP, {"due": f"{A}~0000"})])
+    await world.account.connect().tables.transact(keys.GROUPS, GROUP, [Merge(keys.DUE, {"resolution": f"{A}~0000"})])
     await schedule(world, keys.SWEPT_GROUP, GROUP)
 
 
@@ -394,7 +384,7 @@ async def expired_with_a_new_edge(world: Probe) -> None:
     """A has expired, and somebody has just written an edge out of it; the expiry job comes to its group."""
     await expired(world)
     world.clock.advance(EXPIRY_GRACE_PERIOD.total_seconds())
-    await world.services.stores.edges.add(GROUP, C, [A])
+    await write_edges(world, GROUP, C, [A])
     await schedule(world, keys.SWEPT_GROUP, GROUP)
 
 

@@ -24,7 +24,6 @@ from shared.base.protocol import (
     OVERDUE,
     REPEATS_RECOGNISED,
     ROWS_COMPLETE_AFTER,
-    STORAGE_CLOCK_SKEW,
 )
 from shared.overview.health import JOB_LATE, WAITS
 from shared.queue.artifacts.rules import AFTER_EXCEPTION
@@ -93,7 +92,6 @@ AGES = [
         (MIN_ROW_AGE, ORPHAN_AFTER, DEADLINE + OVERDUE),
         looked_for=A,
     ),
-    Age(aged.expired_but_for_its_member_row, looking.create, (ORPHAN_AFTER,)),
     Age(aged.dates, looking.create_again, (LATEST_COMMIT,), at=of_pool),
     Age(aged.dates, looking.create_again, (CLIENT_CLOCK_SKEW,)),
     Age(aged.dead_dependent, parties.handle_resolved(A), (ORPHAN_AFTER, REPEATS_RECOGNISED), looked_for=B),
@@ -150,7 +148,7 @@ AGES = [
     Age(aged.completed, looking.resolved_due, (REPEATS_RECOGNISED,)),
     Age(aged.raised_and_cancelled, looking.resolved_due, (REPEATS_RECOGNISED,)),
     Age(aged.running_again, parties.rerun(A), (REPEATS_RECOGNISED, DEADLINE)),
-    Age(aged.raised, parties.change_priority(A, "high"), (REPEATS_RECOGNISED,)),
+    Age(aged.raised, parties.change_priority(A, "high"), (REPEATS_RECOGNISED, DEADLINE)),
     # task queues and workers
     Age(aged.waits_for_a_silent_worker, looking.load, (GRACE, DEADLINE)),
     Age(aged.waits_for_a_worker, looking.load, (ASKED_LATELY,)),
@@ -192,9 +190,6 @@ AGES = [
         looking.expire,
         (SWEPT, EXPIRY_GRACE_PERIOD + LATE_TIMERS),
         only=("TABLE_WRITE Expiry",),
-    ),
-    Age(
-        aged.dates, looking.join_a_group_that_is_being_cancelled, (2 * STORAGE_CLOCK_SKEW,), only=("TABLE_WRITE Tasks",)
     ),
     # clients
     Age(aged.client, looking.create_client_again, (REPEATABLE,)),

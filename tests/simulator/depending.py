@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rules import Resolved
+from shared.store import keys
 from shared.store.counting import Operations, counting
+from shared.store.interface import Upsert
 from tests.simulator.situations import GROUP
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
@@ -22,6 +25,12 @@ def a_world(*gates: Any) -> World:
 async def create_tasks(world: World, count: int, **changes: Any) -> list[str]:
     """So many tasks of one group."""
     return [await world.create(**{"taskGroupId": GROUP, **changes}) for _ in range(count)]
+
+
+async def write_edges(world: World, task_group_id: str, dependent: str, required: Sequence[str]) -> None:
+    """Edges in a group, as those that a call has left which died, or was refused."""
+    edges = [Upsert(keys.unblocks(task_id, dependent), {}) for task_id in required]
+    await world.account.connect().tables.transact(keys.GROUPS, task_group_id, edges)
 
 
 async def complete_tasks(world: World, count: int, resolution: Resolved = Resolved.COMPLETED) -> None:

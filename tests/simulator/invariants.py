@@ -156,12 +156,12 @@ def check_groups(world: World) -> None:
         named = {"~".join(occasion.split("~")[:2]) for occasion in occasions}
         assert named <= possible, f"{task_group_id} is announced for {named - possible}"
         assert max(resolutions.values()) == 1, "a task is resolved once a generation"
-        headers = [row for row in world.rows(keys.GROUPS, task_group_id) if row.key == keys.GROUP]
+        headers = [row for row in world.rows(keys.GROUPS, task_group_id) if row.key == keys.DUE]
         if not headers:  # a task that could not be deleted at once is tried again after its group has gone
             of_group = [task for task in world.tasks().values() if task.task_group_id == task_group_id]
             assert all(is_over(task.expires, world.clock.now()) for task in of_group), f"{task_group_id} is gone"
         for header in headers:
-            assert header.values["due"] == "", f"{task_group_id} is still to be checked"
+            assert header.values["resolution"] == "", f"{task_group_id} is still to be checked"
 
 
 CHECKED_AS_ANNOUNCED = {
@@ -248,13 +248,13 @@ def _changes_of_priority_are_announced(world: World) -> None:
 
 
 def _groups_are_announced(world: World) -> None:
-    """That a group was sealed; and that a call has changed the priority of all, of which its note remains."""
+    """That a group was sealed; and that a call has changed the priority of all, if it was the latest call on all."""
     sealed = {body["taskGroupId"] for body in world.topics.of(Exchange.TASK_GROUP_SEALED.value)}
     changed = {body["taskGroupId"] for body in world.topics.of(Exchange.TASK_GROUP_PRIORITY_CHANGED.value)}
     for row in world.rows(keys.GROUPS):
         if row.key == keys.GROUP and row.values["sealed"]:
             assert row.partition in sealed, f"{row.partition} is sealed in silence"
-        if row.key == keys.job("priority"):
+        if row.values.get("kind") == "priority":
             assert row.partition in changed, f"the priority of {row.partition} has changed in silence"
 
 

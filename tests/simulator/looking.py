@@ -9,8 +9,16 @@ from shared.auth.clients.accounts import ClientRequest
 from shared.base.dates import parse_date
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.artifacts.rules import Upload
+from shared.queue.groups import jobs as group_jobs
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks.internal_messages import CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, ClaimBody, ResolvedBody
+from shared.queue.tasks.internal_messages import (
+    CLAIM_QUEUE,
+    DEADLINE_QUEUE,
+    RESOLVED_QUEUE,
+    ClaimBody,
+    GroupJobBody,
+    ResolvedBody,
+)
 from shared.queue.tasks.reconciler import MIN_ROW_AGE
 from shared.queue.tasks.rules import Resolved
 from tests.simulator.artifact_scenarios import artifact
@@ -58,9 +66,14 @@ async def vain_wait(world: Probe, services: Services) -> None:
     await services.reconciler.after_empty_poll(POOL)
 
 
+async def left_to_its_job(services: Services, job: GroupJob) -> GroupJobBody:
+    """The job of a call on a group that has done nothing else."""
+    return group_jobs._body(job, await services.group_jobs._counted(job))
+
+
 async def group_job_due(world: Probe, services: Services) -> None:
-    """The job of cancelTaskGroup, which was asked for at this moment."""
-    await services.group_jobs.job_due(GroupJob(task_group_id=GROUP, kind="cancel"), world.clock.now())
+    """The job of cancelTaskGroup, whose call has done nothing else."""
+    await services.group_jobs.job_due(await left_to_its_job(services, GroupJob(task_group_id=GROUP, kind="cancel")))
 
 
 async def create_again(world: Probe, services: Services) -> object:
@@ -76,14 +89,6 @@ async def create(world: Probe, services: Services) -> object:
 async def create_in_the_pool(world: Probe, services: Services) -> object:
     """createTask of another task."""
     return await services.create_task(world.definition(C, taskGroupId=GROUP))
-
-
-async def join_a_group_that_is_being_cancelled(world: Probe, services: Services) -> object:
-    """createTask, then the job of cancelTaskGroup, which was asked for before it."""
-    await services.create_task(world.definition(C, taskGroupId=GROUP))
-    job = GroupJob(task_group_id=GROUP, kind="cancel")
-    await services.group_jobs.job_due(job, parse_date(world.fixed["created"]))
-    return world.tasks()[C].state.value
 
 
 async def create_dependent(world: Probe, services: Services) -> object:

@@ -8,11 +8,10 @@ from datetime import timedelta
 
 import pytest
 
-from shared.base.dates import parse_date
 from shared.base.errors import RequestConflict
 from shared.queue.groups import jobs as group_jobs
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks.internal_messages import GROUP_QUEUE, RESOLVED_QUEUE
+from shared.queue.tasks.internal_messages import GROUP_QUEUE, RESOLVED_QUEUE, GroupJobBody
 from shared.queue.tasks.rules import Resolved
 from tests.simulator.situations import (
     GROUP,
@@ -318,7 +317,7 @@ async def raise_group_priority_by_job(world: World) -> None:
         changed = await world.services.group_jobs.call(job)
         await world.services.groups.announce_priority(await world.services.groups.existing(GROUP), "high", len(changed))
     for body, _ in world.messages(GROUP_QUEUE):
-        await world.services.group_jobs.job_due(job, parse_date(body["asked"]))
+        await world.services.group_jobs.job_due(GroupJobBody.model_validate(body))
 
 
 @_scenario(running)

@@ -18,6 +18,7 @@ from tests.simulator import parties
 from tests.simulator.aged import dates
 from tests.simulator.ages import Leave, Look
 from tests.simulator.artifact_scenarios import artifact
+from tests.simulator.looking import left_to_its_job
 from tests.simulator.situations import GROUP, OTHER_GROUP, A, C, fixed
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
 
@@ -187,7 +188,11 @@ def _create_artifact(run_id: int) -> Look:
 
 def _job(kind: Any, group: str, priority: Any = None) -> Look:
     job = GroupJob(task_group_id=group, kind=kind, new_priority=priority)
-    return lambda world, services: services.group_jobs.job_due(job, world.clock.now())
+
+    async def due(_: Any, services: Services) -> None:
+        await services.group_jobs.job_due(await left_to_its_job(services, job))
+
+    return due
 
 
 def _claim_due(run_id: int, *, of_this_claim: bool = True) -> Look:

@@ -98,7 +98,8 @@ def test_group_goes_an_hour_after_the_last_of_its_tasks() -> None:
         await world.drain(4 * HOUR)
         await expire(world, 24)
         assert set(world.tasks()) == {C}
-        assert {row.key for row in world.rows(keys.GROUPS, GROUP)} == {keys.GROUP, keys.scheduler("-"), keys.member(C)}
+        of_group = {keys.DUE, keys.GROUP, keys.number(0), keys.scheduler("-", 0)}
+        assert {row.key for row in world.rows(keys.GROUPS, GROUP)} == {*of_group, keys.member(C)}
         await expire(world, 8)
         assert not world.tasks()
         assert not world.rows(keys.GROUPS)

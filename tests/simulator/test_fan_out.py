@@ -14,6 +14,7 @@ from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE,
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
+from tests.simulator.depending import write_edges
 from tests.simulator.situations import GROUP, A, B, C, failed_and_completed_again
 from tests.simulator.world import World, resolved_message
 from tests.twin.driver import Simulation
@@ -57,7 +58,7 @@ def _edges(world: World, task_id: str) -> int:
 async def _edge(world: World, required: str, dependent: str, place: str) -> None:
     """An edge of a call that died."""
     if place == "in the group":
-        await world.services.stores.edges.add(world.tasks()[required].task_group_id, dependent, [required])
+        await write_edges(world, world.tasks()[required].task_group_id, dependent, [required])
     else:
         await world.services.stores.tasks.edges.rewrite(required, dependent)
 

@@ -202,4 +202,4 @@ def test_last_tasks_of_a_group_that_are_handled_together_announce_it_once(seed: 
     world.run(*(handled(leaf, other if leaf == LEAVES[0] else world.handlers) for leaf in LEAVES))
     world.is_ordered = False
     assert _announced(world) == 1
-    assert [row.values["due"] for row in world.rows(keys.GROUPS) if row.key == keys.GROUP] == [""]
+    assert [row.values["resolution"] for row in world.rows(keys.GROUPS) if row.key == keys.DUE] == [""]

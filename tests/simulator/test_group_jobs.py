@@ -10,13 +10,13 @@ import pytest
 from shared.base.bounds import TASKS_AT_A_TIME
 from shared.queue.groups import jobs as group_jobs
 from shared.queue.groups.jobs import GroupJob
-from shared.queue.tasks.internal_messages import GROUP_QUEUE
+from shared.queue.tasks.internal_messages import GROUP_QUEUE, GroupJobBody
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.simulator.running import VICTIM
-from tests.simulator.situations import GROUP, A, B, C
+from tests.simulator.situations import GROUP, OTHER_GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Killed, Phase, process_name
@@ -63,6 +63,11 @@ def _call(job: GroupJob) -> Callable[[World], Coroutine[Any, Any, object]]:
     return lambda world: world.process().group_jobs.call(job)
 
 
+async def _left(world: World, job: GroupJob) -> GroupJobBody:
+    """The job of a call that died before it changed a task."""
+    return group_jobs._body(job, await world.process().group_jobs._counted(job))
+
+
 async def _rerun_a(world: World) -> None:
     await world.process().lifecycle.rerun(await world.services.lifecycle.existing(A))
 
@@ -81,6 +86,27 @@ def test_later_priority_of_the_group_stays() -> None:
     assert {task.priority for task in world.tasks().values()} == {"highest"}
 
 
+@pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
+@pytest.mark.parametrize("later", ["medium", "highest"])
+def test_later_priority_of_the_group_stays_whatever_the_job_of_an_earlier_call_does(state: State, later: str) -> None:
+    """The earlier call has died before it changed a task. The later one asks for what the task has already, or not."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP, priority="medium", dependencies=[A] * (state is State.UNSCHEDULED))
+        if state is State.RUNNING:
+            assert await world.claim()
+        earlier = await _left(world, _priority("very-low"))
+        changed = await world.process().group_jobs.call(_priority(later))
+        assert changed == ([] if later == "medium" else [A])
+        await world.services.group_jobs.job_due(earlier)
+
+    world.run(story())
+    assert world.tasks()[A].priority == later
+    assert len(world.topics.of("task-priority-changed")) == (later != "medium")
+
+
 def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_has_just_set() -> None:
     """Both are under way, and the job comes to the task after the later call was made, and before that does."""
     world = World(Simulation.scripted([]))
@@ -89,13 +115,10 @@ def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_ha
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP, priority="medium")
         ((listed, *_), _) = await world.services.stores.groups.active_page(GROUP, None)
-        earlier = world.clock.now()
-        await world.clock.sleep(10)
-        later = world.clock.now()
-        await world.clock.sleep(1)
         jobs = world.services.group_jobs
-        assert await jobs._change(_priority("very-low"), earlier, listed)
-        assert await jobs._change(_priority("highest"), later, listed)
+        earlier, later = await _left(world, _priority("very-low")), await _left(world, _priority("highest"))
+        assert await jobs._change(earlier, listed)
+        assert await jobs._change(later, listed)
 
     world.run(story())
     assert world.tasks()[A].priority == "highest"
@@ -122,20 +145,32 @@ def test_what_was_rerun_or_created_since_a_cancellation_is_not_cancelled() -> No
 
 @pytest.mark.parametrize("job", [CANCEL, _priority("highest")], ids=lambda job: job.kind)
 def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
-    """The promise behind the filters: what was there when the call was made is done."""
+    """The promise behind the numbers: what was there when the call was made is done."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
     async def story() -> None:
         for task_id in (A, C):
             await world.create(task_id, taskGroupId=GROUP)
-        asked = world.clock.now()
-        await world.clock.sleep(60)
-        await world.services.group_jobs.job_due(job, asked)
+        await world.services.group_jobs.job_due(await _left(world, job))
 
     world.run(story())
     for task in world.tasks().values():
         assert (task.state is State.EXCEPTION) if job is CANCEL else task.priority == "highest"
+
+
+def test_job_is_not_done_in_a_later_group_of_the_same_id() -> None:
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        left = await _left(world, CANCEL)
+        await world.services.group_jobs.job_due(left.model_copy(update={"listed": "of an earlier one"}))
+        await world.services.group_jobs.job_due(left.model_copy(update={"task_group_id": OTHER_GROUP}))
+
+    world.run(story())
+    assert world.tasks()[A].state is State.PENDING
 
 
 @pytest.mark.parametrize("count", [33, 101])
@@ -174,11 +209,10 @@ def test_job_that_runs_out_of_time_goes_on_as_of_its_call(monkeypatch: pytest.Mo
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
-        asked = world.clock.now()
-        await world.clock.sleep(60)
+        left = await _left(world, CANCEL)
         with monkeypatch.context() as patch:
             patch.setattr(group_jobs, "JOB_SECONDS", -1.0)
-            await world.handlers.group_jobs.job_due(CANCEL, asked)
+            await world.handlers.group_jobs.job_due(left)
         assert world.tasks()[A].state is State.PENDING
         await world.create(B, taskGroupId=GROUP)
         await world.drain(120)

@@ -114,6 +114,12 @@ async def _meet_workers(services: Services) -> None:
         assert await services.work.claim_work(POOL, worker, 1, 0.4) == []
 
 
+async def _know_workers(services: Services) -> None:
+    """The rows as they are once all processes have noted their waits."""
+    for worker_id in WORKERS:
+        await services.workers._workers.read(POOL, "group", worker_id)
+
+
 def run(
     race: Race, simulation: Simulation, *, is_warm: bool = True, in_one: bool = False, seen: set[str] | None = None
 ) -> str:
@@ -129,6 +135,7 @@ def run(
     processes = [world.process()] * len(race.parties) if in_one else [world.process() for _ in race.parties]
     if is_warm:
         world.run(*(_meet_workers(services) for services in processes))
+        world.run(*map(_know_workers, processes))
         world.clock.advance(BANDS.fresh.total_seconds())
     world.run(race.prepare(world))
     if is_warm:

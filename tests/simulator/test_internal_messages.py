@@ -10,7 +10,6 @@ from unittest.mock import AsyncMock
 
 import pytest
 
-from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.internal_messages import (
     DEADLINE_QUEUE,
     RESOLVED_QUEUE,
@@ -62,9 +61,8 @@ def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pyt
     services = world.handlers
     put, started = world.clock.now(), world.clock.now() - timedelta(minutes=20)
     lost = UndeliveredClaim(task_id=A, run_id=2, worker=WORKER, taken_until=put, sequence=5, started=started)
-    job = GroupJob(task_group_id=GROUP, kind="priority", new_priority="high")
+    job = GroupJobBody(task_group_id=GROUP, kind="priority", new_priority="high", number=3, listed="here")
     resolved = ResolvedBody(task_id=A, run_id=3, put=put)
-    asked = {"task_group_id": GROUP, "kind": "priority", "new_priority": "high", "asked": put}
     cases: list[tuple[Any, str, Any, Any, tuple[Any, ...]]] = [
         (
             app.triggers._claim,
@@ -82,7 +80,7 @@ def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pyt
             (A, GROUP, "me", put),
         ),
         (app.triggers._resolved, "resolved_due", services.resolution, resolved, (resolved,)),
-        (app.triggers._group_job, "job_due", services.group_jobs, GroupJobBody.model_validate(asked), (job, put)),
+        (app.triggers._group_job, "job_due", services.group_jobs, job, (job,)),
     ]
     for trigger, name, use_case, body, said in cases:
         told = AsyncMock()

@@ -10,7 +10,7 @@ import pytest
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
 from shared.queue.groups.members import GuardMissing, MemberExists, MemberStore
-from shared.queue.groups.rows import Edges
+from shared.queue.groups.rows import Edges, Group
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.codec import pack_definition
 from shared.queue.tasks.known import KnownStatuses
@@ -77,14 +77,23 @@ def test_what_it_means_that_a_row_of_a_new_task_is_there(index: int, meaning: ty
     world = World()
     definition = world.definition(dependencies=[A], taskGroupId=GROUP)
     edges = Edges(required=(A,), guards=(A,))
+    group = Group(
+        task_group_id=GROUP,
+        scheduler_id="-",
+        expires=definition.expires,
+        sealed=None,
+        number=0,
+        listed="",
+        etag="",
+    )
 
     async def refuse(*_: object) -> None:
         raise TransactionRefused(index, Refusal.EXISTS)
 
     async def story() -> None:
-        members = MemberStore(world.memory.storage, KnownStatuses(world.clock.now), world.clock.now)
+        members = MemberStore(world.memory.storage, KnownStatuses(world.clock.now))
         with pytest.MonkeyPatch.context() as patch, pytest.raises(meaning):
             patch.setattr(members, "_tables", SimpleNamespace(transact=refuse))
-            await members.join(definition, await pack_definition(definition), edges)
+            await members.join(definition, await pack_definition(definition), group, edges)
 
     world.run(story())

@@ -75,4 +75,9 @@ def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
     (found,) = world.run(listed(world.services))
     assert {each.header.task_group_id for each in found} == {A, GROUP}
     assert len(world.rows(keys.DIRECTORY, keys.GROUP)) == 2
-    assert [row.key for row in world.rows(keys.GROUPS, GROUP)] == [keys.GROUP, keys.scheduler("-")]
+    assert [row.key for row in world.rows(keys.GROUPS, GROUP)] == [
+        keys.DUE,
+        keys.GROUP,
+        keys.number(0),
+        keys.scheduler("-", 0),
+    ]

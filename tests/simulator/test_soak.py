@@ -26,7 +26,7 @@ def test_nothing_stays_and_all_invariants_hold() -> None:
     first, last = short.samples
     assert last.tasks > first.tasks > 10
     assert last.busiest["rows"] > 100
-    assert last.counts.keys() <= {"rows of Directory", "rows of Expiry", "rows of History"}
+    assert last.counts.keys() <= {"rows of Directory", "rows of Expiry", "rows of Health"}
     assert last.counts.get("rows of Directory", 0) <= 1, "the reconciler's cursor, which a page that ended early leaves"
     assert short.deployment.restarts > 0
     assert short.deployment.trouble.counts

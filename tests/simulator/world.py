@@ -22,7 +22,6 @@ from shared.base.settings import Settings
 from shared.index.rules import paths_of
 from shared.queue.claims.work import Claim
 from shared.queue.events.pointers import from_json
-from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.codec import decode_task, pack_definition
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.due import Postponed
@@ -34,6 +33,7 @@ from shared.queue.tasks.internal_messages import (
     INTERNAL_QUEUES,
     RESOLVED_QUEUE,
     ClaimBody,
+    GroupJobBody,
     ResolvedBody,
 )
 from shared.queue.tasks.rules import Task, Worker
@@ -324,8 +324,7 @@ class World:
         await self.handlers.redelivery.event_due(from_json(body["pointer"]))
 
     async def _group_job_due(self, body: dict[str, Any]) -> None:
-        job = GroupJob(task_group_id=body["taskGroupId"], kind=body["kind"], new_priority=body.get("newPriority"))
-        await self.handlers.group_jobs.job_due(job, parse_date(body["asked"]))
+        await self.handlers.group_jobs.job_due(GroupJobBody.model_validate(body))
 
 
 def resolved_message(body: dict[str, Any]) -> ResolvedBody:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.queue.claims.telling import MISSES, Series, Tellings, Wait
-from shared.queue.pools.worker_rows import LONG_AGO, WorkerRecord
+from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.tasks.rules import Worker
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -99,7 +99,7 @@ NO_ROW = WorkerRecord(
     first_claim=START,
     last_active=START,
     expires=START,
-    quarantine_until=LONG_AGO,
+    quarantine_until=START,
 )
 
 

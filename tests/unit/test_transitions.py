@@ -40,7 +40,7 @@ def rerun(task: Task) -> Decision:
 
 
 def change_priority(task: Task) -> Decision:
-    return transitions.change_priority(task, "high", NOW, "new")
+    return transitions.change_priority(task, "high", NOW, "new", 3)
 
 
 Command = Callable[[Task], Decision]
@@ -163,6 +163,28 @@ def test_the_priority_of_a_pending_run() -> None:
     assert RemoveMessage(handle=handle("pending")) in decision.after[0]
     (event,) = decision.events
     assert (event.old_priority, event.new_priority) == ("medium", "high")
+
+
+@pytest.mark.parametrize("task", [UNSCHEDULED, PENDING, RUNNING])
+def test_the_call_on_the_group_with_the_highest_number_counts(task: Task) -> None:
+    changed = after(transitions.set_priority(task, "high", NOW, "new", 3))
+    assert (changed.priority, changed.prioritised_as_of) == ("high", 3)
+    for number in (1, 3):
+        assert transitions.set_priority(changed, "low", NOW, "newer", number).task is None
+    noted = transitions.set_priority(changed, "high", NOW, "newer", 4)
+    assert noted.task == replace(changed, prioritised_as_of=4)
+    assert transitions.set_priority(after(noted), "low", NOW, "newest", 5).after == (
+        () if task is RUNNING else transitions.set_priority(task, "high", NOW, "new", 3).after
+    )
+
+
+@pytest.mark.parametrize("task", [UNSCHEDULED, PENDING, RUNNING])
+def test_a_cancellation_of_the_group_is_about_tasks_that_were_opened_before(task: Task) -> None:
+    with pytest.raises(NoDecision):
+        transitions.cancel_by_group(replace(task, opened_as_of=3), NOW, 3)
+    canceled = after(transitions.cancel_by_group(replace(task, opened_as_of=2), NOW, 3))
+    assert (canceled.state, canceled.opened_as_of) == (State.EXCEPTION, 3)
+    assert transitions.cancel_by_group(canceled, NOW, 3) == transitions.cancel(canceled, NOW)
 
 
 @pytest.mark.parametrize("task", [*RESOLVED, replace(PENDING, generation=1)], ids=lambda task: task.state)

@@ -66,7 +66,7 @@ class Records:
             storage=storage,
             runtime=runtime,
             tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES, runtime.now), runtime.slugid, known),
-            groups=GroupStore(storage, known, runtime.now),
+            groups=GroupStore(storage),
             edges=GroupEdges(storage),
             pools=PoolStore(storage, runtime, known),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),

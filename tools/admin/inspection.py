@@ -232,7 +232,8 @@ async def _look_at_group(records: Records, task_group_id: str) -> _Look:
     if group is None:
         return _Look("", [Finding("there is no such group")])
     found = []
-    guard = await records.storage.tables.get(keys.GROUPS, task_group_id, keys.scheduler(group.scheduler_id))
+    key = keys.scheduler(group.scheduler_id, group.number)
+    guard = await records.storage.tables.get(keys.GROUPS, task_group_id, key)
     if (guard is None) != (group.sealed is not None):
         found.append(
             Finding(
@@ -240,12 +241,15 @@ async def _look_at_group(records: Records, task_group_id: str) -> _Look:
             )
         )
     active, start = await records.groups.active_page(task_group_id, None)
+    due = await records.groups.due(task_group_id)
+    resolution = "" if due is None else due.resolution
     for row in active:
         task = await records.tasks.status(row.task_id)
         if task is None and now - row.written > records.settled:
-            found.append(Finding(f"it counts {row.task_id}, which does not exist", _remove_orphans(records, group.due)))
-    if group.due and not active and start is None:
-        found += await _unannounced(records, group.due, now)
+            text = f"it counts {row.task_id}, which does not exist"
+            found.append(Finding(text, _remove_orphans(records, resolution)))
+    if resolution and not active and start is None:
+        found += await _unannounced(records, resolution, now)
     return _Look(group.etag, found)
 
 

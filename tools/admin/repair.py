@@ -13,7 +13,7 @@ from shared.queue.tasks.codec import decode_task
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.rules import State, Task
 from shared.store import keys
-from shared.store.interface import Create, Delete, Merge, Operation, Row, TransactionRefused
+from shared.store.interface import Create, Delete, Merge, Operation, Row, TransactionRefused, Upsert
 from tools.admin.account import Records
 
 Repair = Callable[[], Awaitable[bool]]
@@ -60,7 +60,9 @@ class TaskRepairs:
         """Its active row. If it was resolved meanwhile, the handler that removes such rows is called for again."""
 
         async def add() -> None:
-            await self._records.groups.add_active(self._task.task_group_id, self._task.task_id, self._task.generation)
+            task = self._task
+            row = Upsert(keys.active(task.task_id, task.generation), {})
+            await self._records.storage.tables.transact(keys.GROUPS, task.task_group_id, [row])
             now = await self._changed()
             runs = () if now is None else now.runs
             ours = [run_id for run_id, run in enumerate(runs) if run.generation == self._task.generation]
@@ -147,7 +149,7 @@ def set_scheduler_guard(records: Records, group: Group) -> Repair:
     """The guard of a group's scheduler as its header wants it, in one transaction with that."""
 
     async def set_right() -> bool:
-        key = keys.scheduler(group.scheduler_id)
+        key = keys.scheduler(group.scheduler_id, group.number)
         change: Operation = Create(key, {}) if group.sealed is None else Delete(key)
         operations = [Merge(keys.GROUP, {}, group.etag), change]
         try:

@@ -242,7 +242,7 @@ class Claiming:
             decision = decide(read, self._runtime.now())
             if not decision.ahead:  # a repeat, whose rows exist
                 try:
-                    committed = await self._executor.commit_once(read, decision, self._stores.write_ahead())
+                    committed = await self._executor.commit_once(read, decision, self._stores.write_ahead(read))
                 except CommitLost:
                     continue
                 await self._executor.follow_up(committed, decision)
@@ -265,7 +265,7 @@ class Claiming:
 
     async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
         """A claim with messages of its own; its lease is removed if the claim fails."""
-        ahead = self._stores.write_ahead()
+        ahead = self._stores.write_ahead(read)
         await ahead.ensure(decision.ahead)
 
         async def release(is_later: bool) -> None:

@@ -130,7 +130,7 @@ class HandingOut:
         """Returns the claims whose rows are written; the others are undone. After a defect each is tried by itself."""
         try:
             for each in prepared:
-                each.ahead.refuse_late_commit()
+                each.ahead.refuse_late()
             rows = [each.rows for each in prepared]
             if await self._presence.claimed(record, request, [each.run for each in prepared], rows):
                 return prepared

@@ -278,8 +278,8 @@ class GroupExpiry:
         """Sweeps a group: deletes its tasks that have expired, and the group once it has expired and has no member any
         more. Returns when to look again: at the group's expiration at the latest, None if it is gone.
 
-        Header, notes and the guard of the scheduler go in one transaction that holds only if no call has raised, sealed
-        or joined the group since they were read. After that no task can join the group: a later task creates it again,
+        Header and guards go in one transaction that holds only if no call has raised, sealed or joined the group since
+        they were read. After that no task can join the group: a later task creates it again,
         with new rows, which this sweep leaves. All other rows go page by page. Raises OutOfTime.
         """
         (task_group_id,) = expiring.words
@@ -297,12 +297,13 @@ class GroupExpiry:
             start=first,
             end=end,
             limit=MAX_OPERATIONS,
-            select=("expires", "due"),
+            select=("expires", "resolution"),
         ):
             rows += page
             if has_members := any(_is_member(row) for row in page):
                 break
         header = next((row for row in rows if row.key == keys.GROUP), None)
+        is_due = any(row.values.get("resolution") for row in rows)
         expires = self._now() if header is None else parse_date(str(header.values["expires"]))
         if header is not None and not is_over(expires, self._now()):
             return min(later, expires) if later and has_members else expires
@@ -311,7 +312,7 @@ class GroupExpiry:
         if header is not None:
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
-            if header.values["due"] and not is_over(expires, looked - LATE_TIMERS):
+            if is_due and not is_over(expires, looked - LATE_TIMERS):
                 await self._check.check(task_group_id)  # a handler that is late has yet to announce the group
                 return self._now()
             if not await delete_together(self._tables, keys.GROUPS, rows):

@@ -5,24 +5,23 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from shared.base import bounds, remembered
-from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.protocol import ORPHAN_AFTER, OVERDUE
 from shared.queue.events.rules import Exchange
-from shared.queue.groups.rows import Active, Group, group_event
-from shared.queue.groups.store import GroupChanged
+from shared.queue.groups.rows import Active, Due, Group, group_event
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rules import Task
-from shared.runtime import attempts
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Look:
     """What the first active rows of a group show. Concurrent checks share it."""
 
-    group: Group | None = None
+    due: Due | None = None
     """None where the check is left to the handler of a task that is not settled yet."""
+    group: Group | None = None
+    """The header, if there is no active row."""
     wait: timedelta | None = None
     """Time until a row is old enough to be removed."""
     has_removed: bool = False
@@ -46,36 +45,40 @@ class GroupCheck:
         self._looks: Memo[str, _Look] = Memo(remembered.GROUP_LOOKS)
         self._unresolved: Memo[str, _Unresolved] = Memo(remembered.UNRESOLVED)
 
-    async def check(self, task_group_id: str, due: str | None = None, header: str | None = None) -> float | None:
+    async def check(self, task_group_id: str, resolution: str | None = None, seen: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
 
         Storage may answer the range in several parts, and tasks may come and go between them. But every settled
-        resolution changes the header. So if the header is the same before and after the range was read, there was a
-        moment without an active row. `header` is its ETag as the caller knows it. Without it, or if the header has
+        resolution changes the row of what is due. So if that is the same before and after the range was read, there was
+        a moment without an active row. `seen` is its ETag as the caller knows it. Without it, or if the row has
         changed, the range is read once more.
 
         Returns the seconds after which to check again: until a row is old enough to be removed as an orphan, or at once
-        if there are more orphans than one check removes. Returns None if nothing is left to do, or if the header names
-        a later resolution than `due`, whose handler will check. Raises StorageUnavailable, ServiceUnavailable.
+        if there are more orphans than one check removes. Returns None if nothing is left to do, or if another
+        `resolution` is due, whose handler will check. Raises StorageUnavailable.
         """
         for _ in range(bounds.ACTIVE_PAGES):
             look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
             if look.has_removed:
                 continue
-            group = look.group
-            if group is None or not group.due or (due is not None and group.due != due):
+            due = look.due
+            if due is None or not due.resolution or (resolution is not None and due.resolution != resolution):
                 return None
             if look.wait is not None:
-                return None if due is None else look.wait.total_seconds() + 1
-            if group.etag == header:
-                await self._announce(group)
+                return None if resolution is None else look.wait.total_seconds() + 1
+            if due.etag == seen and look.group is not None:
+                await self._stores.announcer.announce_group(
+                    group_event(Exchange.TASK_GROUP_RESOLVED, look.group, due.resolution)
+                )
+                # Unless another resolution has become due since.
+                await self._stores.groups.clear_due(task_group_id, due)
                 return None
-            header = group.etag
+            seen = due.etag
         return 0
 
     async def _look(self, task_group_id: str) -> _Look:
         """Reads the first active rows, up to one that ends the check, and removes orphans before it."""
-        rows, group = await self._stores.groups.active(task_group_id, limit=bounds.ACTIVE_ROWS)
+        rows, due, group = await self._stores.groups.active(task_group_id, limit=bounds.ACTIVE_ROWS)
         for row in rows:
             if self._was_unresolved(task_group_id, row):
                 return _Look()
@@ -95,9 +98,9 @@ class GroupCheck:
                 continue
             wait = ORPHAN_AFTER - (looked - row.written)
             if wait > timedelta(0):
-                return _Look(group=group or await self._stores.groups.header(task_group_id), wait=wait)
+                return _Look(due=due or await self._stores.groups.due(task_group_id), wait=wait)
             await self._remove(task_group_id, row, task)
-        return _Look(group=group, has_removed=bool(rows))
+        return _Look(due=due, group=group, has_removed=bool(rows))
 
     def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
         """Whether an earlier check read this very row, and found the task unresolved afterwards.
@@ -133,23 +136,3 @@ class GroupCheck:
             age = self._stores.runtime.now() - max(resolved, row.written)
             if age > ORPHAN_AFTER:
                 await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
-
-    async def _announce(self, group: Group) -> None:
-        await self._stores.announcer.announce_group(group_event(Exchange.TASK_GROUP_RESOLVED, group, group.due))
-        await self.clear_due(group)
-
-    async def clear_due(self, group: Group) -> None:
-        """Notes that the due check is done, unless another one has become due since.
-
-        If the header was changed for another reason, such as sealing, it is read again. Raises ServiceUnavailable if
-        that happens too often. The message is then handled again, and the event has the same MessageId.
-        """
-        latest: Group | None = group
-        async for _ in attempts(self._stores.runtime):
-            if latest is None or latest.due != group.due:
-                return None
-            try:
-                return await self._stores.groups.clear_due(latest)
-            except GroupChanged:
-                latest = await self._stores.groups.header(group.task_group_id)
-        raise ServiceUnavailable(f"task group {group.task_group_id} changes too often to note that it was announced")

@@ -6,12 +6,13 @@ scheduler, not sealed"), and the active rows of the required tasks ("not settled
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError
-from shared.queue.groups.rows import Edges, Group, active_values, was_created
+from shared.base.frozen import replace
+from shared.queue.groups.rows import Edges, Group, encode_group, was_created
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.codec import MEMORY, PackedDefinition
 from shared.queue.tasks.definition import Definition
@@ -42,7 +43,7 @@ a thousandth.
 
 
 class GuardMissing(ServiceError):
-    """The group is unknown, has another scheduler, or is sealed: its header says which."""
+    """The group is unknown, has another scheduler or another number, or is sealed: its header says which."""
 
 
 class MemberExists(ServiceError):
@@ -58,6 +59,8 @@ class RequiredSettled(ServiceError):
 
 
 NO_EDGES = Edges()
+Rows = Mapping[str, str]
+"""The ETags of rows that a call has written, by their keys, to roll them back with."""
 
 _ACTIVE_ROW = 2
 """Place of a new task's active row in the transaction that it joins its group with, right after its member row."""
@@ -66,25 +69,25 @@ _ACTIVE_ROW = 2
 class MemberStore:
     """Adds tasks to groups, and rolls back what a refused call has added."""
 
-    def __init__(self, storage: Storage, known: KnownStatuses, now: Callable[[], datetime]) -> None:
+    def __init__(self, storage: Storage, known: KnownStatuses) -> None:
         """`known` learns the ETags of member rows that are written."""
         self._tables = storage.tables
         self._known = known
-        self._now = now
 
     async def join(
-        self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES, *, group: Group | None = None
-    ) -> Mapping[str, str]:
-        """Adds a new task as an active member, with edges out of tasks of its group; returns the ETags of these rows by
-        their keys, to roll them back with.
+        self, definition: Definition, packed: PackedDefinition, group: Group, edges: Edges = NO_EDGES
+    ) -> tuple[Rows, Group]:
+        """Adds a new task as an active member, with edges out of tasks of its group, as of the group's number. If the
+        group ends before the task, its expiration is raised in the same transaction.
 
-        With `group` its expiration is raised to `definition.expires` + 1 h in the same transaction.
-        Raises GuardMissing, MemberExists, GroupChanged, RequiredSettled.
+        Returns what was written, and the group as it is then. Raises GuardMissing, MemberExists, GroupChanged,
+        RequiredSettled.
         """
         own = self._own_rows(definition, packed, edges)
-        operations: list[Operation] = [Merge(keys.scheduler(definition.scheduler_id), {}), *own]
-        if group is not None:
-            operations.append(Merge(keys.GROUP, {"expires": group_expires(definition)}, group.etag))
+        operations: list[Operation] = [Merge(keys.scheduler(definition.scheduler_id, group.number), {}), *own]
+        raised = replace(group, expires=group_expires(definition)) if group.expires < definition.expires else None
+        if raised is not None:
+            operations.append(Merge(keys.GROUP, {"expires": format_date(raised.expires)}, group.etag))
         guards = len(operations)
         operations += [Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
         try:
@@ -97,47 +100,51 @@ class MemberStore:
             if refused.index == 0:
                 raise GuardMissing from refused
             raise MemberExists from refused
-        return self._written(definition, own, etags)
+        now = group if raised is None else replace(raised, etag=etags[guards - 1])
+        return self._written(definition, own, etags), now
 
     async def create_group(
         self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str
-    ) -> Mapping[str, str]:
+    ) -> tuple[Rows, Group]:
         """Like `join`, but creates the group with its first member. `listed` is the key of its row in the list of
         groups. A new group has no active rows that could guard the edges, so they are written without guards.
 
         Raises GroupExists, MemberExists.
         """
-        header: dict[str, Value] = {
-            "schedulerId": definition.scheduler_id,
-            "expires": group_expires(definition),
-            "sealed": "",
-            "due": "",
-            "listed": listed,
-        }
+        group = Group(
+            task_group_id=definition.task_group_id,
+            scheduler_id=definition.scheduler_id,
+            expires=group_expires(definition),
+            sealed=None,
+            number=0,
+            listed=listed,
+            etag="",
+        )
         own = self._own_rows(definition, packed, edges)
-        made = [Create(keys.GROUP, header), *own, Create(keys.scheduler(definition.scheduler_id), {})]
+        guards = Create(keys.scheduler(definition.scheduler_id, 0), {}), Create(keys.number(0), {})
+        made = [Create(keys.GROUP, encode_group(group)), *own, *guards, Create(keys.DUE, {"resolution": ""})]
         try:
             etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, made)
         except TransactionRefused as refused:
             if refused.index == 1:
                 raise MemberExists from refused
             raise GroupExists from refused
-        return self._written(definition, own, etags)
+        return self._written(definition, own, etags), replace(group, etag=etags[0])
 
     def _own_rows(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> list[Operation]:
         """The rows of a new task: member, active, and edges. In the transactions of `join` and `create_group` they
         follow the first operation."""
         return [
             Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), active_values(self._now())),
+            Create(keys.active(definition.task_id, 0), {}),
             *_with_edges(definition, edges),
         ]
 
-    def _written(self, definition: Definition, own: Sequence[Operation], etags: Sequence[str]) -> Mapping[str, str]:
+    def _written(self, definition: Definition, own: Sequence[Operation], etags: Sequence[str]) -> Rows:
         self._known.saw_member(definition.task_id, etags[1])
         return {operation.key: etag for operation, etag in zip(own, etags[1 : 1 + len(own)], strict=True)}
 
-    async def touch_member(self, definition: Definition, edges: Edges = NO_EDGES) -> None:
+    async def touch_member(self, definition: Definition, number: int, edges: Edges = NO_EDGES) -> None:
         """Rewrites the rows of a task that is not committed yet, which gives them new ETags and a new time, so that
         they are not taken for orphans (design 2.2).
 
@@ -146,24 +153,29 @@ class MemberStore:
         """
         await self._restore(
             definition,
+            number,
             [
                 Merge(keys.member(definition.task_id), _UNKNOWN),
-                Merge(keys.active(definition.task_id, 0), active_values(self._now())),
+                Merge(keys.active(definition.task_id, 0), {}),
                 *_with_edges(definition, edges),
             ],
         )
 
     async def restore_member(
-        self, definition: Definition, packed: PackedDefinition, settled_before: datetime, edges: Edges = NO_EDGES
+        self,
+        definition: Definition,
+        packed: PackedDefinition,
+        number: int,
+        exists: Callable[[], Awaitable[bool]],
+        edges: Edges = NO_EDGES,
     ) -> None:
         """Completes the rows in its group of a task that has no status row, when only one of them is left.
 
-        If the member row shows a resolution or a rerun, it belongs to a task that was created since the status row was
-        looked for. An active row that is written now would stay, and would guard edges that no handler follows. So that
-        is allowed only if the member row was last written before `settled_before`: that task has expired since, and its
-        id is used again.
+        If the member row shows a resolution or a rerun, a task of this id was created. `exists` then looks for it once
+        more: if it is not there, it has expired, and its id is used again. Otherwise an active row that is written now
+        would stay, and would guard edges that no handler follows.
 
-        Raises GuardMissing; GroupChanged if another call has changed the rows meanwhile, or the task was resolved.
+        Raises GuardMissing; GroupChanged if another call has changed the rows meanwhile, or has created the task.
         """
         key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
         row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
@@ -172,15 +184,14 @@ class MemberStore:
             member = Create(key, _member_values(packed))
         elif not was_created(row):
             member = Merge(key, _UNKNOWN, row.etag)
-        elif row.timestamp < settled_before:
+        elif not await exists():
             member = Replace(key, _member_values(packed), row.etag)
         else:
             raise GroupChanged
-        opened = Upsert(active, active_values(self._now()))
-        await self._restore(definition, [member, opened, *_with_edges(definition, edges)])
+        await self._restore(definition, number, [member, Upsert(active, {}), *_with_edges(definition, edges)])
 
-    async def _restore(self, definition: Definition, operations: Sequence[Operation]) -> None:
-        guarded = [Merge(keys.scheduler(definition.scheduler_id), {}), *operations]
+    async def _restore(self, definition: Definition, number: int, operations: Sequence[Operation]) -> None:
+        guarded = [Merge(keys.scheduler(definition.scheduler_id, number), {}), *operations]
         try:
             await self._tables.transact(keys.GROUPS, definition.task_group_id, guarded)
         except TransactionRefused as refused:
@@ -188,15 +199,17 @@ class MemberStore:
                 raise GuardMissing from refused
             raise GroupChanged from refused
 
-    async def leave(self, task_group_id: str, rows: Mapping[str, str]) -> None:
-        """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since."""
-        operations = [Delete(key, etag) for key, etag in rows.items()]
+    async def leave(self, task_group_id: str, rows: Rows) -> None:
+        """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since: its
+        active row as well, which tells that."""
+        is_member = keys.MEMBERS[0]
+        operations = [Delete(key, None if key.startswith(is_member) else etag) for key, etag in rows.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)
 
 
-def group_expires(definition: Definition) -> str:
+def group_expires(definition: Definition) -> datetime:
     """A group outlives its tasks by an hour (contract 3.4)."""
-    return format_date(definition.expires + timedelta(hours=1))
+    return definition.expires + timedelta(hours=1)
 
 
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:

@@ -11,9 +11,18 @@ from shared.base.concurrency import both
 from shared.base.errors import RequestConflict, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
-from shared.base.protocol import ORPHAN_AFTER
-from shared.queue.groups.members import NO_EDGES, GroupExists, GuardMissing, MemberExists, MemberStore, RequiredSettled
-from shared.queue.groups.recent import RecentGroupStore
+from shared.base.protocol import LATEST_COMMIT
+from shared.queue.groups.members import (
+    NO_EDGES,
+    GroupExists,
+    GuardMissing,
+    MemberExists,
+    MemberStore,
+    RequiredSettled,
+    Rows,
+    group_expires,
+)
+from shared.queue.groups.recent import CreatedGroup, RecentGroupStore
 from shared.queue.groups.rows import Edges, Group
 from shared.queue.groups.store import GroupChanged, GroupStore
 from shared.queue.tasks.codec import PackedDefinition
@@ -35,6 +44,8 @@ class Place:
     """A new member's place in its group."""
 
     leave: Leave
+    number: int
+    """The number of the group as of which the task has joined it."""
     is_guarded: bool
     """Whether each required task in the group had its active row: then none of them has been settled, and none need be
     read."""
@@ -51,8 +62,6 @@ class Membership:
         self._expiry = expiry
         self._recent = recent
         self._runtime = runtime
-        self._expires: Memo[str, datetime] = Memo(remembered.GROUPS)
-        """By group: its expiration as this process knows it, which never becomes earlier."""
         self._sweeps: Memo[tuple[str, str], bool] = Memo(remembered.SWEEPS)
         """By group and hour: the sweeps that this process has scheduled."""
 
@@ -63,119 +72,116 @@ class Membership:
         Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
         """
         async for _ in attempts(self._runtime):
-            known = self._expires.get(definition.task_group_id)
+            group = await self._joinable(definition)
             try:
-                if known is not None and known >= definition.expires:
-                    return await self._join_known(definition, packed, edges, known)
-                return await self._join_or_create(definition, packed, edges)
-            except GuardMissing:
-                self._expires.pop(definition.task_group_id)
-            except (GroupExists, GroupChanged):
-                continue
+                if group is None:
+                    return await self._create_group(definition, packed, edges)
+                place, _ = await both(self._join(definition, packed, group, edges), self._schedule(definition, group))
+                return place
+            except (GuardMissing, GroupExists, GroupChanged):
+                self._groups.forget(definition.task_group_id)
         raise ServiceUnavailable("the task group is contended; send the call again")
 
+    async def _joinable(self, definition: Definition) -> Group | None:
+        """The group's header; None if there is no group. Raises RequestConflict."""
+        group = self._groups.known(definition.task_group_id)
+        if group is None or group.expires < definition.expires or _refusal(definition, group):
+            group = await self._groups.header(definition.task_group_id)
+        if group is not None and (refusal := _refusal(definition, group)):
+            raise refusal
+        return group
+
     async def rewrite(
-        self, definition: Definition, packed: PackedDefinition, looked: datetime, edges: Edges = NO_EDGES
-    ) -> None:
-        """Rewrites the rows that an earlier call has added, so that they are not taken for orphans. Adds those that are
-        missing, and the first edges.
-
-        `looked` is when the task was looked for and not found, or earlier. Raises RequestConflict, ServiceUnavailable.
-        """
-        try:
-            try:
-                await self._members.touch_member(definition, edges)
-            except GroupChanged:
-                await self._members.restore_member(definition, packed, looked - ORPHAN_AFTER, edges)
-        except GuardMissing:
-            _refuse(definition, await self._groups.header(definition.task_group_id))
-            raise ServiceUnavailable("the task group has just changed; send the call again") from None
-        except GroupChanged:
-            raise ServiceUnavailable("the task is being created by another call; send the call again") from None
-
-    async def _join_known(
         self,
         definition: Definition,
         packed: PackedDefinition,
-        edges: Edges,
-        expires: datetime,
-        *,
-        raised: Group | None = None,
-    ) -> Place:
-        """Joins a group whose expiration is known. `raised` is the group's header, if this task has to move the
-        expiration.
-        """
-        place, _ = await both(
-            self._join(definition, packed, edges, group=raised),
-            self._schedule(definition, expires, is_raised=raised is not None),
-        )
-        return place
+        exists: Callable[[], Awaitable[bool]],
+        edges: Edges = NO_EDGES,
+    ) -> int:
+        """Rewrites the rows that an earlier call has added, so that they are not taken for orphans. Adds those that are
+        missing, and the first edges. Returns the number of the group as of which this holds.
 
-    async def _schedule(self, definition: Definition, group_expires: datetime, *, is_raised: bool) -> None:
+        `exists` looks whether there is a task of this id. Raises RequestConflict, ServiceUnavailable.
+        """
+        async for _ in attempts(self._runtime):
+            group = await self._joinable(definition)
+            if group is None:
+                break
+            try:
+                try:
+                    await self._members.touch_member(definition, group.number, edges)
+                except GroupChanged:
+                    await self._members.restore_member(definition, packed, group.number, exists, edges)
+                return group.number
+            except GuardMissing:
+                self._groups.forget(definition.task_group_id)
+            except GroupChanged:
+                raise ServiceUnavailable("the task is being created by another call; send the call again") from None
+        raise ServiceUnavailable("the task group has just changed; send the call again")
+
+    async def _schedule(self, definition: Definition, group: Group) -> None:
         """Schedules the task's deletion. The sweep of the group at the group's expiration deletes all its tasks, so
         only a task that expires much earlier needs a sweep in an earlier hour. Without that sweep it would merely be
         deleted late.
         """
         task_group_id, expires = definition.task_group_id, definition.expires
-        if is_raised:
-            await self._expiry.group(task_group_id, group_expires)
-        if group_expires - expires > MARGIN:
+        if group.expires < expires:
+            await self._expiry.group(task_group_id, group_expires(definition))
+        if group.expires - expires > MARGIN:
             sweep = task_group_id, self._expiry.bucket(expires)
             if sweep not in self._sweeps:
                 await self._expiry.group(task_group_id, expires)
                 self._sweeps[sweep] = True
 
-    async def _join(
-        self, definition: Definition, packed: PackedDefinition, edges: Edges, *, group: Group | None = None
-    ) -> Place:
+    async def _join(self, definition: Definition, packed: PackedDefinition, group: Group, edges: Edges) -> Place:
         """Joins with guards for the edges or, if one of the guard rows is missing, without."""
         try:
-            rows = await self._members.join(definition, packed, edges, group=group)
+            rows, group = await self._members.join(definition, packed, group, edges)
         except RequiredSettled:
             edges = replace(edges, guards=())
-            rows = await self._members.join(definition, packed, edges, group=group)
-        return Place(partial(self._members.leave, definition.task_group_id, rows), is_guarded=bool(edges.guards))
+            rows, group = await self._members.join(definition, packed, group, edges)
+        return self._place(group, rows, is_guarded=bool(edges.guards))
 
-    async def _join_or_create(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
-        header = await self._groups.header(definition.task_group_id)
-        expires = definition.expires + MARGIN
-        if header is None:
-            return await self._create_group(definition, packed, edges, expires)
-        _refuse(definition, header)
-        is_raised = header.expires < definition.expires
-        known = expires if is_raised else header.expires
-        place = await self._join_known(definition, packed, edges, known, raised=header if is_raised else None)
-        self._expires[definition.task_group_id] = known
-        return place
+    def _place(self, group: Group, rows: Rows, *, is_guarded: bool) -> Place:
+        self._groups.keep(group)
+        return Place(partial(self._members.leave, group.task_group_id, rows), group.number, is_guarded)
 
-    async def _create_group(
-        self, definition: Definition, packed: PackedDefinition, edges: Edges, expires: datetime
-    ) -> Place:
+    async def _create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         """Creates a group. Its deletion, and that of its row in the list of groups, is scheduled first: rows that the
-        expiry job does not know would stay for ever. Raises GroupExists, MemberExists.
+        expiry job does not know would stay for ever. If the process stood still, the job may have come to the end of
+        these before the group was created: then they are scheduled again.
+
+        Raises GroupExists, MemberExists, ServiceUnavailable.
         """
-        entry = self._recent.entry(definition)
-        await self._expiry.new_group(definition.task_group_id, expires, entry.key)
-        await self._recent.add(entry)
+        entry, began = self._recent.entry(definition), self._runtime.now()
+        await self._schedule_group(definition, entry)
         try:
-            rows = await self._members.create_group(definition, packed, edges, entry.key)
-        except (GroupExists, MemberExists):
+            if self._is_late(began):
+                raise ServiceUnavailable("the call took too long; send it again")
+            rows, group = await self._members.create_group(definition, packed, edges, entry.key)
+        except (GroupExists, MemberExists, ServiceUnavailable):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
             if header is None or header.listed != entry.key:
                 await self._recent.remove(entry.key)
             raise
-        self._expires[definition.task_group_id] = expires
-        return Place(partial(self._members.leave, definition.task_group_id, rows), is_guarded=False)
+        if self._is_late(began):
+            await self._schedule_group(definition, entry)
+        return self._place(group, rows, is_guarded=False)
+
+    async def _schedule_group(self, definition: Definition, entry: CreatedGroup) -> None:
+        await self._expiry.new_group(definition.task_group_id, group_expires(definition), entry.key)
+        await self._recent.add(entry)
+
+    def _is_late(self, began: datetime) -> bool:
+        return self._runtime.now() - began > LATEST_COMMIT
 
 
-def _refuse(definition: Definition, header: Group | None) -> None:
-    if header is None:
-        return
+def _refusal(definition: Definition, header: Group) -> RequestConflict | None:
+    """Why the task cannot join the group, if it cannot."""
     if header.scheduler_id != definition.scheduler_id:
-        raise RequestConflict(
+        return RequestConflict(
             f"task group {header.task_group_id} has schedulerId {header.scheduler_id!r}, "
             f"not {definition.scheduler_id!r}"
         )
-    if header.sealed is not None:
-        raise RequestConflict(f"task group {header.task_group_id} is sealed")
+    return RequestConflict(f"task group {header.task_group_id} is sealed") if header.sealed is not None else None

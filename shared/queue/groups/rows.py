@@ -21,7 +21,6 @@ FINAL = "final"
 STATE = "state"
 OPENED = "opened"
 """Prefixes of properties of a member row; each is followed by a generation."""
-_SINCE = "since"
 _SHOWN = 3
 """Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
 STATE_COLUMNS = (
@@ -34,10 +33,10 @@ FINAL_COLUMNS = (
     *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
 )
 """Properties that show the status of its last resolution."""
-EDGES_WITH_MEMBER = MAX_OPERATIONS - 4
-"""Edges that fit into the transaction that adds a member, beside the rows of its group and its own."""
-MOST_GUARDED = EDGES_WITH_MEMBER // 2
-"""Edges that fit into that transaction if each has a guard."""
+EDGES_WITH_MEMBER = MAX_OPERATIONS - 6
+"""Edges that fit into the transaction that adds a member, beside its rows and those of a new group."""
+MOST_GUARDED = (MAX_OPERATIONS - 4) // 2
+"""Edges that fit into that transaction if each has a guard, beside the rows of a group that is there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,10 +47,19 @@ class Group:
     scheduler_id: str
     expires: datetime
     sealed: datetime | None
-    due: str
-    """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
+    number: int
+    """How many calls were made on the whole group. A guard row has it in its key."""
     listed: str
     """The key of its row in the list of groups."""
+    etag: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Due:
+    """What has yet to be done in a group."""
+
+    resolution: str
+    """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
     etag: str
 
 
@@ -64,8 +72,6 @@ class Active:
     etag: str
     written: datetime
     """When it was last written or rewritten: also by a call whose task waits for this one."""
-    since: datetime
-    """When a call of the row's own task last wrote it: since then the task counts as unresolved."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,7 +88,8 @@ class Edges:
     def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
         """Edges with guards for those that are not satisfied yet, if all fit into one transaction."""
         guards = [task_id for task_id in required if task_id != dependent and task_id not in satisfied]
-        fit = len(required) + len(guards) <= EDGES_WITH_MEMBER and len(guards) <= MOST_GUARDED
+        fit = len(required) + len(guards) <= 2 * MOST_GUARDED and len(guards) <= MOST_GUARDED
+        fit = fit and len(required) <= EDGES_WITH_MEMBER
         return cls(required=tuple(required), guards=tuple(guards) if fit else ())
 
     @property
@@ -123,6 +130,11 @@ def decode_group(row: Row) -> Group:
     )
 
 
+def encode_group(group: Group) -> dict[str, Value]:
+    """Properties of a header."""
+    return {**_HEADER.encode(group), "sealed": "" if group.sealed is None else format_date(group.sealed)}
+
+
 def group_event(exchange: Exchange, group: Group, occasion: str) -> GroupEvent:
     """Something that happened to the group as it is here."""
     return GroupEvent(
@@ -138,18 +150,12 @@ def group_event(exchange: Exchange, group: Group, occasion: str) -> GroupEvent:
 def decode_active(row: Row) -> Active:
     """An active row."""
     _, task_id, generation = row.key.split("~")
-    return Active(
-        task_id=task_id,
-        generation=int(generation),
-        etag=row.etag,
-        written=row.timestamp,
-        since=parse_date(str(row.values[_SINCE])),
-    )
+    return Active(task_id=task_id, generation=int(generation), etag=row.etag, written=row.timestamp)
 
 
-def active_values(now: datetime) -> dict[str, Value]:
-    """Properties of an active row that a call writes for its own task."""
-    return {_SINCE: format_date(now)}
+def decode_due(row: Row) -> Due:
+    """The row of what is due."""
+    return Due(resolution=str(row.values["resolution"]), etag=row.etag)
 
 
 def decode_member(row: Row) -> Member:

@@ -5,52 +5,90 @@ How a task joins its group is in members.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime
 
-from shared.base.dates import format_date, parse_date
-from shared.base.errors import ServiceError
+from shared.base import remembered
+from shared.base.dates import format_date
+from shared.base.errors import ServiceError, ServiceUnavailable
+from shared.base.frozen import dataclass, replace
+from shared.base.memo import Memo
+from shared.base.retrying import LOST_RACE
 from shared.queue.groups.rows import (
     FINAL,
     HEADER_COLUMNS,
     OPENED,
     STATE,
     Active,
+    Due,
     Group,
     Member,
-    active_values,
     decode_active,
+    decode_due,
     decode_group,
     decode_member,
 )
 from shared.queue.tasks.codec import compact
-from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import Run, Task
 from shared.store import keys
 from shared.store.interface import Create, Delete, Merge, Operation, Row, Storage, TransactionRefused, Upsert, Value
 from shared.store.partitions import PageReader, rows_of, try_transact
 
-_HEAD_ROWS = 1 + 2 + 2
-"""The header, a note for each kind of call on the whole group, and two members."""
+_HEAD_ROWS = 1 + 2
+"""The header and two members."""
 
 
 class GroupChanged(ServiceError):
-    """The group's header has changed since it was read."""
+    """Rows of the group have changed since they were read."""
+
+
+class NumberPassed(ServiceError):
+    """A call on the whole group was made since the number was read; `number` is the present one."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(str(number))
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A generation of a task that counts in its group from now on."""
+
+    number: int
+    """The group's number at that time."""
+    etag: str | None
+    """The ETag of the active row if it is new, None if it existed: rewritten."""
 
 
 class GroupStore:
     """Reads and changes task groups."""
 
-    def __init__(self, storage: Storage, known: KnownStatuses, now: Callable[[], datetime]) -> None:
-        """`known` learns the ETags of member rows that are written."""
+    def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables
-        self._known = known
-        self._now = now
+        self._headers: Memo[str, Group] = Memo(remembered.GROUPS)
 
     async def header(self, task_group_id: str) -> Group | None:
         """The group's header."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
-        return None if row is None else decode_group(row)
+        if row is None:
+            self._headers.pop(task_group_id)
+            return None
+        return self.keep(decode_group(row))
+
+    def known(self, task_group_id: str) -> Group | None:
+        """The header as this process has seen it last. It may have been raised, sealed or counted since: whoever relies
+        on that is refused by a guard row."""
+        return self._headers.get(task_group_id)
+
+    def keep(self, group: Group) -> Group:
+        """Remembers a header that was read or written."""
+        self._headers[group.task_group_id] = group
+        return group
+
+    def forget(self, task_group_id: str) -> None:
+        """Drops a header that a guard row has shown to be outdated."""
+        self._headers.pop(task_group_id)
 
     async def header_and_whether_single(self, task_group_id: str) -> tuple[Group | None, bool]:
         """The group's header, and whether it has one member: one request. A call that died may count as another."""
@@ -61,30 +99,75 @@ class GroupStore:
         header = next((decode_group(row) for row in page.rows if row.key == keys.GROUP), None)
         return header, sum(row.key >= keys.MEMBERS[0] for row in page.rows) == 1
 
-    async def rewrite_member(self, task_group_id: str, task_id: str) -> None:
-        """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11)."""
-        # Refused if there is no member row: then no listing shows the task.
-        await try_transact(self._tables, keys.GROUPS, task_group_id, [Merge(keys.member(task_id), {})])
+    async def count_call(self, group: Group, kind: str) -> Group:
+        """Raises the group's number for a call on all of it. What is opened, or gets its priority, as of this number or
+        a later one has come after the call. Raises GroupChanged."""
+        number = group.number + 1
+        operations: list[Operation] = [
+            Merge(keys.GROUP, {"number": number}, group.etag),
+            Delete(keys.number(group.number)),
+            Create(keys.number(number), {"kind": kind}),
+        ]
+        if group.sealed is None:
+            operations.append(Delete(keys.scheduler(group.scheduler_id, group.number)))
+            operations.append(Create(keys.scheduler(group.scheduler_id, number), {}))
+        etag = (await self._transact(group.task_group_id, operations))[0]
+        return self.keep(replace(group, number=number, etag=etag))
 
-    async def add_active(self, task_group_id: str, task_id: str, generation: int) -> str | None:
-        """Counts a task that is being opened again. The ETag if the row is new, None if it existed: rewritten.
+    async def _transact(self, task_group_id: str, operations: Sequence[Operation]) -> list[str]:
+        try:
+            return await self._tables.transact(keys.GROUPS, task_group_id, operations)
+        except TransactionRefused as refused:
+            self.forget(task_group_id)
+            raise GroupChanged from refused
+
+    async def rewrite_member(self, task_group_id: str, task_id: str, number: int | None = None) -> None:
+        """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11).
+
+        With `number` it says as well that this is the group's number still: raises NumberPassed.
+        """
+        # Refused if there is no member row: then no listing shows the task.
+        member = Merge(keys.member(task_id), {})
+        if number is None:
+            await try_transact(self._tables, keys.GROUPS, task_group_id, [member])
+            return
+        guard = Merge(keys.number(number), {})
+        for operations in ((guard, member), (guard,)):
+            try:
+                await self._tables.transact(keys.GROUPS, task_group_id, operations)
+                return
+            except TransactionRefused as refused:
+                if refused.index > 0:
+                    continue
+                header = await self.header(task_group_id)
+                if header is None or header.number == number:
+                    return  # the group is gone, and no call can be made on it
+                raise NumberPassed(header.number) from refused
+
+    async def add_active(self, task_group_id: str, task_id: str, generation: int, number: int = 0) -> Opened:
+        """Counts a task that is being opened again. `number` is the group's as far as it is known.
 
         The member row is marked as well, so that listings and calls with dependents know from that row alone whether
         the last state in it is current.
         """
-        key, values = keys.active(task_id, generation), active_values(self._now())
+        key = keys.active(task_id, generation)
+        active: Operation = Create(key, {})
         member: Operation = Merge(keys.member(task_id), {_opened(generation): True})
-        operation: Operation = Create(key, values)
+        guard: tuple[Operation, ...] = (Merge(keys.number(number), {}),)
         while True:
             try:
-                etags = await self._tables.transact(keys.GROUPS, task_group_id, [operation, member])
+                etags = await self._tables.transact(keys.GROUPS, task_group_id, [active, member, *guard])
             except TransactionRefused as refused:
                 if refused.index == 0:
-                    operation = Upsert(key, values)
-                else:
+                    active = Upsert(key, {})
+                elif refused.index == 1:
                     member = _other_way(member, generation)
+                else:
+                    header = await self.header(task_group_id)
+                    number = number if header is None else header.number
+                    guard = () if header is None else (Merge(keys.number(number), {}),)
                 continue
-            return etags[0] if isinstance(operation, Create) else None
+            return Opened(number, etags[0] if isinstance(active, Create) else None)
 
     async def remove_active(self, task_group_id: str, task_id: str, generation: int, etag: str) -> None:
         """Removes an active row if it is still as it was read or written."""
@@ -108,18 +191,19 @@ class GroupStore:
                 await self.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
     async def settle(self, task: Task, run: Run) -> str | None:
-        """Settles the resolution of a task by this run: deletes the active row of its generation, notes the state and
-        the final status in its member row, and makes the group due for a check. Edges of the group may be read only
+        """Settles the resolution of a task by this run: notes the state and the final status in its member row, makes
+        the group due for a check, and deletes the active row of its generation. Edges of the group may be read only
         afterwards (design 5).
 
-        If the active row is gone, this was done before. The state is written once more, in case that row was removed
-        for another reason. The task, as read, may have been opened again since: then its status is not final, and the
-        resolution of a later generation will follow. A missing member row is created again, as only that leads the
-        expiry job to the task. Without a header there is nothing to check. The active row of the first generation, on
-        which new edges rely, is deleted with that of any later one: the first resolution may be handled after this one,
-        and with another state.
+        A generation without a state in the member row has not been settled; only that counts, since an active row of a
+        later generation may come back: the call that writes it may be late. That of the first is made together with the
+        member row, so it tells as much, and saves the read.
 
-        Returns the header's ETag if this has made the group due.
+        The task, as read, may have been opened again since: then its status is not final, and the resolution of a later
+        generation will follow. The active row of the first generation, on which new edges rely, is deleted with that of
+        any later one: the first resolution may be handled after this one, and with another state.
+
+        Returns the ETag of what is due if this has made the group due.
         """
         generation = run.generation
         values: dict[str, Value] = {_state(generation): run.state.value}
@@ -127,74 +211,87 @@ class GroupStore:
             values[_final(generation)] = compact(task.as_json()).decode()
             if generation > 0:
                 values[_final(generation - 1)] = ""
-        if generation > 0:
-            await self._settled_before(task, [Delete(keys.active(task.task_id, 0))])
-        member: Operation = Merge(keys.member(task.task_id), values)
-        header: list[Operation] = [Merge(keys.GROUP, {"due": due_of(task, generation)})]
+        key, due = keys.member(task.task_id), Merge(keys.DUE, {"resolution": due_of(task, generation)})
+        if generation == 0:
+            operations: list[Operation] = [Delete(keys.active(task.task_id, 0)), Merge(key, values), due]
+            with suppress(TransactionRefused):
+                return (await self._tables.transact(keys.GROUPS, task.task_group_id, operations))[2]
+        for _ in range(LOST_RACE.tries):
+            row = await self._tables.get(keys.GROUPS, task.task_group_id, key)
+            if row is not None and _state(generation) in row.values:
+                return None
+            settled = await self._settle_as_read(task, generation, values, row)
+            if settled is not None:
+                return settled or None
+        raise ServiceUnavailable(f"the rows of task {task.task_id} in its group change too often")
+
+    async def _settle_as_read(
+        self, task: Task, generation: int, values: dict[str, Value], row: Row | None
+    ) -> str | None:
+        """Settles a generation whose member row, as read, has no state of it. Returns the ETag of what is due, "" if
+        there is no group to check, None if the member row has changed.
+
+        A missing member row is created again, as only that leads the expiry job to the task.
+        """
+        key = keys.member(task.task_id)
+        member = _made_again(key, values, generation) if row is None else Merge(key, values, row.etag)
+        due: list[Operation] = [Merge(keys.DUE, {"resolution": due_of(task, generation)})]
+        active = [generation] if row is not None and _state(0) in row.values else sorted({0, generation})
         while True:
-            operations = [Delete(keys.active(task.task_id, generation)), member, *header]
+            deletions = [Delete(keys.active(task.task_id, each)) for each in active]
             try:
-                etags = await self._tables.transact(keys.GROUPS, task.task_group_id, operations)
+                etags = await self._tables.transact(keys.GROUPS, task.task_group_id, [member, *due, *deletions])
             except TransactionRefused as refused:
                 if refused.index == 0:
-                    if not await self._settled_before(task, [Merge(keys.member(task.task_id), values)]):
-                        made = _other_way(Merge(keys.member(task.task_id), values), generation)
-                        await self._settled_before(task, [Merge(keys.GROUP, {}), made])
                     return None
-                if refused.index == 2:
-                    header = []
+                if refused.index > len(due):
+                    del active[refused.index - len(due) - 1]
+                elif row is None:
+                    return ""
                 else:
-                    member = _other_way(member, generation)
+                    due = []
                 continue
-            return etags[2] if header else None
+            return etags[1] if due else ""
 
-    async def _settled_before(self, task: Task, operations: Sequence[Operation]) -> bool:
-        """Carries the operations out; False if a row is missing. That is as good: readers then go by the status row."""
-        return await try_transact(self._tables, keys.GROUPS, task.task_group_id, operations) is not None
-
-    async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Group | None]:
-        """The first active rows; the header too, as it is after them, when there are fewer than `limit`.
+    async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Due | None, Group | None]:
+        """The first active rows. If there are fewer than `limit`, also what is due and the header, as they are after
+        them.
 
         Not as of one moment: storage may answer a range in several parts.
         """
         start, end = keys.ACTIVE_AND_GROUP
-        rows: Sequence[Row] = ()
-        async for rows in rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, limit=limit):
-            if rows:
+        rows: list[Row] = []
+        # Not all of the range: storage may end a page after any row.
+        async for page in rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, limit=limit + 1):
+            rows += page
+            if rows and (rows[0].key != keys.DUE or len(rows) > 1):
                 break
-        group = next((decode_group(row) for row in rows if row.key == keys.GROUP), None)
-        return [decode_active(row) for row in rows if row.key != keys.GROUP], group
+        others = {row.key: row for row in rows if row.key in (keys.DUE, keys.GROUP)}
+        due, group = others.get(keys.DUE), others.get(keys.GROUP)
+        return (
+            [decode_active(row) for row in rows if row.key not in others][:limit],
+            None if due is None else decode_due(due),
+            None if group is None else decode_group(group),
+        )
 
-    async def clear_due(self, group: Group) -> None:
-        """Notes that the check that was due is done. Raises GroupChanged when the header has changed since."""
-        try:
-            await self._tables.transact(keys.GROUPS, group.task_group_id, [Merge(keys.GROUP, {"due": ""}, group.etag)])
-        except TransactionRefused as refused:
-            raise GroupChanged from refused
+    async def due(self, task_group_id: str) -> Due | None:
+        """What is due in the group; None if there is no such group."""
+        row = await self._tables.get(keys.GROUPS, task_group_id, keys.DUE)
+        return None if row is None else decode_due(row)
+
+    async def clear_due(self, task_group_id: str, due: Due) -> bool:
+        """Notes that the check that was due is done; False if something has been settled since."""
+        cleared = Merge(keys.DUE, {"resolution": ""}, due.etag)
+        return await try_transact(self._tables, keys.GROUPS, task_group_id, [cleared]) is not None
 
     async def seal(self, group: Group, now: datetime) -> None:
         """Seals the group: its scheduler's guard goes, so that no task can join. Raises GroupChanged."""
         operations: list[Operation] = [
             Merge(keys.GROUP, {"sealed": format_date(now)}, group.etag),
-            Delete(keys.scheduler(group.scheduler_id)),
+            Delete(keys.scheduler(group.scheduler_id, group.number)),
         ]
-        try:
-            await self._tables.transact(keys.GROUPS, group.task_group_id, operations)
-        except TransactionRefused as refused:
-            raise GroupChanged from refused
-
-    async def note_job(self, task_group_id: str, kind: str, asked: datetime) -> None:
-        """Notes the latest call of a kind on all tasks of the group: jobs of earlier ones have no more to do.
-
-        Does nothing if the group has just been deleted: the note would stay for ever.
-        """
-        note = Upsert(keys.job(kind), {"asked": format_date(asked)})
-        await try_transact(self._tables, keys.GROUPS, task_group_id, [Merge(keys.GROUP, {}), note])
-
-    async def latest_job(self, task_group_id: str, kind: str) -> datetime | None:
-        """When the latest call of a kind on all tasks of the group was made."""
-        row = await self._tables.get(keys.GROUPS, task_group_id, keys.job(kind))
-        return None if row is None else parse_date(str(row.values["asked"]))
+        etag = (await self._transact(group.task_group_id, operations))[0]
+        self.keep(replace(group, sealed=now, etag=etag))
 
     async def active_page(self, task_group_id: str, start: str | None) -> tuple[list[Active], str | None]:
         """A page of up to 1000 active rows, and where the next one starts."""
@@ -222,17 +319,22 @@ class GroupStore:
 
 
 def due_of(task: Task, generation: int) -> str:
-    """The value of `due` in a group's header until the group was checked after this task's resolution."""
+    """What the row of what is due says until the group was checked after this task's resolution."""
     return f"{task.task_id}~{generation}~{task.life}"
 
 
 def _other_way(member: Operation, generation: int) -> Operation:
-    """The same write to a member row that turned out to be missing, or to exist: a Create for a Merge, and the reverse.
-    A new row has the marks of all generations, as the one that it replaces."""
+    """The same write to a member row that turned out to be missing, or to exist: a Create for a Merge, and the
+    reverse."""
     assert isinstance(member, Merge | Create), "a member row is merged or made"
     if isinstance(member, Create):
         return Merge(member.key, member.values)
-    return Create(member.key, {**{_opened(number): True for number in range(generation + 1)}, **member.values})
+    return _made_again(member.key, member.values, generation)
+
+
+def _made_again(key: str, values: Mapping[str, Value], generation: int) -> Operation:
+    """A member row that was missing. It has the marks of all generations, as the one that it replaces."""
+    return Create(key, {**{_opened(number): True for number in range(generation + 1)}, **values})
 
 
 def _state(generation: int) -> str:

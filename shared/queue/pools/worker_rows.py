@@ -35,7 +35,6 @@ RECENT_WAITS = 6
 """A process finds its own last wait of a worker among them, where its calls change between four processes."""
 NEVER_QUARANTINED = timedelta(days=3650)
 """A new worker's quarantine ended this long ago (contract 8)."""
-LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,26 +50,28 @@ class WorkerRecord:
     quarantine_until: datetime
     recent_tasks: tuple[tuple[str, int], ...] = ()
     """taskId and runId of the last claims, oldest first."""
-    waits_from: datetime = LONG_AGO
-    """Calls that began earlier get no run any more: the worker has begun a newer wait, or was removed."""
-    waits_in: str = ""
-    """The process of that newer wait; it ends the worker's older waits in the same process without this row. Empty
-    after a removal.
+    removals: int = 0
+    """How often the worker was removed: calls that have read a lower number get no run any more."""
+    waits: int = 0
+    """The number of the worker's newest wait: waits that have read a lower number since they began get no run any more.
     """
+    waits_in: str = ""
+    """The process of that wait; it ends the worker's older waits in the same process without this row."""
     may_repeat: bool = False
     """Whether that wait may have ended with an answer after which the client repeats the call (contract 5.1)."""
     recent_waits: tuple[float, ...] = ()
-    """When the last calls that were noted began, oldest first, in seconds since the epoch."""
+    """When the last calls that were noted began, oldest first, in seconds since the epoch. By these a process guesses
+    which answer tells the worker soonest of work; which call gets a run they do not decide."""
     etag: str = ""
 
     def is_quarantined(self, now: datetime) -> bool:
         return self.quarantine_until > now
 
-    def admits(self, began: datetime, process: str, now: datetime) -> bool:
-        """Whether the worker may be given a run in a call that began at `began` in the process
-        `process`."""
-        is_latest = began > self.waits_from or (process == self.waits_in and process != "")
-        return is_latest and not self.is_quarantined(now)
+    def admits(self, removals: int, wait: int | None, process: str, now: datetime) -> bool:
+        """Whether the worker may be given a run in a call of that process, which has read `removals` when it came, and
+        the number `wait` since, if any."""
+        is_latest = wait in (None, self.waits) or process == self.waits_in
+        return is_latest and removals == self.removals and not self.is_quarantined(now)
 
     def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:
         """The record of a worker that has just claimed these runs; a run is noted once."""
@@ -84,24 +85,24 @@ class WorkerRecord:
         )
 
     def waiting(self, began: datetime, process: str, *, may_repeat: bool = False) -> WorkerRecord:
-        """The record of a worker that began a wait at `began` in the process `process`; unchanged if a newer wait is
-        known.
-        """
-        if began <= self.waits_from:
-            return self
-        waits = (*self.recent_waits, began.timestamp())[-RECENT_WAITS:]
-        return replace(self, waits_from=began, waits_in=process, may_repeat=may_repeat, recent_waits=waits)
+        """The record of a worker whose newest wait, which began at `began`, is in that process."""
+        recent = (*self.recent_waits, began.timestamp())[-RECENT_WAITS:]
+        if process == self.waits_in:
+            return self if began.timestamp() in self.recent_waits else replace(self, recent_waits=recent)
+        return replace(self, waits=self.waits + 1, waits_in=process, may_repeat=may_repeat, recent_waits=recent)
 
     def repeated_by(self, began: datetime, process: str, wait: timedelta) -> datetime | None:
         """Returns when the call began that a call of `process`, which began at `began`, may repeat: one to another
         process that ended before its `wait` was over. None if it repeats no call.
         """
-        elsewhere = self.may_repeat and self.waits_in != process
-        return self.waits_from if elsewhere and timedelta(0) < began - self.waits_from < wait else None
+        if not self.may_repeat or self.waits_in == process:
+            return None
+        last = datetime.fromtimestamp(self.recent_waits[-1], UTC)
+        return last if timedelta(0) < began - last < wait else None
 
-    def removed(self, now: datetime) -> WorkerRecord:
-        """The record of a removed worker: calls that began before now get no run."""
-        return replace(self, waits_from=max(now, self.waits_from), waits_in="")
+    def removed(self) -> WorkerRecord:
+        """The record of a removed worker."""
+        return replace(self, removals=self.removals + 1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -42,8 +42,13 @@ class WorkRequest:
     task_queue_id: str
     worker: Worker
     began: datetime
+    """Decides how the worker is told of work, never whether it gets some: `removals` and `wait` do."""
     waits: bool
     """Whether it waits until there is work: then a newer wait of the same worker ends it."""
+    removals: int = 0
+    """How often the worker had been removed when the call came, as far as its process knew."""
+    wait: int | None = None
+    """The number of the worker's newest wait, as read since this one began; None before."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when no client waits for the call's answer any more, or another share has its place: it must not be given a
     run.
@@ -66,13 +71,15 @@ class Presence:
 
     async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
         """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
-        worker, up to 30 s old. Raises StorageUnavailable.
+        worker, up to 30 s old: a call that follows a removal which this process has not seen yet gets no run. Raises
+        StorageUnavailable.
         """
         worker = request.worker
         record, _ = await both(
             self._workers.known(request.task_queue_id, worker.worker_group, worker.worker_id),
             self._directory.seen(request.task_queue_id, life),
         )
+        request.removals = record.removals
         return record
 
     async def still_works(self, task: Task) -> None:
@@ -97,15 +104,16 @@ class Presence:
         """Notes that a worker has begun to wait here, so that its older waits in other processes get no run any more.
 
         `may_repeat` is asked, with the row as it was and this process, whether the wait may end with an answer after
-        which the client repeats the call. No request when the row says so already. Raises StorageUnavailable.
+        which the client repeats the call. A wait that was noted before this one has read the row counts as older. No
+        request when the row says so already. Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
             repeats = may_repeat(record, self._process)
-            if record.etag and (record.waits_in == self._process or record.waits_from >= request.began):
-                return
-            if await self._write(record.waiting(request.began, self._process, may_repeat=repeats), []):
+            noted = record.waiting(request.began, self._process, may_repeat=repeats)
+            if (record.etag and self.is_noted(record)) or await self._write(noted, []):
+                request.wait = noted.waits
                 return
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
@@ -136,7 +144,7 @@ class Presence:
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.read_again(record)
-            if request.ended.is_set() or not record.admits(request.began, self._process, self._now()):
+            if request.ended.is_set() or not record.admits(request.removals, request.wait, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
             if request.waits:
@@ -300,7 +308,7 @@ class Workers:
                 # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
                 record = replace(record, expires=now)
                 await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, now)
-            if await self._workers.put(record.removed(now)) is not None:
+            if await self._workers.put(record.removed()) is not None:
                 return
         raise ServiceUnavailable("the worker is contended; send the call again")
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import assert_never
 
 from shared.base.concurrency import together
@@ -71,6 +72,8 @@ AddRow = Callable[[str, PoolRow], Awaitable[str | None]]
 class _Written:
     handle: MessageHandle | None = None
     hint_id: str | None = None
+    number: int = 0
+    """The group's number as of which an active row was written."""
     roll_back: Callable[[], Awaitable[None]] | None = None
     """Undoes the write; None if another call made the row or message, so that this call must not remove it."""
 
@@ -86,38 +89,46 @@ class WriteAhead:
         runtime: Runtime,
         add_row: AddRow,
         resolved_in: timedelta = RESOLVED_DELAY,
+        begun: datetime | None = None,
     ) -> None:
-        """`resolved_in` is how long a resolved message is hidden."""
+        """`resolved_in` is how long a resolved message is hidden, `begun` when the read began that the commit will rest
+        on: by default the time of the first write."""
         self._messages = messages
         self._pools = pools
         self._groups = groups
         self._add_row = add_row
         self._resolved_in = resolved_in
         self._now = runtime.now
-        self._first: datetime | None = None
+        self._begun = begun
         self._written: dict[Ahead, _Written] = {}
 
     async def ensure(self, effects: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
         """Carries out the effects that this call has not carried out yet, in parallel.
 
         With `replaces_lost`, a message of the task that somebody else holds is replaced by a new one. Raises
-        ReceiptLost without it, or if a message that should become a lease is not held any more; StorageUnavailable.
+        ReceiptLost without it, or if a message that should become a lease is not held any more; ServiceUnavailable;
+        StorageUnavailable.
         """
         missing = [effect for effect in effects if effect not in self._written]
         if missing:
             self.begin()
+            self.refuse_late()
         await together(*(self._write(effect, replaces_lost) for effect in missing))
 
     def begin(self) -> None:
-        """Starts the time limit of the commit, which begins with the first write ahead."""
-        self._first = self._first or self._now()
+        """Starts the time limit of the commit, unless it has begun with the read that the commit rests on."""
+        self._begun = self._begun or self._now()
 
-    def refuse_late_commit(self) -> None:
-        """Raises ServiceUnavailable if the commit would be too late: readers may take the written rows and messages for
-        orphans by then.
+    def refuse_late(self) -> None:
+        """Raises ServiceUnavailable if it is too late to write ahead, or to commit: readers may take what was written
+        for orphans by then, and what the call has read may be long over.
         """
-        if self._first is not None and self._now() - self._first > LATEST_COMMIT:
+        if self.is_later_than(LATEST_COMMIT):
             raise ServiceUnavailable("the call took too long; send it again")
+
+    def is_later_than(self, limit: timedelta) -> bool:
+        """Whether so much time has passed since the time limit of the commit has begun."""
+        return self._begun is not None and self._now() - self._begun > limit
 
     def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
         """The task with the handles and the hintId of the messages that were written for it."""
@@ -133,7 +144,9 @@ class WriteAhead:
                     handles["claim"] = written.handle
                 case PutDeadline():
                     handles["deadline"] = written.handle
-                case PutResolved() | AddPendingRow() | SetRowPriority() | AddActive():
+                case AddActive():
+                    task = replace(task, opened_as_of=written.number)
+                case PutResolved() | AddPendingRow() | SetRowPriority():
                     pass  # the status row names none of them
                 case _:
                     assert_never(effect)
@@ -256,9 +269,10 @@ class WriteAhead:
         return _Written(roll_back=roll_back)
 
     async def _add_active(self, effect: AddActive) -> _Written:
-        etag = await self._groups.add_active(effect.task_group_id, effect.task_id, effect.generation)
-        if etag is None:
-            return _Written()
-        return _Written(
-            roll_back=lambda: self._groups.remove_active(effect.task_group_id, effect.task_id, effect.generation, etag)
-        )
+        group, known = effect.task_group_id, self._groups.known(effect.task_group_id)
+        number = effect.number if known is None else max(effect.number, known.number)
+        opened = await self._groups.add_active(group, effect.task_id, effect.generation, number)
+        if opened.etag is None:
+            return _Written(number=opened.number)
+        remove = partial(self._groups.remove_active, group, effect.task_id, effect.generation, opened.etag)
+        return _Written(number=opened.number, roll_back=remove)

@@ -111,9 +111,9 @@ def packed_in(row: Row, content: bytes) -> PackedDefinition:
 
 _COLUMNS = Columns(
     Task,
-    without={"task_id", "prioritised", "priority_change", "runs", "satisfied", "handles", "operations"},
+    without={"task_id", "priority_change", "runs", "satisfied", "handles", "operations"},
 )
-_OWN_COLUMNS = ("schema", "state", "prioritised", "priorityChange", "runs", "satisfied", "tickets", "operations")
+_OWN_COLUMNS = ("schema", "state", "priorityChange", "runs", "satisfied", "tickets", "operations")
 TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 """Properties of the status row, for queries that read it beside other rows."""
 
@@ -124,7 +124,6 @@ def encode_task(task: Task) -> dict[str, Value]:
         **_COLUMNS.encode(task),
         "schema": SCHEMA,
         "state": task.state.value,
-        "prioritised": "" if task.prioritised is None else format_date(task.prioritised),
         "priorityChange": _encode_priority_change(task.priority_change),
         "runs": compact([_encode_run(run) for run in task.runs]).decode(),
         "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
@@ -140,7 +139,6 @@ def decode_task(row: Row) -> Task:
     return _COLUMNS.decode(
         values,
         task_id=row.partition,
-        prioritised=parse_date(str(values["prioritised"])) if values["prioritised"] else None,
         priority_change=_decode_priority_change(str(values.get("priorityChange", ""))),
         runs=tuple(_decode_run(run) for run in json.loads(str(values["runs"]))),
         satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ApiError, InputError
 from shared.base.frozen import replace
+from shared.base.protocol import LATEST_COMMIT
 from shared.queue.groups.members import NO_EDGES, MemberExists
 from shared.queue.groups.membership import Membership
 from shared.queue.groups.rows import Edges
@@ -49,6 +51,8 @@ class _Attempt:
     states: dict[str, State] = field(default_factory=dict)
     """The states of dependencies, each as it was at some moment of the call."""
     roll_back: list[Callable[[], Awaitable[None]]] = field(default_factory=list)
+    number: int = 0
+    """The number of the group as of which the task's rows in it were written."""
     is_guarded: bool = False
     """Whether no dependency in the group was settled when the edges out of all of them were written."""
     member_existed: bool = False
@@ -147,7 +151,9 @@ class CreateTask:
             existing = await self._stores.tasks.load(definition.task_id)
             if existing is not None:
                 return await self._found(attempt, existing)
-            await self._membership.rewrite(definition, attempt.packed, attempt.now, attempt.edges)
+            attempt.number = await self._membership.rewrite(
+                definition, attempt.packed, partial(self._exists, definition.task_id), attempt.edges
+            )
         if not attempt.is_guarded:
             await self._look_at_group(attempt)
         try:
@@ -195,19 +201,27 @@ class CreateTask:
         raise refusal
 
     async def _join(self, attempt: _Attempt, edges: Edges) -> None:
+        attempt.ahead.refuse_late()
         try:
             place = await self._membership.join(attempt.definition, attempt.packed, edges)
         except MemberExists:
             attempt.member_existed = True
         else:
             attempt.roll_back.append(place.leave)
-            attempt.is_guarded = place.is_guarded
+            attempt.number, attempt.is_guarded = place.number, place.is_guarded
+
+    async def _exists(self, task_id: str) -> bool:
+        return await self._stores.tasks.status(task_id) is not None
 
     async def _spill(self, attempt: _Attempt, path: str) -> None:
         """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever
         becomes of this one, until it expires."""
-        await self._expiry.definition(attempt.definition.task_id, path, attempt.definition.expires)
+        definition = attempt.definition
+        await self._expiry.definition(definition.task_id, path, definition.expires)
+        attempt.ahead.refuse_late()
         await self._stores.tasks.definitions.spill(path, attempt.packed.content)
+        if attempt.ahead.is_later_than(LATEST_COMMIT):  # the row that was to delete it may be gone
+            await self._expiry.definition(definition.task_id, path, definition.expires)
 
     async def _link_elsewhere(self, attempt: _Attempt) -> None:
         """Writes the edges out of tasks of other groups."""
@@ -216,6 +230,7 @@ class CreateTask:
     async def _link(self, attempt: _Attempt, required: str) -> None:
         """Writes one edge, then reads the task: what resolves after the read finds the edge (design 5)."""
         dependent = attempt.definition.task_id
+        attempt.ahead.refuse_late()
         etag = await self._stores.tasks.edges.rewrite(required, dependent)
         if etag is not None:
             attempt.roll_back.append(lambda: self._stores.tasks.edges.remove(required, dependent, etag))
@@ -229,6 +244,7 @@ class CreateTask:
         the edges afterwards (design 5).
         """
         definition, edges = attempt.definition, attempt.edges
+        attempt.ahead.refuse_late()
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
         waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
         states = await self._stores.edges.member_states(definition.task_group_id, waiting)
@@ -239,7 +255,12 @@ class CreateTask:
         """Commits the task. Dependencies that are satisfied by now count, and a task that waits for no other gets its
         first run."""
         definition, runtime = attempt.definition, self._stores.runtime
-        task = replace(attempt.task, satisfied=satisfied_by(definition, attempt.states))
+        task = replace(
+            attempt.task,
+            satisfied=satisfied_by(definition, attempt.states),
+            opened_as_of=attempt.number,
+            prioritised_as_of=attempt.number,
+        )
         if definition.dependencies and task.is_free:
             task = with_first_run(task, runtime.now(), runtime.slugid())
         attempt.task = task

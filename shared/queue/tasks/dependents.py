@@ -183,7 +183,7 @@ class Dependents:
                 row.none()
             return decision
 
-        ahead = self._stores.write_ahead(row.add)
+        ahead = self._stores.write_ahead(add_row=row.add)
         await self._executor.run_unread(dependent, decide, ahead=ahead, at_least=TRIED_FOR)
 
 

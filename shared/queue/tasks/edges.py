@@ -11,12 +11,13 @@ from datetime import datetime
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves
+from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass
 from shared.queue.groups.rows import STATE_COLUMNS, Unsettled, settled_state
 from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.columns import Columns
-from shared.store.interface import MAX_OPERATIONS, Create, Delete, Row, Storage, TransactionRefused, Upsert
+from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Row, Storage, TransactionRefused, Upsert
 from shared.store.partitions import PageReader, rows_of, try_transact
 
 
@@ -114,16 +115,19 @@ class GroupEdges:
         self._tables = storage.tables
 
     async def add(self, task_group_id: str, dependent: str, required: Sequence[str]) -> None:
-        """Writes edges that did not fit into the transaction of the member row, which has come before."""
+        """Writes edges that did not fit into the transaction of the member row, which has come before.
+
+        They are written only while the member row is there: what leads to it leads to them. Raises ServiceUnavailable.
+        """
 
         async def write(some: Sequence[str]) -> None:
             edges = [Upsert(keys.unblocks(task_id, dependent), {}) for task_id in some]
-            await self._tables.transact(keys.GROUPS, task_group_id, edges)
+            if await try_transact(self._tables, keys.GROUPS, task_group_id, [member, *edges]) is None:
+                raise ServiceUnavailable("the call took too long; send it again")
 
-        starts = range(0, len(required), MAX_OPERATIONS)
-        await in_waves(
-            bounds.TRANSACTIONS_AT_A_TIME, write, [required[start : start + MAX_OPERATIONS] for start in starts]
-        )
+        member, room = Merge(keys.member(dependent), {}), MAX_OPERATIONS - 1
+        starts = range(0, len(required), room)
+        await in_waves(bounds.TRANSACTIONS_AT_A_TIME, write, [required[start : start + room] for start in starts])
 
     async def page(
         self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int

@@ -137,11 +137,13 @@ class SetRowPriority:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AddActive:
-    """Count the task as unresolved in its group, in this generation."""
+    """Count the task as unresolved in its group, in this generation, as of the group's present number."""
 
     task_group_id: str
     task_id: str
     generation: int
+    number: int = field(default=0, compare=False)
+    """The group's number as far as it is known: the one that is written may be higher."""
 
 
 Ahead = (
@@ -203,6 +205,8 @@ class RewriteMember:
 
     task_group_id: str
     task_id: str
+    number: int | None = None
+    """If given, the number of the group as of which the commit was made: raises NumberPassed if it is higher now."""
 
 
 After = RemoveMessage | ShowPending | ChangePoolRows | ReturnRow | RewriteMember

@@ -16,7 +16,7 @@ from typing import Protocol, assert_never
 from shared.base.concurrency import both, together
 from shared.base.errors import ApiError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass
-from shared.base.protocol import RESOLVED_DELAY
+from shared.base.protocol import ORPHAN_AFTER, RESOLVED_DELAY
 from shared.queue.events.announcer import Announcer
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
@@ -110,12 +110,18 @@ class Stores:
     runtime: Runtime
     known: KnownTasks = field(default_factory=KnownTasks)
 
-    def write_ahead(self, add_row: AddRow | None = None, resolved_in: timedelta = RESOLVED_DELAY) -> WriteAhead:
-        """A new record of what a call writes ahead. `add_row`, if given, writes index rows together with those of other
-        runs.
+    def write_ahead(
+        self,
+        read: Loaded | None = None,
+        *,
+        add_row: AddRow | None = None,
+        resolved_in: timedelta = RESOLVED_DELAY,
+    ) -> WriteAhead:
+        """A new record of what a call writes ahead of a commit that rests on what was `read`. `add_row`, if given,
+        writes index rows together with those of other runs.
         """
-        add_row = add_row or self.pools.add_pending
-        return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in)
+        add_row, begun = add_row or self.pools.add_pending, None if read is None else read.read
+        return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in, begun)
 
 
 class Follower(Protocol):
@@ -140,11 +146,19 @@ class Executor:
         self._runtime = stores.runtime
         self._first_tries = FirstTries()
 
-    def write_ahead(self) -> WriteAhead:
-        """A new record of what a call writes ahead."""
-        if self._follower is None:
-            return self._stores.write_ahead()
-        return self._stores.write_ahead(resolved_in=self._follower.delay())
+    def write_ahead(self, read: Loaded | None = None) -> WriteAhead:
+        """A new record of what a call writes ahead of a commit that rests on what was `read`."""
+        delay = RESOLVED_DELAY if self._follower is None else self._follower.delay()
+        return self._stores.write_ahead(read, resolved_in=delay)
+
+    def last_committed(self, task_id: str) -> Loaded | None:
+        """The task as this process has committed it last, if a commit on that version is likely to hold, and while no
+        other task can have its id."""
+        last = self._stores.tasks.last_committed(task_id)
+        return last if last is not None and self._is_worth_a_try(last) else None
+
+    def _is_worth_a_try(self, last: Loaded) -> bool:
+        return self._first_tries.are_worth_it and last.task.deadline > self._runtime.now()
 
     async def run(self, task_id: str, decide: Decide) -> Loaded:
         """Reads the task, decides, and carries the decision out; returns the task as it is then.
@@ -154,7 +168,7 @@ class Executor:
         read = await self._stores.tasks.load(task_id)
         if read is None:
             raise ResourceNotFound(f"task {task_id} does not exist")
-        return await self.carry_out(read, decide, self.write_ahead())
+        return await self.carry_out(read, decide, self.write_ahead(read))
 
     async def run_unread(
         self,
@@ -172,51 +186,71 @@ class Executor:
         outcome of the first try is in doubt, the call is decided again like a repeat.
         """
         ahead = ahead or self.write_ahead()
-        last = self._stores.tasks.last_committed(task_id)
-        read: Loaded | None = None
-        if last is not None and self._first_tries.are_worth_it:
+        last, read = self._stores.tasks.last_committed(task_id), None
+        if last is not None and self._is_worth_a_try(last):
             try:
-                done = await self._try_unread(last, decide, ahead)
-            except CommitLost as lost:
-                read = lost.latest
+                done, read = await self._first_try(last, decide, ahead)
             except CommitInDoubt:
                 ahead.leave()
             else:
                 if done is not None:
-                    self._first_tries.note(succeeds=True)
                     return await self._finish(*done, ahead)
         if read is None:
             read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
-        if last is not None:
-            self._first_tries.note(succeeds=read is not None and read.etag == last.etag)
+        self._note_first_try(last, read)
+        return await self._read_again(task_id, read, decide, ahead, at_least)
+
+    async def _read_again(
+        self, task_id: str, read: Loaded | None, decide: Decide, ahead: WriteAhead, at_least: timedelta
+    ) -> Loaded:
         if read is None:
             await ahead.withdraw()
             raise ResourceNotFound(f"task {task_id} does not exist")
-        return await self.carry_out(read, decide, ahead, at_least=at_least)
+        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
 
-    async def _try_unread(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded, Decision] | None:
-        """Commits what is decided on a task that may have changed; None where only a read can tell what to answer.
+    def _note_first_try(self, last: Loaded | None, read: Loaded | None) -> None:
+        """Notes how a first try would have ended, or has, as a read shows."""
+        if last is not None:
+            self._first_tries.note(succeeds=read is not None and read.etag == last.etag)
 
-        Those are a refusal, no change, and a message that somebody else holds. Raises CommitLost, CommitInDoubt,
-        ServiceUnavailable, StorageUnavailable.
+    async def _first_try(
+        self, last: Loaded, decide: Decide, ahead: WriteAhead
+    ) -> tuple[tuple[Loaded, Decision] | None, Loaded | None]:
+        """Commits what is decided on a task that may have changed. Returns what was committed, if it was, and the task
+        as it is now, if that is known by then.
+
+        Only a read can tell what to answer where that is a refusal, no change, or a message that somebody else holds.
+        Raises CommitInDoubt, ServiceUnavailable, StorageUnavailable.
         """
         try:
             decision = decide(last, self._runtime.now())
         except (ApiError, NoDecision):
-            return None
+            return None, None
         if decision.task is None:
-            return None
+            return None, None
         try:
             await ahead.ensure(decision.ahead, replaces_lost=False)
+            committed = await self.commit_once(last, decision, ahead)
         except ReceiptLost:
-            return None
-        return await self.commit_once(last, decision, ahead), decision
+            return None, None
+        except CommitLost as lost:
+            return None, lost.latest
+        self._first_tries.note(succeeds=True)
+        return (committed, decision), None
 
     async def carry_out(
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> Loaded:
-        """Like `run`, for a task that was read already. Lost races are retried for `at_least` that long."""
-        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
+        """Like `run`, for a task that was read already, or committed last by this process: a refusal is decided on a
+        read. Lost races are retried for `at_least` that long."""
+        latest: Loaded | None = read
+        if read.read is None:
+            done, latest = await self._first_try(read, decide, ahead)
+            if done is not None:
+                return await self._finish(*done, ahead)
+            latest = latest or await self._stores.tasks.load_again(read)
+            self._note_first_try(read, latest)
+        return await self._read_again(read.task.task_id, latest, decide, ahead, at_least)
 
     async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         await self.follow_up(committed, decision)
@@ -260,7 +294,7 @@ class Executor:
         """
         committed = read
         if decision.task is not None:
-            ahead.refuse_late_commit()
+            ahead.refuse_late()
             committed = await self._stores.tasks.commit(read, ahead.in_force(decision.task, decision.ahead))
             note_transition(self._runtime.meter, read.task, decision.task)
             if decision.task.is_resolved:
@@ -273,13 +307,17 @@ class Executor:
     ) -> Loaded:
         """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller.
 
-        Raises TaskExists, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
+        A commit that took effect when readers may have taken what it needs for orphans is undone. Raises TaskExists,
+        CommitInDoubt, ServiceUnavailable, StorageUnavailable.
         """
         assert decision.task is not None, "a task is created"
         await ahead.ensure(decision.ahead)
-        ahead.refuse_late_commit()
+        ahead.refuse_late()
         task = ahead.in_force(decision.task, decision.ahead)
         created = await self._stores.tasks.create(definition, packed, task)
+        if ahead.is_later_than(ORPHAN_AFTER):
+            await self._stores.tasks.undo(created)
+            raise ServiceUnavailable("the call took too long; send it again")
         note_transition(self._runtime.meter, None, task)
         await self.follow_up(created, decision)
         return created
@@ -308,6 +346,6 @@ class Executor:
             case ReturnRow():
                 await self._stores.pools.give_back(effect)
             case RewriteMember():
-                await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id)
+                await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id, effect.number)
             case _:
                 assert_never(effect)

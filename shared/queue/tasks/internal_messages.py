@@ -164,7 +164,10 @@ class GroupJobBody(Body):
     task_group_id: SlugId
     kind: Literal["cancel", "priority"]
     new_priority: Priority | None = None
-    asked: Moment
+    number: Annotated[int, Field(gt=0)]
+    """The group's number to which the call has raised it."""
+    listed: str
+    """The key of the group's row in the list of groups, which tells it from a later group of this id."""
 
 
 class EventBody(Body):

@@ -5,14 +5,17 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.auth.audit import Entry, note
-from shared.base.errors import ResourceNotFound
+from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import replace
 from shared.base.priority import Priority
+from shared.queue.groups.store import NumberPassed
 from shared.queue.tasks import transitions
 from shared.queue.tasks.definition import Json
 from shared.queue.tasks.effects import Decision, PutResolved
 from shared.queue.tasks.executor import Decide, Executor, Stores
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved, Task
+from shared.runtime import attempts
 
 
 class Lifecycle:
@@ -36,8 +39,9 @@ class Lifecycle:
         return loaded.definition.at_priority(loaded.task.priority)
 
     async def existing(self, task_id: str) -> Loaded:
-        """A task to authorise a call on and then to move. Raises ResourceNotFound."""
-        return await self._stores.tasks.existing(task_id)
+        """A task to authorise a call on, by what never changes, and then to move: as this process has committed it last
+        (design 2.8), else read. Raises ResourceNotFound."""
+        return self._executor.last_committed(task_id) or await self._stores.tasks.existing(task_id)
 
     async def schedule(self, read: Loaded, entry: Entry | None = None) -> Task:
         """scheduleTask."""
@@ -54,11 +58,36 @@ class Lifecycle:
         return await self._move(read, lambda read, now: transitions.rerun(read.task, now, hint_id), entry)
 
     async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
-        """changeTaskPriority."""
-        hint_id = self._stores.runtime.slugid()
-        return await self._move(
-            read, lambda read, now: transitions.change_priority(read.task, priority, now, hint_id), entry
-        )
+        """changeTaskPriority: it comes after the calls on the whole group that were answered before.
+
+        They are told by the number that the commit names. Once committed, that has to be the group's number still:
+        otherwise the task is committed again, as of the later one (design 5).
+        """
+        known, is_changed = self._stores.groups.known(read.task.task_group_id), False
+        number = 0 if known is None else known.number
+        hint_id, decision = "", Decision(task=None)
+
+        def decide(read: Loaded, now: datetime) -> Decision:
+            nonlocal decision
+            task = read.task
+            if is_changed and (task.is_resolved or task.generation > 0 or task.deadline <= now):
+                return Decision(task=None)
+            as_of = max(number, task.opened_as_of)
+            decision = transitions.change_priority(task, priority, now, hint_id, as_of)
+            decision = replace(decision, refusal=None) if is_changed else decision
+            return decision
+
+        async for _ in attempts(self._stores.runtime):
+            hint_id = self._stores.runtime.slugid()
+            try:
+                moved = await self._move(read, decide, entry)
+            except NumberPassed as passed:
+                number, is_changed = passed.number, decision.refusal is None
+                read = await self._stores.tasks.existing(read.task.task_id)
+                continue
+            note(entry, True)
+            return moved
+        raise ServiceUnavailable(f"the group of task {read.task.task_id} is contended; send the call again")
 
     async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
         def deciding(read: Loaded, now: datetime) -> Decision:
@@ -67,7 +96,7 @@ class Lifecycle:
             note(entry, decision.task is not None)
             return decision
 
-        moved = await self._executor.carry_out(read, deciding, self._executor.write_ahead())
+        moved = await self._executor.carry_out(read, deciding, self._executor.write_ahead(read))
         return moved.task
 
     async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:

@@ -289,16 +289,16 @@ class Resolution:
         # The member row is written first: until it has the final status, listings notice by the index row that the task
         # has changed.
         task = page.read.task
-        header = await self._stores.groups.settle(task, page.run)
+        due = await self._stores.groups.settle(task, page.run)
         await together(
             self._inside(page),
             self._remove_rows(task, page.message.run_id),
-            self._check_group(page, header),
+            self._check_group(page, due),
         )
 
-    async def _check_group(self, page: _Page, header: str | None) -> None:
+    async def _check_group(self, page: _Page, due: str | None) -> None:
         task = page.read.task
-        again = await self._group_check.check(task.task_group_id, due_of(task, page.run.generation), header)
+        again = await self._group_check.check(task.task_group_id, due_of(task, page.run.generation), due)
         if again is not None:
             page.left.append((again, {"group_only": True}))
 

@@ -7,6 +7,7 @@ kept serves only to commit the next one on condition that the row is still the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 
 from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
@@ -21,12 +22,12 @@ from shared.queue.tasks.codec import (
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, MemoryShare
 from shared.queue.tasks.edges import WAITING_COLUMNS, TaskEdges, Waiting, decode_waiting
-from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.known import KnownStatuses, Moment
 from shared.queue.tasks.rules import State, Task
 from shared.store import keys
 from shared.store.interface import Create, Delete, Operation, Refusal, Replace, Row, Storage, TransactionRefused
 from shared.store.keys import IS_UPLOAD
-from shared.store.partitions import rows_of
+from shared.store.partitions import rows_of, try_transact
 
 _ROWS_OF_A_TASK = 3
 """Definition, guard, status."""
@@ -41,6 +42,9 @@ class Loaded:
     task: Task
     etag: str
     definition: Definition
+    read: datetime | None = None
+    """When the read was begun that has shown this; None for what this process has committed, as far as it knows last.
+    """
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,6 +53,7 @@ class Found:
 
     task: Task
     etag: str
+    read: datetime | None
     definition: Definition | PackedDefinition
     memory: int
     """About how many bytes the definition takes in memory."""
@@ -119,13 +124,14 @@ class TaskStore:
     async def load_again(self, loaded: Loaded) -> Loaded | None:
         """A task that may have changed since it was read; its definition is not read again."""
         task_id = loaded.task.task_id
-        read = await self._status(task_id)
+        since = self._known.begin()
+        read = await self._status(task_id, since)
         if read is None:
             return None
         task, etag = read
         if task.fingerprint != loaded.task.fingerprint:
             return await self.load(task_id)
-        return Loaded(task=task, etag=etag, definition=loaded.definition)
+        return Loaded(task=task, etag=etag, definition=loaded.definition, read=since.at)
 
     def last_committed(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
         """An unresolved task as this process has committed it last, if it is kept: no request.
@@ -145,15 +151,16 @@ class TaskStore:
 
     async def find(self, task_id: str) -> Found | None:
         """The task with its definition as it is stored or kept: one request."""
-        cached = self._cache.get(task_id)
+        cached, since = self._cache.get(task_id), self._known.begin()
         if cached is not None:
-            read = await self._status(task_id)
+            read = await self._status(task_id, since)
             if read is not None and read[0].fingerprint == cached.fingerprint:
-                return Found(task=read[0], etag=read[1], definition=cached.definition, memory=cached.memory)
+                task, etag = read
+                return Found(task=task, etag=etag, read=since.at, definition=cached.definition, memory=cached.memory)
             self._cache.forget(task_id)
             if read is None:
                 return None
-        since = self._known.begin()
+            since = self._known.begin()
         start, end = keys.TASK_ROWS
         rows: dict[str, Row] = {}
         async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end):
@@ -164,15 +171,15 @@ class TaskStore:
             return None
         packed, task = decode_definition(definition), decode_task(status)
         self._known.saw(task, since)
-        return Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
+        return Found(task=task, etag=status.etag, read=since.at, definition=packed, memory=packed.memory)
 
     def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
         """A task whose status is known, if its definition is in memory or in `packed`, which another row carries."""
         cached = self._cache.get(task.task_id)
         if cached is not None and cached.fingerprint == task.fingerprint:
-            return Found(task=task, etag="", definition=cached.definition, memory=cached.memory)
+            return Found(task=task, etag="", read=None, definition=cached.definition, memory=cached.memory)
         if packed is not None and packed.fingerprint == task.fingerprint:
-            return Found(task=task, etag="", definition=packed, memory=packed.memory)
+            return Found(task=task, etag="", read=None, definition=packed, memory=packed.memory)
         return None
 
     async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded | None:
@@ -187,7 +194,9 @@ class TaskStore:
                 share.count(found.memory)
         else:
             definition = await self.definitions.unpack(found.task.task_id, found.definition, share)
-        return None if definition is None else Loaded(task=found.task, etag=found.etag, definition=definition)
+        if definition is None:
+            return None
+        return Loaded(task=found.task, etag=found.etag, definition=definition, read=found.read)
 
     async def existing(self, task_id: str) -> Loaded:
         """Like `load`. Raises ResourceNotFound."""
@@ -198,12 +207,11 @@ class TaskStore:
 
     async def status(self, task_id: str) -> Task | None:
         """The status row alone: one point read."""
-        read = await self._status(task_id)
+        read = await self._status(task_id, self._known.begin())
         return None if read is None else read[0]
 
-    async def _status(self, task_id: str) -> tuple[Task, str] | None:
-        """The status row and its ETag."""
-        since = self._known.begin()
+    async def _status(self, task_id: str, since: Moment) -> tuple[Task, str] | None:
+        """The status row and its ETag, in a read that has begun at that moment."""
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
         if row is None:
             self._known.forget(task_id)
@@ -247,6 +255,17 @@ class TaskStore:
         self._known.made(task, etags[0], since)
         self.definitions.keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
+
+    async def undo(self, created: Loaded) -> None:
+        """Removes a task that was just created, unless another call has changed it since."""
+        task_id = created.task.task_id
+        self._known.forget(task_id)
+        self._cache.forget(task_id)
+        rows = [Delete(keys.TASK_STATUS, created.etag), Delete(keys.TASK_DEFINITION)]
+        if not created.task.is_resolved:
+            rows.append(Delete(keys.TASK_OPEN))
+        if created.etag:
+            await try_transact(self._tables, keys.TASKS, task_id, rows)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
         """Commits the next state of a task that was read, and with it `beside`, on other rows.
@@ -303,10 +322,10 @@ class TaskStore:
         loaded: Loaded | None
         if cached is None:
             packed = decode_definition(definition)
-            found = Found(task=task, etag=status.etag, definition=packed, memory=packed.memory)
+            found = Found(task=task, etag=status.etag, read=since.at, definition=packed, memory=packed.memory)
             loaded = await self.unpacked(found)
         elif cached.fingerprint == task.fingerprint:
-            loaded = Loaded(task=task, etag=status.etag, definition=cached.definition)
+            loaded = Loaded(task=task, etag=status.etag, definition=cached.definition, read=since.at)
         else:
             self._cache.forget(task_id)
             return None

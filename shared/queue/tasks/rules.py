@@ -177,8 +177,12 @@ class Task:
     """Number of commits since the one that created the task."""
     satisfied: int = 0
     """The dependencies that are satisfied, as a bitmap over the definition's list."""
-    prioritised: datetime | None = None
-    """When the latest change of the priority was asked for, though it may have changed nothing; None before."""
+    opened_as_of: int = 0
+    """The number of its group when the task was created or last opened again: cancellations of the group up to this
+    number are not about it (design 5)."""
+    prioritised_as_of: int = 0
+    """The number of its group as of which the task has its priority: changes of the group's priority up to this number
+    are not about it any more."""
     priority_change: PriorityChange | None = None
     """The latest change; None if there was none."""
     hint_id: str = ""

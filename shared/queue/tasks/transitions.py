@@ -5,7 +5,7 @@ A repeat that changes nothing still yields the effects that repair and re-announ
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from shared.base.errors import RequestConflict, ResourceNotFound
 from shared.base.frozen import replace
@@ -248,27 +248,38 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
     return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove(task.handles.pending),))
 
 
-def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str) -> Decision:
-    """changeTaskPriority: a pending run's message moves to the new band; a running one's stays (contract 2.4).
+def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str, number: int) -> Decision:
+    """changeTaskPriority as of a number of the group; the commit counts once that is known to be the present one.
 
     It is refused for a task that was ever resolved, and if the task has the priority already. In the latter case the
-    change is announced again: this may be the repeat of a call that died before it announced the change.
+    change is announced and confirmed again: this may be the repeat of a call that died before it did so.
     """
     refuse_after_deadline(task, now)
     if task.is_resolved or task.generation > 0:
         raise RequestConflict(f"task {task.task_id} has been resolved")
-    again = announcements.priority_changed_again(task, now)
-    if task.priority == priority:
-        refusal = RequestConflict(f"task {task.task_id} has priority {priority} already")
-        return Decision(task=None, events=again, refusal=refusal)
+    number = max(number, task.prioritised_as_of)
+    confirmed = RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id, number=number)
+    if task.priority != priority:
+        return _with_priority(task, priority, now, hint_id, number, confirmed)
+    after = replace(task, prioritised_as_of=number)
+    return Decision(
+        task=None if after == task else after,
+        after=((confirmed,),),
+        events=announcements.priority_changed_again(task, now),
+        refusal=RequestConflict(f"task {task.task_id} has priority {priority} already"),
+    )
+
+
+def _with_priority(
+    task: Task, priority: Priority, now: datetime, hint_id: str, number: int, rewritten: RewriteMember
+) -> Decision:
+    """A pending run's message moves to the new band; a running one's stays (contract 2.4)."""
     change = PriorityChange(old=task.priority, at=now, sequence=task.sequence)
-    after = replace(task, priority=priority, prioritised=_asked_last(task, now), priority_change=change)
-    events = (*again, announcements.priority_changed(after, change))
-    if task.state is State.RUNNING:
-        return Decision(task=after, events=events)
-    rewritten = rewrite_member(task)
-    if task.state is State.UNSCHEDULED:
-        return Decision(task=after, after=((rewritten,),), events=events)
+    after = replace(task, priority=priority, prioritised_as_of=number, priority_change=change)
+    events = (*announcements.priority_changed_again(task, now), announcements.priority_changed(after, change))
+    if task.state is not State.PENDING:
+        is_seen = task.state is State.UNSCHEDULED or rewritten.number is not None
+        return Decision(task=after, after=((rewritten,),) if is_seen else (), events=events)
     after = replace(after, hint_id=hint_id)
     moved = SetRowPriority(task_queue_id=task.task_queue_id, row=row_of(task, task.last_run_id), priority=priority)
     return Decision(
@@ -279,27 +290,32 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str)
     )
 
 
-def _asked_last(task: Task, now: datetime) -> datetime:
-    """The time of a priority change. If it is not later than the change that the task notes, it is moved after it,
-    since clocks differ.
+def set_priority(task: Task, priority: Priority, now: datetime, hint_id: str, number: int) -> Decision:
+    """changeTaskGroupPriority, the call on the group of that number.
+
+    Several such calls may reach a task in any order, and the one with the highest number counts. So the task notes the
+    number even if it has the priority already.
     """
-    return now if task.prioritised is None else max(now, task.prioritised + timedelta(milliseconds=1))
-
-
-def set_priority(task: Task, priority: Priority, asked: datetime, now: datetime, hint_id: str) -> Decision:
-    """changeTaskGroupPriority at the time `asked`: like `change_priority`.
-
-    Several such calls may reach a task in any order, and the one with the latest time decides. So the task notes this
-    time even if it has the priority already.
-    """
+    refuse_after_deadline(task, now)
+    if task.is_resolved or task.generation > 0 or task.prioritised_as_of >= number:
+        return Decision(task=None, events=announcements.priority_changed_again(task, now))
     if task.priority != priority:
-        decision = change_priority(task, priority, now, hint_id)
-        assert decision.task is not None, "another priority is a change"
-        return replace(decision, task=replace(decision.task, prioritised=asked))
-    again = announcements.priority_changed_again(task, now)
-    if task.is_resolved or task.generation > 0 or task.deadline <= now or task.prioritised == asked:
-        return Decision(task=None, events=again)
-    return Decision(task=replace(task, prioritised=asked), events=again)
+        return _with_priority(task, priority, now, hint_id, number, rewrite_member(task))
+    return Decision(
+        task=replace(task, prioritised_as_of=number), events=announcements.priority_changed_again(task, now)
+    )
+
+
+def cancel_by_group(task: Task, now: datetime, number: int) -> Decision:
+    """cancelTaskGroup, the call on the group of that number: as cancelTask, unless the task was opened since.
+
+    The number is noted: a later rerun is likely to find it as the present one. Raises NoDecision.
+    """
+    if not task.is_resolved and task.opened_as_of >= number:
+        raise NoDecision(f"task {task.task_id} was opened after the call")
+    decision = cancel(task, now)
+    after = decision.task
+    return decision if after is None else replace(decision, task=replace(after, opened_as_of=number))
 
 
 def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> HoldPending:
@@ -330,7 +346,12 @@ def put_deadline(task: Task) -> PutDeadline:
 
 def add_active(task: Task) -> AddActive:
     """The task's active row in its group, of its generation."""
-    return AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=task.generation)
+    return AddActive(
+        task_group_id=task.task_group_id,
+        task_id=task.task_id,
+        generation=task.generation,
+        number=max(task.opened_as_of, task.prioritised_as_of),
+    )
 
 
 def rewrite_member(task: Task) -> RewriteMember:

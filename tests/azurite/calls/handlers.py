@@ -124,7 +124,7 @@ async def deadline(bench: Bench, task_id: str) -> Operations:
     return await bench.measure(bench.handlers.timers.deadline_due(task_id, bench.group, "-", utc_now()))
 
 
-@budget("deadline message due", "cancelTask, running; deadline message due")
+@budget("deadline message due", "deadline message due")
 async def deadline_due(bench: Bench) -> Operations:
     task_id = await bench.running()
     bench.ahead = timedelta(hours=4)

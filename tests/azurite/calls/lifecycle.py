@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+from shared.app.services import Services
 from shared.base.ids import new_slugid
 from shared.queue.groups.jobs import GroupJob
 from shared.store.counting import Operations
@@ -22,17 +23,17 @@ async def task(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.lifecycle.definition(await bench.create()))
 
 
-async def moved(bench: Bench, name: str, task_id: str, *more: Any) -> Operations:
-    """A call as its endpoint makes it: read to authorise, then move."""
+async def moved(bench: Bench, name: str, task_id: str, *more: Any, services: Services | None = None) -> Operations:
+    """A call as its endpoint makes it: looked up to authorise, then moved; by default by the process that knows it."""
+    lifecycle = (services or bench.calls).lifecycle
 
     async def call() -> None:
-        read = await bench.calls.lifecycle.existing(task_id)
-        await getattr(bench.calls.lifecycle, name)(read, *more)
+        await getattr(lifecycle, name)(await lifecycle.existing(task_id), *more)
 
     return await bench.measure(call())
 
 
-@budget("cancelTask, running", "cancelTask, running; deadline message due")
+@budget("cancelTask, running", "cancelTask, running")
 async def cancel_running(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.running())
 
@@ -40,6 +41,15 @@ async def cancel_running(bench: Bench) -> Operations:
 @budget("cancelTask, pending", "cancelTask … pending")
 async def cancel_pending(bench: Bench) -> Operations:
     return await moved(bench, "cancel", await bench.create())
+
+
+@budget(
+    "cancelTask, pending, of another process",
+    "cancelTask … pending",
+    "cancelTask … by a process that does not know the task, as the next ones",
+)
+async def cancel_of_another_process(bench: Bench) -> Operations:
+    return await moved(bench, "cancel", await bench.create(), services=bench.handlers)
 
 
 @budget("cancelTask, pending, with dependencies", "cancelTask … pending", "cancelTask … of a task with dependencies")
@@ -69,18 +79,18 @@ async def rerun_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "rerun", await bench.unscheduled())
 
 
-@budget("changeTaskPriority, pending", "changeTaskPriority, pending")
+@budget("changeTaskPriority, pending", "changeTaskPriority … pending")
 async def change_priority(bench: Bench) -> Operations:
     await bench.create(priority="high")
     return await moved(bench, "change_priority", await bench.create(), "high")
 
 
-@budget("changeTaskPriority, running", "sealTaskGroup; changeTaskPriority, running")
+@budget("changeTaskPriority, running", "changeTaskPriority, running, unscheduled")
 async def change_priority_of_running(bench: Bench) -> Operations:
     return await moved(bench, "change_priority", await bench.running(), "high")
 
 
-@budget("sealTaskGroup", "sealTaskGroup; changeTaskPriority, running")
+@budget("sealTaskGroup", "sealTaskGroup")
 async def seal(bench: Bench) -> Operations:
     group = new_slugid()
     await bench.create(taskGroupId=group)
@@ -104,6 +114,18 @@ async def cancel_group(bench: Bench) -> Operations:
     return await bench.measure(call())
 
 
-@budget("changeTaskPriority, unscheduled", "changeTaskPriority … unscheduled")
+@budget(
+    "changeTaskPriority, unscheduled, after another process's call on its group",
+    "changeTaskPriority, running, unscheduled",
+    "changeTaskPriority … after a call on its group of which the process does not know",
+)
+async def change_priority_after_a_call_on_the_group(bench: Bench) -> Operations:
+    group = new_slugid()
+    task_id = await bench.unscheduled(taskGroupId=group)
+    await bench.process().group_jobs._counted(GroupJob(task_group_id=group, kind="cancel"))
+    return await moved(bench, "change_priority", task_id, "high")
+
+
+@budget("changeTaskPriority, unscheduled", "changeTaskPriority, running, unscheduled")
 async def change_priority_of_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "change_priority", await bench.unscheduled(), "high")
