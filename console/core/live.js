@@ -47,7 +47,7 @@ export function liveness() {
   const reason = silent.find(({ error }) => error)?.error?.message;
   return {
     at: Math.min(...known(all), now()) * (known(all).length > 0 ? 1 : 0),
-    silence: silent.length === 0 ? "" : (reason ?? "It has been asked, and has not answered."),
+    silence: silent.length === 0 ? "" : (reason ?? "It has not answered for some seconds."),
     since: silent.length > 0 ? Math.min(...known(silent), now()) * (known(silent).length > 0 ? 1 : 0) : 0,
   };
 }

@@ -21,7 +21,8 @@ export default function CallbackPage({ query }) {
       (caught) => setError(caught.message),
     );
   }, []);
-  if (done) return html`<article><h1>You are signed in</h1><p>Close this window to go on where you were.</p></article>`;
+  if (done)
+    return html`<article><h1>You are signed in</h1><p>Close this window to continue where you were.</p></article>`;
   if (!error) return html`<article><h1>Signing in</h1><${Loading} label="Checking" /></article>`;
   return html`<article><h1>Signing in failed</h1><div class="notice critical" role="alert"><p>${error}</p><p><a href="/login">Try again</a></p></div></article>`;
 }

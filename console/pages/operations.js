@@ -112,7 +112,7 @@ function Poison({ queue, count, refresh }) {
     <p>${MEANING[queue]} The error of each is in the logs (action <code>message_poisoned</code>); mend its reason first. <em>Send again</em> hands a message to its handler as if it were new: all handlers allow that it was handled before. <em>Delete</em> gives up what it was to do.</p>
     <div class="buttons">
       <${ActionButton} kind="primary" action=${() => move("redrive")}>Send all again<//>
-      <${ActionButton} kind="danger" action=${() => move("delete")} verb=${`Delete ${counted(count, "message")} of ${queue}`} confirm="What they were to do is not done.">Delete all<//>
+      <${ActionButton} kind="danger" action=${() => move("delete")} verb=${`Delete ${counted(count, "message")} of ${queue}`} confirm="What they were meant to do will not be done.">Delete all<//>
       <span role="status">${said}</span>
     </div>
     ${polled.error && html`<${Failure} error=${polled.error} retry=${polled.refresh} />`}
@@ -122,7 +122,7 @@ function Poison({ queue, count, refresh }) {
             (/** @type {Message} */ message) => html`<li key=${message.messageId}>
         <${About} message=${message} queue=${queue} /> <span class="reason">put <${Time} at=${message.put} now=${now} /></span>${" "}
         ${message.readable && html`<${ActionButton} action=${() => move("redrive", message.messageId)}>Send again<//>`}${" "}
-        <${ActionButton} kind="danger" action=${() => move("delete", message.messageId)} verb="Delete the message" confirm="What it was to do is not done.">Delete<//></li>`,
+        <${ActionButton} kind="danger" action=${() => move("delete", message.messageId)} verb="Delete the message" confirm="What it was meant to do will not be done.">Delete<//></li>`,
           )}</ul>`
         : !polled.error && html`<${Loading} />`
     }

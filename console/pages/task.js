@@ -4,7 +4,7 @@ import { ofTask } from "../core/audit.js";
 import { blockedTasks, reasonOf, whyUnscheduled } from "../core/blocking.js";
 import { originalOf, readGroup } from "../core/group.js";
 import { pushLabel } from "../core/group-name.js";
-import { html, useEffect, useMemo } from "../core/html.js";
+import { html, useEffect, useMemo, useState } from "../core/html.js";
 import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
@@ -19,6 +19,7 @@ import { Dependencies, useRelatives } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
 import { Blocks, Roots } from "../parts/look.js";
 import { Markdown } from "../parts/markdown.js";
+import { NotifyButton, useNotification } from "../parts/notify.js";
 import { Facts, Id, Source, State, Time } from "../parts/states.js";
 import { Crumbs } from "../parts/tabs.js";
 import { TaskActions } from "../parts/task-actions.js";
@@ -34,8 +35,10 @@ const RESOLVED_RESTS = 20_000;
 /** @param {import("../core/types").PageProperties} properties */
 export default function TaskPage({ params }) {
   const taskId = params["taskId"] ?? "";
+  const [notified, setNotified] = useState(false);
   const polled = usePolled((signal, previous) => read(taskId, signal, previous), [taskId], {
     rest: ({ status }) => (isFinal(status.state) ? RESOLVED_RESTS : 0),
+    hidden: notified,
     name: `task ${taskId}`,
   });
   const name = polled.data && named(polled.data.task);
@@ -44,9 +47,15 @@ export default function TaskPage({ params }) {
   useEffect(() => {
     if (name) document.title = [state, name, push].filter(Boolean).join(" · ");
   }, [name, state]);
+  useNotification(
+    notified,
+    polled.data !== undefined && isFinal(polled.data.status.state),
+    () => ({ title: `${name}: ${state}`, body: push ?? "", tag: taskId }),
+    () => setNotified(false),
+  );
   return html`<article>
     <${Loaded} of=${polled} label="Loading the task">
-      ${(/** @type {Member} */ member) => html`<${Task} member=${member} runId=${params["runId"]} refresh=${polled.refresh} />`}
+      ${(/** @type {Member} */ member) => html`<${Task} member=${member} runId=${params["runId"]} refresh=${polled.refresh} notified=${notified} notify=${setNotified} />`}
     <//>
   </article>`;
 }
@@ -73,8 +82,8 @@ function useGroup({ taskGroupId, state }) {
   ).data;
 }
 
-/** @param {{member: Member, runId?: string, refresh: () => void}} properties */
-function Task({ member, runId, refresh }) {
+/** @param {{member: Member, runId?: string, refresh: () => void, notified: boolean, notify: (on: boolean) => void}} properties */
+function Task({ member, runId, refresh, notified, notify }) {
   const { task, status } = member;
   const now = useNow(isFinal(status.state) ? 60_000 : 1000);
   const shown = Number(runId ?? status.runs.length - 1);
@@ -97,7 +106,8 @@ function Task({ member, runId, refresh }) {
       { title: status.taskQueueId, href: to.queue(status.taskQueueId) },
     ]} />
     <div class="head">
-    <h1>${named(task)} <${State} state=${status.state} reason=${reason} /></h1>
+    <div class="title"><h1>${named(task)} <${State} state=${status.state} reason=${reason} /></h1>
+      ${!isFinal(status.state) && html`<${NotifyButton} wanted=${notified} want=${notify} />`}</div>
     <${Markdown} text=${task.metadata.description} />
     <p>
       <bdi>${label(task.metadata.owner)}</bdi>

@@ -76,7 +76,7 @@ function Details({ id, worker, recent, refresh }) {
     ]} />
     <section aria-labelledby="quarantine">
       <h2 id="quarantine">Quarantine</h2>
-      <p>A quarantined worker gets no work. What it is running goes on.</p>
+      <p>A quarantined worker is given no more work. What it is running continues.</p>
       <${QuarantineFields} of=${quarantine} />
       <div class="buttons">
         ${

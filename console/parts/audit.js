@@ -62,7 +62,7 @@ export function History({ read, title, who = true, members = [] }) {
   return html`
     ${
       found.items.length === 0
-        ? html`<${Empty}>Nothing, as far back as it is kept.<//>`
+        ? html`<${Empty}>No entries, as far back as they are kept.<//>`
         : html`<${Table} rows=${found.items} columns=${columns} id=${keyOf} caption=${`${title}, latest first`} />`
     }
     <div class="buttons">${found.more && html`<button type="button" onClick=${() => void older().catch(setError)}>Older entries</button>`}<button type="button" class="quiet" onClick=${again}>Look again</button></div>`;

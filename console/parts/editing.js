@@ -44,9 +44,9 @@ export function Editing({ present, save, refresh, fixed = false, children }) {
     ${
       dirty &&
       isOvertaken &&
-      html`<div class="notice warning" role="alert"><p><strong>Somebody has changed it since you began.</strong> What they changed:</p>
+      html`<div class="notice warning" role="alert"><p><strong>Somebody else has saved a change since you opened this page.</strong> What they changed:</p>
       <${Difference} from=${base} to=${present} />
-      <div class="buttons"><button type="button" onClick=${adopt}>Take theirs</button><button type="button" onClick=${() => setBase(present)}>Keep mine, to be saved over it</button></div></div>`
+      <div class="buttons"><button type="button" onClick=${adopt}>Take theirs</button><button type="button" onClick=${() => setBase(present)}>Keep mine</button></div></div>`
     }
     <label>Description<textarea rows="3" readonly=${fixed} value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
     <${ScopesField} value=${text} change=${setText} readOnly=${fixed} />

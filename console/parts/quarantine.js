@@ -52,4 +52,4 @@ export const QuarantineFields = ({ of: { reason, setReason, span, setSpan } }) =
   </div>`;
 
 /** Why a quarantine cannot begin; empty if it can. @param {ReturnType<typeof useQuarantine>} of */
-export const lacks = ({ reason }) => (reason.trim() ? "" : "A reason is needed, for those who find it");
+export const lacks = ({ reason }) => (reason.trim() ? "" : "Give a reason for those who will ask");

@@ -11,8 +11,8 @@ const SLUGID = /^[A-Za-z0-9_-]{8}[Q-T][A-Za-z0-9_-][CGKOSWaeimquy26-][A-Za-z0-9_
 /** Milliseconds without a key until something is asked for. */
 const REST = 250;
 
-const NOT_FOUND = `Not found, as far as was looked: in the names, revisions and owners of the latest ${GROUPS} groups, in the first 1,000 tasks of each of the latest ${GROUPS_SEARCHED}, in task queues, workers and the index. What is older is found by its id.`;
-const MORE = `No group, task queue, worker or index path has this in its name. Press Enter to look through the tasks of the latest ${GROUPS_SEARCHED} groups, too.`;
+const NOT_FOUND = `Not found in what was searched: the names, revisions and owners of the latest ${GROUPS} groups, the first 1,000 tasks of each of the latest ${GROUPS_SEARCHED}, task queues, workers and the index. Anything older is found by its id.`;
+const MORE = `Nothing found yet in recent groups, task queues, workers and the index. Press Enter to search the tasks of the latest ${GROUPS_SEARCHED} groups as well.`;
 
 /** @typedef {import("../core/suggestions.js").Suggestion} Suggestion */
 
@@ -51,7 +51,7 @@ export function SearchBox({ then, focused = false }) {
     setMessage("");
     const chosen = found[active]?.href ?? (await placeOf(text.trim()));
     if (chosen) return go(chosen);
-    setMessage(`Looking through the tasks of the latest ${GROUPS_SEARCHED} groups …`);
+    setMessage(`Searching the tasks of the latest ${GROUPS_SEARCHED} groups …`);
     const all = await suggestions(text, true);
     if (own !== latest.current) return;
     setFound(all);

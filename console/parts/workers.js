@@ -95,7 +95,7 @@ function SelectedWorkers({ id, chosen, now, bulk, clear }) {
     <${QuarantineFields} of=${quarantine} />
     <div class="buttons">
       <${ActionButton} kind="primary" verb=${`Quarantine ${workers}`} disabled=${missing !== ""} title=${missing} action=${() => run("Quarantine", chosen, quarantine.begin)}
-        confirm=${`No work ${quarantine.span}. What they are running goes on.${held.length > 0 ? ` ${held.length === 1 ? "One is" : `${held.length} are`} in quarantine already, and get this one instead.` : ""}`}>Quarantine ${chosen.length}<//>
+        confirm=${`No work ${quarantine.span}. What they are running continues.${held.length > 0 ? ` ${held.length === 1 ? "One is" : `${held.length} are`} in quarantine already, and get this one instead.` : ""}`}>Quarantine ${chosen.length}<//>
       <${ActionButton} verb=${`Release ${counted(held.length, "worker")}`} disabled=${held.length === 0} action=${() => run("Release", held, quarantine.end)} confirm="They are given work again.">Release ${held.length}<//>
       <button type="button" class="quiet" onClick=${clear}>Clear selection</button>
     </div>

@@ -60,7 +60,7 @@ def test_the_later_of_two_is_shown_what_the_earlier_has_saved(auth: Any, role: s
     page.get_by_label(SCOPES).fill("auth:mine")
     auth.updateRole(role, {"scopes": ["auth:theirs"], "description": "theirs"})
     _save(page)
-    notice = page.get_by_role("alert").filter(has_text="Somebody has changed it since you began.")
+    notice = page.get_by_role("alert").filter(has_text="Somebody else has saved a change since you opened this page.")
     expect(notice).to_contain_text("The description becomes: theirs")
     expect(notice.get_by_text("auth:theirs")).to_be_visible()
     assert auth.role(role)["scopes"] == ["auth:theirs"]

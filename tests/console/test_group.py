@@ -312,7 +312,7 @@ globalThis.setTimeout = (call, delay) => later(call, away ? Math.min(delay, 50) 
 """A browser that gives leave to notify, and whose tab the test hides; what is due in a hidden tab comes at once."""
 
 
-def test_one_who_asks_is_notified_when_the_group_ends_though_the_tab_is_hidden(
+def test_one_who_asks_is_notified_when_a_group_or_a_task_ends_though_the_tab_is_hidden(
     scene: Scene, open_page: OpenPage
 ) -> None:
     for name in ("build", "test"):
@@ -327,11 +327,15 @@ def test_one_who_asks_is_notified_when_the_group_ends_though_the_tab_is_hidden(
     scene.complete("build")
     _has(page, completed=1, running=1)
     assert page.evaluate("told") == []
-    page.evaluate("away = true")
+    task = open_page(f"/tasks/{scene.ids['test']}", script=_NOTED.replace("ANSWER", "granted"))
+    task.get_by_role("button", name="Notify me when it ends").click()
+    for each in (page, task):
+        each.evaluate("away = true")
     scene.fail("test")
-    page.wait_for_function("() => told.length > 0")
-    assert page.evaluate("[told, asked]") == [["build: 1 failed of 2 tasks"], 1]
-    expect(page.get_by_role("button", name=re.compile("notif", re.IGNORECASE))).to_have_count(0)
+    for each, told in ((page, "build: 1 failed of 2 tasks"), (task, "test: failed: ")):
+        each.wait_for_function("() => told.length > 0")
+        assert each.evaluate("[told, asked]") == [[told], 1]
+        expect(each.get_by_role("button", name=re.compile("notif", re.IGNORECASE))).to_have_count(0)
 
 
 def test_who_allows_no_notifications_is_told_so(scene: Scene, open_page: OpenPage) -> None:

@@ -25,7 +25,7 @@ def roles(deployment: Deployment) -> None:
     """What the deployment's settings name."""
     auth = taskcluster.Auth(deployment.options(deployment.root))
     for role, scopes in (
-        ("admins", ["queue:list-task-groups", "auth:*", "queue:get-history"]),
+        ("admins", ["queue:list-task-groups", "auth:*", "queue:health"]),
         ("everybody", ["auth:current-scopes"]),
     ):
         auth.createRole(f"login:{role}", {"scopes": scopes, "description": ""})
@@ -134,7 +134,7 @@ def test_the_end_of_the_hour_takes_nothing_away(
     field = page.get_by_label("Scopes, one a line")
     field.fill("auth:an-edit-of-twenty-minutes")
     other = page.context.new_page()
-    other.goto("/history")
+    other.goto("/provisioners")
     me = page.get_by_role("banner").get_by_role("link", name=f"login/local/{GROUP}")
     first = page.evaluate(_UNTIL, SESSION_KEY)
 

@@ -91,13 +91,13 @@ def test_tasks_revisions_and_owners_are_found(scene: Scene, open_page: OpenPage,
         _box(page).fill(text)
         expect(_suggested(page).filter(has_text=push)).to_contain_text(owner)
     _box(page).fill(f"integration-{named}")
-    expect(page.get_by_text("Press Enter to look through the tasks of the latest")).to_be_visible()
+    expect(page.get_by_text("Press Enter to search the tasks of the latest")).to_be_visible()
     _box(page).press("Enter")
     expect(page.get_by_role("heading", level=1)).to_contain_text(f"integration-{named}")
     page.goto("/tasks")
     _box(page).fill(f"nobody-{named}")
     _box(page).press("Enter")
-    expect(page.get_by_text("Not found, as far as was looked")).to_contain_text("latest")
+    expect(page.get_by_text("Not found in what was searched")).to_contain_text("latest")
 
 
 def test_a_slash_in_a_field_is_a_slash(scene: Scene, open_page: OpenPage) -> None:
@@ -123,6 +123,6 @@ def test_nobody_is_shown_what_he_may_not_read(scene: Scene, open_page: OpenPage,
         pass
     assert answer.value.status == 403
     _box(page).press("Enter")
-    expect(page.get_by_text("Not found, as far as was looked")).to_be_visible()
+    expect(page.get_by_text("Not found in what was searched")).to_be_visible()
     expect(_suggested(page)).to_have_count(0)
     assert [request.url for request in watch.requests if request.url.endswith("/task-groups?limit=100")] != []
