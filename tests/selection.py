@@ -57,7 +57,6 @@ QUICK: Mapping[str, int] = {
     "tests/telemetry/": 1,
     "tests/telemetry/test_export.py": 0,
     "tests/local/test_cost_model.py": 1,
-    "tests/local/test_simulation.py": 1,
     "tests/local/test_host_config.py": 1,
     "tests/local/test_host_functions.py": 1,
     "tests/local/test_host_ncrontab.py": 1,
@@ -116,7 +115,7 @@ PORTIONS = 4
 """In which the tests of a module that share nothing are given out: one by one would cost as much as they do."""
 
 
-WAITS_LONG = ("tests/host/hasty_running", "tests/host/running", "tests/local/test_broker_faults.py/broker")
+WAITS_LONG = ("tests/host/hasty_running", "tests/host/running")
 """Groups that are given out first. pytest-xdist begins with those of most tests: what is few tests, but a minute of
 waiting for timers, would come when little is left that could use the processors meanwhile."""
 

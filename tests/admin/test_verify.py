@@ -7,13 +7,13 @@ import gzip
 import http.client
 import json
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 from tests.admin.conftest import FRONT
 from tests.admin.operators import Operator
 from tools.admin.verification import CHECKS
-from tools.admin.verification.core import Check, Deployment, Outcome, run
+from tools.admin.verification.core import Check, Deployment, run
 from tools.local.stack import Stack
 from tools.local.state import ROOT
 
@@ -24,11 +24,6 @@ EXPECTED = {check.name for check in CHECKS if check.emulated}
 
 def _named(*names: str) -> list[Check]:
     return [check for check in CHECKS if check.name in names]
-
-
-def _outcomes(environment: Mapping[str, str], *names: str) -> dict[str, Outcome]:
-    with Deployment(environment) as deployment:
-        return {outcome.check: outcome for outcome in run(deployment, _named(*names))}
 
 
 def test_the_local_stack_is_as_assumed_but_for_what_is_named(operator: Operator) -> None:

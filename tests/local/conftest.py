@@ -1,10 +1,8 @@
 """Fixtures for the tests of the local stack."""
 
-import gc
 import shutil
 import subprocess
 import time
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -40,15 +38,6 @@ def quick_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = SimpleNamespace(**{**vars(time), "sleep": nap})
     for module in SDK_MODULES:
         monkeypatch.setattr(f"azure.servicebus.{module}.time", quick)
-
-
-@pytest.fixture
-def lost_connections() -> Iterator[None]:
-    """For tests that cut connections: the SDK leaves their sockets unclosed. Collected here, not in a later test."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
-        yield
-        gc.collect()
 
 
 @pytest.fixture(scope="session")

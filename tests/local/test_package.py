@@ -22,7 +22,7 @@ from rich.console import Console
 from tests.infra import templates
 from tests.local.packages import NEEDS_PYTHON
 from tests.local.stacks import free_ports
-from tools.local import bootstrap, console_vendor, demo, package, python313, sbom, state
+from tools.local import bootstrap, console_vendor, demo, package, sbom, state
 from tools.local.stack import Stack, StackOptions
 from tools.local.state import ROOT
 
@@ -161,36 +161,6 @@ def test_a_bill_of_materials() -> None:
     references = [part["bom-ref"] for part in bill["components"]]
     assert len(references) == len(set(references))
     assert bill["dependencies"][0]["dependsOn"] == references
-
-
-def test_without_a_python_it_says_so(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(python313, "find", lambda: None)
-    monkeypatch.setattr(python313, "WANTED", (3, 99))
-    assert package.main(tmp_path, dependencies=True) == 1
-    said = capsys.readouterr().err
-    assert "Python 3.13 is needed" in said
-    assert "Install it with" in said
-
-
-@pytest.mark.parametrize(
-    ("tools", "command"),
-    [
-        ({"pyenv": 0, "apt-cache": 0}, "pyenv install 3.13"),
-        ({"apt-cache": 0}, "sudo apt-get install python3.13-venv python3-pip"),
-        ({"apt-cache": 100}, "https://www.python.org/downloads/"),
-        ({}, "https://www.python.org/downloads/"),
-    ],
-)
-def test_the_command_that_installs_a_python_is_one_that_can_work(
-    tools: dict[str, int], command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    for name, code in tools.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\nexit {code}\n")
-        (tmp_path / name).chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    assert python313.how_to_install().endswith(command)
 
 
 @NEEDS_PYTHON

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
-
-from tools.local import workers
 from tools.local.child import Child
-from tools.local.state import ROOT
-from tools.local.worker_pool import Look, PoolOptions, WorkerPool
-from worker.options import parse
+from tools.local.worker_pool import PoolOptions, WorkerPool
 
 ENVIRONMENT = {
     "TASKCLUSTER_ROOT_URL": "https://tc.example.com",
@@ -97,15 +91,6 @@ def test_all_workers_are_asked_to_end_before_any_is_waited_for(tmp_path: Path) -
     assert stage.pool.workers == {}
 
 
-def test_workers_take_the_arguments_that_they_are_given(tmp_path: Path) -> None:
-    stage = Stage(tmp_path, idle_timeout=7)
-    stage.pool.look(5)
-    options = parse(stage.arguments[0][stage.arguments[0].index("worker") + 1 :], ENVIRONMENT)
-    assert (options.task_queue_id, options.idle_timeout) == ("a/b", 7)
-    assert (options.worker_group, options.worker_id) == ("local", "worker-1")
-    assert options.work_dir == tmp_path.resolve() / "worker-1"
-
-
 def test_each_worker_has_a_folder_that_goes_with_it(tmp_path: Path) -> None:
     stage = Stage(tmp_path)
     stage.pool.look(3)
@@ -116,54 +101,3 @@ def test_each_worker_has_a_folder_that_goes_with_it(tmp_path: Path) -> None:
     assert not (tmp_path / "worker-1").exists()
     stage.pool.end()
     assert not [path for path in tmp_path.iterdir() if path.is_dir()]
-
-
-def test_logs_elsewhere_are_kept(tmp_path: Path) -> None:
-    stage = Stage(tmp_path)
-    stage.pool.logs = tmp_path / "logs"
-    stage.pool.logs.mkdir()
-    stage.pool.look(1)
-    stage.played[0].code = 0
-    stage.pool.look(0)
-    assert stage.played[0].log.parent == stage.pool.logs
-    assert stage.played[0].log.exists()
-    assert (stage.pool.started, stage.pool.most) == (1, 1)
-
-
-def test_the_defaults_are_those_of_the_template(tmp_path: Path) -> None:
-    defaults = json.loads((ROOT / "infra" / "workers" / "defaults.json").read_text())
-    options = PoolOptions(task_queue_id="a/b")
-    assert (options.polling_interval, options.idle_timeout) == (defaults["pollingInterval"], defaults["idleTimeout"])
-    assert (options.scale.maximum, options.scale.target) == (defaults["maxExecutions"], 1)
-    assert options.scale.minimum == defaults["minExecutions"]
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [["a"], ["a/B"], ["a/b", "--max", "0"], ["a/b", "--polling-interval", "-1"], ["a/b", "--idle-timeout", "nan"]],
-)
-def test_mistyped_commands(
-    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name, value in ENVIRONMENT.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(SystemExit) as ended:
-        workers.main(arguments)
-    assert ended.value.code == 2
-    assert "error: argument" in capsys.readouterr().err
-
-
-def test_a_command_without_a_deployment_says_what_is_missing(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    for name in ENVIRONMENT:
-        monkeypatch.delenv(name, raising=False)
-    with pytest.raises(SystemExit):
-        workers.main(["a/b"])
-    assert "TASKCLUSTER_ROOT_URL" in capsys.readouterr().err
-
-
-def test_what_is_said_of_a_look() -> None:
-    look = Look(unresolved=3, running=1, started=2, failed=())
-    assert workers.describe(look, 3) == "3 unresolved, 3 workers: 2 started"
-    assert workers.describe(replace(look, unresolved=None, started=0), 1) == "? unresolved, 1 worker"

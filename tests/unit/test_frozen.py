@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -37,13 +35,6 @@ class Identity:
     name: str
 
 
-@dataclass
-class Changing:
-    """Not frozen."""
-
-    name: str
-
-
 @dataclass(frozen=True)
 class Checked:
     """Not every value is one."""
@@ -65,18 +56,6 @@ def test_equal_values_have_one_hash() -> None:
     assert Plain("a") != Plain("b")
 
 
-def test_identity_stays_where_equality_is_not_wanted() -> None:
-    one = Identity("a")
-    assert one != Identity("a")
-    assert {one: 1}[one] == 1
-
-
-def test_what_is_not_frozen_has_no_hash() -> None:
-    unhashable: Any = Changing("a")
-    with pytest.raises(TypeError, match="unhashable"):
-        hash(unhashable)
-
-
 def test_a_copy_with_changes_leaves_the_value_as_it_was() -> None:
     one = Slotted(name="a")
     assert replace(one, size=3, note="b") == dataclasses.replace(one, size=3) == Slotted(name="a", size=3)
@@ -95,12 +74,3 @@ def test_the_type_checker_refuses_assignments() -> None:
     one.name = "b"  # type: ignore[misc]
     other.name = "b"  # type: ignore[misc]
     assert (one, other) == (Slotted(name="b"), Plain("b")), "nothing looks again at run time"
-
-
-def test_the_app_takes_its_frozen_dataclasses_from_here() -> None:
-    """One that comes from `dataclasses` costs more than twice as much to make."""
-    for package in ("shared", "functions"):
-        for path in (ROOT / package).rglob("*.py"):
-            text = path.read_text(encoding="utf-8")
-            taken = re.search(r"^from dataclasses import .*\bdataclass\b", text, re.MULTILINE)
-            assert not (taken and "@dataclass(frozen=True" in text), path
