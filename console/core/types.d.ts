@@ -187,6 +187,7 @@ export interface Role {
 
 export interface Operations {
   queues: { queue: string; messages: number; poison: number }[];
+  toldWorkers: { repeat: number; empty: number };
   expiryNoted?: string;
   expiredBefore?: string;
   reconcilerNoted?: string;

@@ -60,7 +60,8 @@ export default function OperationsPage() {
     <${Health} />
     <${Loaded} of=${polled} label="Loading">${(/** @type {Found} */ found) => html`
       <${Queues} found=${found} refresh=${polled.refresh} />
-      <${Timers} found=${found} />`}<//>
+      <${Timers} found=${found} />
+      <${Workers} found=${found} />`}<//>
     <${Queries} />
   </article>`;
 }
@@ -158,6 +159,12 @@ function Timers({ found }) {
     <p>If these are late, the timer functions are not running: the logs of <code>expire</code>, <code>reconcile</code> and <code>observe</code> say why.</p>
   </section>`;
 }
+
+/** @param {{found: Found}} properties */
+const Workers = ({ found: { toldWorkers } }) => html`<section aria-labelledby="told">
+    <h2 id="told">Waiting workers</h2>
+    <p>Since it started, the process that answered has told ${counted(toldWorkers.repeat + toldWorkers.empty, "worker")} of work: ${toldWorkers.repeat.toLocaleString()} by 503 <code>CallAgain</code>, after which their clients repeat the call at once, and ${toldWorkers.empty.toLocaleString()} by an empty answer, after which they pause. Neither is a failure. Many of the latter: their clients do not repeat calls.</p>
+  </section>`;
 
 const Queries = () => html`<section aria-labelledby="logs">
     <h2 id="logs">What only the logs know</h2>

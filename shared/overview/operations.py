@@ -21,6 +21,7 @@ from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Message, Queues, ReceiptLost
 from shared.store.limits import MAX_MESSAGES
+from shared.telemetry.instruments import TOLD
 
 _HELD = 120.0
 """Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
@@ -206,6 +207,14 @@ class Operations:
         """How many messages the internal queues hold and have given up, and when timers ran last."""
         depths, times = await both(queue_depths(self._queues), self._times())
         return depths, times
+
+    def told(self) -> dict[str, int]:
+        """By the way of the answer, how many waits of workers this process has ended because there was work."""
+        counted = {"repeat": 0, "empty": 0}
+        for (*_, way), count in self._runtime.meter.of(TOLD).items():
+            if way in counted:  # else one of the task queues that are beyond those that are told apart
+                counted[way] += round(count)
+        return counted
 
     async def _times(self) -> Times:
         expiry, before, reconciler, waiting = await together(

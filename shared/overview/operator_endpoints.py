@@ -26,10 +26,18 @@ class InternalQueue(Closed):
     poison: Count
 
 
+class ToldWorkers(Closed):
+    """Waits of workers that ended because there was work, in the answering process: by 503, and by an empty answer."""
+
+    repeat: Count
+    empty: Count
+
+
 class OperationsResponse(Closed):
     """What the service itself knows of its work. A time is absent where there was none."""
 
     queues: list[InternalQueue]
+    toldWorkers: ToldWorkers
     expiryNoted: Date = optional()
     expiredBefore: Date = optional()
     reconcilerNoted: Date = optional()
@@ -73,7 +81,12 @@ async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any
         "reconcilerNoted": times.reconciler,
         "waitingNoted": times.waiting,
     }
-    return {"queues": queues, **{name: format_date(time) for name, time in found.items() if time is not None}}
+    told = services.operations.told()
+    return {
+        "queues": queues,
+        "toldWorkers": told,
+        **{name: format_date(time) for name, time in found.items() if time is not None},
+    }
 
 
 async def list_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:

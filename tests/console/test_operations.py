@@ -41,6 +41,7 @@ def test_an_operator_looks_and_acts(settled: Scene, given_up: list[str], open_pa
         expect(part.get_by_role("link", name=task_id)).to_be_visible()
     expect(page.get_by_text("No event is waiting")).to_be_visible()
     expect(page.get_by_role("region", name="Timers")).to_contain_text("Gauges noted")
+    expect(page.get_by_role("region", name="Waiting workers")).to_contain_text("Neither is a failure")
     paths = sorted(
         request.url.partition("/v1/")[2].partition("?")[0] for request in watch.requests if "/v1/" in request.url
     )

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from shared.queue.events.exchanges import TOPICS
 from tools.local import settings_docs, state
@@ -49,10 +49,14 @@ class Checkout:
 
     def measure(self, name: str, count: int) -> float:
         """Milliseconds of CPU for each."""
+        return float(self.ask(name, count))
+
+    def ask(self, name: str, count: int) -> Any:
+        """The answer to a command."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{name} {count}\n")
         self._process.stdin.flush()
-        return float(json.loads(self._read()))
+        return json.loads(self._read())
 
     def _read(self) -> str:
         assert self._process.stdout is not None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import cProfile
 import gc
 import json
 import os
@@ -96,6 +97,34 @@ class Inside:
         _, reporting = await self._calls(reports)
         return claiming + reporting + await self._follow(len(claimed))
 
+    async def layers(self, count: int) -> dict[str, dict[str, tuple[float, float]]]:
+        """For each call, what it takes of each layer: calls of functions, and microseconds under a profiler."""
+        path, ids = "/claim-work/" + quote(self._kind.task_queue_id, safe=""), [_slugid() for _ in range(count)]
+        polls = [{"workerGroup": "bench", "workerId": _slugid(), "tasks": 1} for _ in range(count)]
+        found: dict[str, dict[str, tuple[float, float]]] = {}
+
+        async def profiled(name: str, requests: Sequence[Datum]) -> list[Any]:
+            profile = cProfile.Profile()
+            profile.enable()
+            answers, _ = await self._calls(requests)
+            profile.disable()
+            found[name] = by_layer(profile, len(requests))
+            return answers
+
+        def of_runs(end: str, claimed: Sequence[Any]) -> list[Datum]:
+            return [
+                self._request("POST", f"/task/{each['status']['taskId']}/runs/0/{end}", None, each["credentials"])
+                for each in claimed
+            ]
+
+        await profiled("createTask", [self._request("PUT", f"/task/{id_}", self._kind.definition()) for id_ in ids])
+        claims = await profiled("claimWork", [self._request("POST", path, body) for body in polls])
+        claimed = [task for answer in claims for task in answer["tasks"]]
+        await profiled("reclaimTask", of_runs("reclaim", claimed))
+        await profiled("reportCompleted", of_runs("completed", claimed))
+        await self._follow(len(claimed))
+        return found
+
     async def _follow(self, count: int) -> float:
         """Goes on until no resolved message is left: the process follows resolutions up itself, or a message comes.
 
@@ -175,6 +204,38 @@ class Inside:
             },
             "http",
         )
+
+
+_PACKAGES = ("azure", "aiohttp", "httpx", "httpcore", "h11", "pydantic", "opentelemetry")
+
+
+def _layer(file: str) -> str:
+    """Ours by folder, others by package; the rest of Python's own library is `library`."""
+    where = file.replace(os.sep, "/").removeprefix(str(Path.cwd()) + "/")
+    if "site-packages/" in where:
+        package = where.rpartition("site-packages/")[2].partition("/")[0].removesuffix(".py")
+        return package if package in _PACKAGES else "other packages"
+    parts = where.split("/")
+    if parts[0] in ("shared", "functions", "tools"):
+        folders = parts[:-1]
+        return "/".join(folders[: 3 if folders[1:2] == ["queue"] else 2])
+    for name in ("asyncio", "logging", "json"):
+        if f"/{name}/" in where:
+            return name
+    return "made by dataclasses" if where == "<string>" else "library"
+
+
+def by_layer(profile: cProfile.Profile, calls: int) -> dict[str, tuple[float, float]]:
+    """For each layer, calls of functions and microseconds a call. What C functions take is their caller's."""
+    found: dict[str, list[float]] = {}
+    for entry in profile.getstats():
+        if isinstance(entry.code, str):
+            continue
+        layer = found.setdefault(_layer(entry.code.co_filename), [0.0, 0.0])
+        inner = [each for each in entry.calls or () if isinstance(each.code, str)]
+        layer[0] += entry.callcount + sum(each.callcount for each in inner)
+        layer[1] += entry.inlinetime + sum(each.inlinetime for each in inner)
+    return {name: (count / calls, seconds * 1e6 / calls) for name, (count, seconds) in found.items()}
 
 
 async def main() -> None:
