@@ -142,10 +142,11 @@ class Bearer:
 
 
 def _shared_key(account: str, key: str, text: str) -> str:
-    signature = hmac.digest(_decoded(key), text.encode(), "sha256")
-    return f"SharedKey {account}:{base64.b64encode(signature).decode()}"
+    signer = _signer(key).copy()  # in half of the time of `hmac.digest`
+    signer.update(text.encode())
+    return f"SharedKey {account}:{base64.b64encode(signer.digest()).decode()}"
 
 
 @lru_cache(maxsize=4)
-def _decoded(key: str) -> bytes:
-    return base64.b64decode(key)
+def _signer(key: str) -> hmac.HMAC:
+    return hmac.new(base64.b64decode(key), digestmod="sha256")

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from urllib.parse import quote
 from xml.etree.ElementTree import Element, ParseError, fromstring  # of answers that the account's own service sends
 from xml.sax.saxutils import escape
 
@@ -21,14 +20,14 @@ from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
 from shared.store.refusals import REFUSALS
 from shared.store.wire import (
-    IN_PATH,
-    IN_QUERY,
     USER_AGENT,
     Refused,
     Request,
     StorageAnswer,
     StorageEndpoint,
     Wire,
+    in_path,
+    in_query,
     unavailable,
 )
 
@@ -184,16 +183,16 @@ def peek(endpoint: StorageEndpoint, queue: str, count: int) -> Request:
 
 def update(endpoint: StorageEndpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
     """Moves a message, with a new text if there is one."""
-    query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}&visibilitytimeout={delay}"
-    resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
+    query = f"popreceipt={in_query(receipt.pop_receipt)}&visibilitytimeout={delay}"
+    resource = f"/{queue}/messages/{in_path(receipt.message_id)}"
     headers, content = (dict(_COMMON), b"") if text is None else _with_text(text)
     return Request(Kind.QUEUE_UPDATE, "PUT", endpoint, resource, headers, content, query=query)
 
 
 def delete(endpoint: StorageEndpoint, queue: str, receipt: Receipt) -> Request:
     """Removes a message."""
-    query = f"popreceipt={quote(receipt.pop_receipt, safe=IN_QUERY)}"
-    resource = f"/{queue}/messages/{quote(receipt.message_id, safe=IN_PATH)}"
+    query = f"popreceipt={in_query(receipt.pop_receipt)}"
+    resource = f"/{queue}/messages/{in_path(receipt.message_id)}"
     return Request(Kind.QUEUE_DELETE, "DELETE", endpoint, resource, dict(_COMMON), query=query)
 
 

@@ -12,7 +12,8 @@ import ipaddress
 import math
 import ssl
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -43,20 +44,37 @@ _EYEBALLS_SECONDS = 0.25
 """Seconds before a second address of a name is tried in parallel with the first (RFC 8305, "happy eyeballs")."""
 
 
-class Headers(dict[str, str]):
-    """The headers of an answer, kept in lower case and found whatever their case. Of a repeated one, the first."""
+class Headers(Mapping[str, str]):
+    """The headers of an answer, found whatever their case. Of a repeated one, the first. Few of them are ever read, so
+    only those are decoded.
+    """
 
-    __slots__ = ()
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: dict[bytes, bytes]) -> None:
+        self._raw = {name.lower(): value for name, value in reversed(raw.items())}
+
+    def __getitem__(self, name: str) -> str:
+        return self._raw[_raw_name(name)].decode("latin-1")
 
     def get(self, name: str, default: Any = None) -> Any:
         """The value, or the default."""
-        return dict.get(self, name.lower(), default)
-
-    def __getitem__(self, name: str) -> str:
-        return dict.__getitem__(self, name.lower())
+        value = self._raw.get(_raw_name(name))
+        return default if value is None else value.decode("latin-1")
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and dict.__contains__(self, name.lower())
+        return isinstance(name, str) and _raw_name(name) in self._raw
+
+    def __iter__(self) -> Iterator[str]:
+        return (name.decode("latin-1") for name in self._raw)
+
+    def __len__(self) -> int:
+        return len(self._raw)
+
+
+@lru_cache(maxsize=256)
+def _raw_name(name: str) -> bytes:
+    return name.lower().encode("latin-1", "replace")
 
 
 def system_trust() -> ssl.SSLContext:
@@ -191,8 +209,9 @@ class _Connection(asyncio.Protocol):
         """One request, and its whole answer. Raises Disconnected, BrokenAnswer; then, or cancelled, it is closed."""
         waiter: asyncio.Future[StorageAnswer] = self._loop.create_future()
         self._waiter = waiter
+        self._raw: dict[bytes, bytes] = {}
+        self.on_header = self._raw.setdefault  # the parser's: no code of ours runs for each header
         self._parser = HttpResponseParser(self)
-        self._headers = Headers()
         self._body: list[bytes] = []
         self._received = 0
         self._status = 0
@@ -290,15 +309,11 @@ class _Connection(asyncio.Protocol):
         if self._is_whole:
             raise HttpParserError("surplus")
 
-    def on_header(self, name: bytes, value: bytes) -> None:
-        """One header of an answer. Trailers, which follow the body, are not requested."""
-        if not self._has_head:
-            self._headers.setdefault(name.decode("latin-1").lower(), value.decode("latin-1"))
-
     def on_headers_complete(self) -> None:
-        """The body follows, unless this was an interim answer (100, 103)."""
+        """The body follows, unless this was an interim answer (100, 103). Trailers are not requested."""
         self._status = self._parser.get_status_code()
-        self._has_head = self._status >= 200
+        if self._status >= 200:
+            self._headers, self._has_head = Headers(self._raw), True
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""
@@ -307,7 +322,7 @@ class _Connection(asyncio.Protocol):
     def on_message_complete(self) -> None:
         """The end of an answer, by its length or its last chunk, or of an interim answer (1xx)."""
         if not self._has_head:
-            self._headers = Headers()
+            self._raw.clear()
             return
         self._is_whole = True
         if not self._parser.should_keep_alive():

@@ -17,13 +17,13 @@ from functools import lru_cache, partial
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii as in_quotes  # json.dumps uses it for strings
 from typing import Any
-from urllib.parse import quote, unquote
+from urllib.parse import unquote
 
 from shared.base.errors import ServiceError
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, StorageUnavailable, Upsert, Value
-from shared.store.wire import IN_PATH, IN_QUERY, USER_AGENT, Request, StorageAnswer, StorageEndpoint
+from shared.store.wire import USER_AGENT, Request, StorageAnswer, StorageEndpoint, in_path, in_query
 
 VERSION = "2019-02-02"
 """Of the Table service's protocol."""
@@ -68,7 +68,7 @@ def query(
     options = {"$top": str(limit), "$filter": rows, **continuation}
     if select is not None:
         options["$select"] = ",".join(("PartitionKey", "RowKey", "Timestamp", *select))
-    text = "&".join(f"{name}={quote(value, safe=IN_QUERY)}" for name, value in options.items())
+    text = "&".join(f"{name}={in_query(value)}" for name, value in options.items())
 
     def is_named_in(content: bytes) -> bool:
         return _names(content, lambda found: found["value"], partition)
@@ -153,7 +153,7 @@ def _resource(table: str, partition: str, key: str) -> str:
 
 
 def _in_path(key: str) -> str:
-    return quote(_quoted(key), safe=IN_PATH)
+    return in_path(_quoted(key))
 
 
 def _quoted(text: str) -> str:
