@@ -50,5 +50,5 @@ echo "resolve-secrets: these settings do not have their secrets:
 $waiting
 AccessToKeyVaultDenied: the role of the app's identity is not in force yet: run infra/hooks/resolve-secrets.sh again in some
 minutes. SecretNotFound: run azd provision --no-state, which makes what is missing.
-Anything else, with a closed vault: is the app in the virtual network (QUEUE_VIRTUAL_NETWORK)?" >&2
+Anything else, with a closed vault: is the app in the virtual network (virtualNetwork of the description)?" >&2
 exit 1

@@ -61,7 +61,7 @@ done
 case $code in
 200) ;;
 000) fail "$root does not answer. Is the name right (TASKCLUSTER_ROOT_URL), and, with a domain of your own, does it point to the app?" ;;
-403) fail "the app refuses the public network (403): QUEUE_APP_PUBLIC_ACCESS, or access restrictions of yours. Test from inside." ;;
+403) fail "the app refuses the public network (403): appPublicAccess of the description, or access restrictions of yours. Test from inside." ;;
 404)
     : >"$answer"
     fail "the app runs, but has no functions (404). The host could not load them. In this order:

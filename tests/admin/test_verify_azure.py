@@ -50,12 +50,9 @@ CASES: tuple[tuple[str, Mapping[str, str], Mapping[str, str], list[str], str | N
     ("settings", RIGHT, RESOLVED, ROLE_IDS, None),
     ("roles", RIGHT, RESOLVED, ROLE_IDS, None),
     ("settings", {**RIGHT, "TASKCLUSTER_ROOT_URL": ""}, RESOLVED, ROLE_IDS, "not set: TASKCLUSTER_ROOT_URL"),
-    (
-        "settings",
-        RIGHT,
-        {**RESOLVED, "ACCESS_TOKEN_KEYS": "Denied"},
-        ROLE_IDS,
-        "TOKEN_KEYS: Denied",
+    *(
+        ("settings", RIGHT, {**RESOLVED, "ACCESS_TOKEN_KEYS": state}, ROLE_IDS, f"TOKEN_KEYS: {state}")
+        for state in ("AccessToKeyVaultDenied", "SecretNotFound", "InitialResolveFailed")
     ),
     ("settings", RIGHT, {}, ROLE_IDS, "no setting refers"),
     ("memory", RIGHT, RESOLVED, ROLE_IDS, None),

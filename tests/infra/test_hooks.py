@@ -57,6 +57,16 @@ def test_a_new_deployment_gets_secrets_that_the_app_takes(azure: Stage) -> None:
     assert azure.values == dict.fromkeys(VARIABLES, "")
 
 
+def test_no_key_is_made_that_a_command_would_take_for_an_option(azure: Stage) -> None:
+    played = azure.home.parent / "tools" / "openssl"
+    played.write_text(
+        f"#!/bin/sh\nif [ -e {azure.home}/again ]; then echo AAAA; else echo +AAA; fi\ntouch {azure.home}/again\n"
+    )
+    played.chmod(0o755)
+    assert _run(azure, "make-secrets.sh").returncode == 0
+    assert set(azure.values.values()) == {"AAAA"}, "base64 of the first begins with +, which is - in a URL"
+
+
 @pytest.mark.parametrize(
     "has", [(), ("root-access-token",), ("root-access-token", "message-signing-keys", "access-token-keys")]
 )
@@ -199,7 +209,7 @@ def test_an_app_that_works(azure: Stage, codes: dict[str, list[int]]) -> None:
     ("codes", "version", "advice"),
     [
         ({"ping": [404]}, "v1", "resolve-secrets.sh"),
-        ({"ping": [403]}, "v1", "QUEUE_APP_PUBLIC_ACCESS"),
+        ({"ping": [403]}, "v1", "appPublicAccess"),
         ({"ping": [500]}, "v1", "AppExceptions"),
         ({"__version__": [404]}, "v1", "deploy once more"),
         ({}, "v0", "azd provision, then azd deploy"),

@@ -92,6 +92,12 @@ OTHERWISE: Mapping[str, Mapping[str, str]] = {
         "QUEUE_STORAGE_PUBLIC_ACCESS": "Disabled",
     },
     "small, with an app for uploads": {**BARE, "QUEUE_UPLOADS_APP": "true"},
+    "large, with workers and no network": {
+        **BARE,
+        "QUEUE_PROFILE": "large",
+        "QUEUE_WORKERS": "my-team/linux",
+        "QUEUE_WORKER_IMAGE": "example.org/worker:1",
+    },
     "small, with a closed app": {**BARE, "QUEUE_APP_PUBLIC_ACCESS": "Disabled"},
     "large, with a closed namespace": {
         **BARE,
