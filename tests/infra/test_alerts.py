@@ -88,6 +88,7 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
         day(metric("queue_ending_credentials", 1, state="refused")),
     ),
     "storage fails": ({"failed-calls"}, day(calls(30, "503"))),
+    "our own code fails": ({"failed-calls"}, day(calls(30, "500"))),
     "a call ends its process again and again": ({"functions-end"}, day(requests=ended(4))),
     "a process ends": (set(), day(requests=ended(1))),
     "traces of calls that fail": (set(), day(requests=ended(9, ""))),
