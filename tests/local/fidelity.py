@@ -23,7 +23,7 @@ from azure.storage.queue import QueueMessage
 from tests.local.worker_library import WorkerLibrary
 from tools.local.host.blobs import ScheduleStatus
 from tools.local.host.context import TraceContext
-from tools.local.host.functions import TRIGGER_BINDINGS, index
+from tools.local.host.functions import TRIGGER_BINDINGS, QueueTrigger, index
 from tools.local.host.invocation import InvocationFailed, Invoker
 from tools.local.host.loading import load_app
 from tools.local.host.queues import message_metadata, message_payload
@@ -187,7 +187,9 @@ class HostSide:
             case {"message": raw}:
                 times = {name: datetime.fromisoformat(raw[name]) for name in raw if name.endswith("_on")}
                 message = QueueMessage(**{**raw, **times})
-                payload, metadata = message_payload(message.content, "base64", binary=False), message_metadata(message)
+                assert isinstance(function.trigger, QueueTrigger), "only these get messages"
+                payload = message_payload(message.content, "base64", binary=function.trigger.binary)
+                metadata = message_metadata(message)
             case {"timer": (status, past_due)}:
                 known = status and ScheduleStatus(*map(datetime.fromisoformat, status))
                 payload = timer_payload(known, past_due=past_due)

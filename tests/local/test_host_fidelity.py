@@ -8,7 +8,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,16 +33,14 @@ MESSAGE = {
     "next_visible_on": "2026-11-21T00:10:00+00:00",
     "pop_receipt": "AgAAAAMAAAAAAAAA==",
 }
-MESSAGE_WIRE = {
-    "payload": {"string": '{"do": "ä"}'},
-    "metadata": {
-        "Id": {"string": MESSAGE["id"]},
-        "PopReceipt": {"string": MESSAGE["pop_receipt"]},
-        "DequeueCount": {"json": 2},
-        "InsertionTime": {"json": "2026-11-21T00:00:00+00:00"},
-        "ExpirationTime": {"json": "9999-12-31T23:59:59+00:00"},
-        "NextVisibleTime": {"json": "2026-11-21T00:10:00+00:00"},
-    },
+TEXT = '{"do": "ä"}'
+METADATA = {
+    "Id": {"string": MESSAGE["id"]},
+    "PopReceipt": {"string": MESSAGE["pop_receipt"]},
+    "DequeueCount": {"json": 2},
+    "InsertionTime": {"json": "2026-11-21T00:00:00+00:00"},
+    "ExpirationTime": {"json": "9999-12-31T23:59:59+00:00"},
+    "NextVisibleTime": {"json": "2026-11-21T00:10:00+00:00"},
 }
 
 
@@ -94,9 +92,10 @@ def http(function: str, result: str = "response", *, method: str = "GET", body: 
     return {"function": function, "result": result, "payload": {"http": request | more}}
 
 
-def message(function: str, result: str = "none") -> Document:
-    """A queue message."""
-    return {"function": function, "result": result, "message": MESSAGE, **MESSAGE_WIRE}
+def message(function: str, result: str, *, binary: bool) -> Document:
+    """A queue message. `binary`: the function's binding asks for bytes."""
+    payload = {"bytes": TEXT.encode().hex()} if binary else {"string": TEXT}
+    return {"function": function, "result": result, "message": MESSAGE, "payload": payload, "metadata": METADATA}
 
 
 def timer(
@@ -109,20 +108,22 @@ def timer(
 
 
 STATUS = ("2026-11-21T00:00:00+00:00", "2026-11-21T00:05:00+00:00", "2026-11-21T00:00:01+00:00")
-STIMULI = {
-    "httpTrigger": lambda name: [
+STIMULI: Mapping[str, Callable[[str, Document], list[Document]]] = {
+    "httpTrigger": lambda name, _: [
         *(http(name, result) for result in ("response", "none", "raise", "text")),
         http(name, method="PUT", body=b'{"one": [1, "\xc3\xa4"]}'),
         http(name, method="PUT", body=b"\xff not JSON", params={}, query={}),
     ],
-    "queueTrigger": lambda name: [message(name, result) for result in ("none", "raise", "text")],
-    "timerTrigger": lambda name: [
+    "queueTrigger": lambda name, trigger: [
+        message(name, result, binary=trigger.get("dataType") == "BINARY") for result in ("none", "raise", "text")
+    ],
+    "timerTrigger": lambda name, _: [
         *(timer(name, result) for result in ("none", "raise")),
         timer(name, past_due=True),
         timer(name, past_due=True, status=STATUS),
     ],
 }
-"""By the type of a trigger: what every such function must be able to take, and each way in which it may end."""
+"""By the type of a trigger: what every function with its binding must take, and each way in which it may end."""
 
 
 @pytest.mark.large
@@ -139,12 +140,13 @@ def test_an_app_is_indexed_and_invoked_as_by_the_worker_library(
     python: Path, app: Path, settings: dict[str, str]
 ) -> None:
     listed = observe(python, "library", app, [], settings)["functions"]
-    kinds = {
-        name: next(each["type"] for each in function["bindings"] if each["name"] == function["parameter"])
+    triggers = {
+        name: next(each for each in function["bindings"] if each["name"] == function["parameter"])
         for name, function in listed.items()
     }
-    assert set(kinds.values()) == STIMULI.keys()
-    found = compare(python, app, [each for name, kind in kinds.items() for each in STIMULI[kind](name)], settings)
+    assert {trigger["type"] for trigger in triggers.values()} == STIMULI.keys()
+    stimuli = [each for name, trigger in triggers.items() for each in STIMULI[trigger["type"]](name, trigger)]
+    found = compare(python, app, stimuli, settings)
     assert all(result["seen"] for result in found["results"])
     assert {result["succeeded"] for result in found["results"]} == {True, False}
 
