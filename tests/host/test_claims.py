@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from shared.base.dates import parse_date
 from shared.base.ids import new_slugid
-from tests.host.service import Service, at_once, refused
+from tests.host.service import Service, at_once, eventually, refused
+from tests.host.wire import API, Answer, send
 
 ME = {"workerGroup": "group", "workerId": "me"}
 CLAIM_TIMEOUT = timedelta(minutes=20)
@@ -34,6 +38,30 @@ def test_a_claim_says_all(service: Service) -> None:
     }  # fmt: skip
     taken = parse_date(claim["takenUntil"]) - CLAIM_TIMEOUT
     assert timedelta(seconds=-1) < taken - before < timedelta(seconds=10)
+
+
+def test_a_worker_that_waits_is_told_by_an_answer_that_clients_repeat(service: Service) -> None:
+    """It has to call again, and is given the task then. It is no failure: what is counted is that it was told."""
+    path = f"{API}/claim-work/{quote(service.pool, safe='')}"
+    call = partial(send, service, "POST", path, json.dumps(ME).encode())
+
+    def told() -> Answer | None:
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(call)
+            load = f"{API}/task-queues/{quote(service.pool, safe='')}/load"
+            eventually(lambda: waiting.done() or send(service, "GET", load).body["waitingWorkers"]["claimWork"])
+            task_ids.append(service.create())
+            return answer if (answer := waiting.result()).status == 503 else None
+
+    task_ids = [service.completed()]
+    answer = eventually(told, 30)
+    assert (answer.code, answer.headers["retry-after"]) == ("CallAgain", "0")
+    assert call().body["tasks"][0]["status"]["taskId"] in task_ids
+    assert send(service, "GET", f"{API}/operations").body["toldWorkers"]["repeat"] >= 1
+    metrics = send(service, "GET", "/metrics").text.decode()
+    lines = [line for line in metrics.splitlines() if line.startswith("queue_call_duration_seconds_count")]
+    assert any('call="claimWork",outcome="told"' in line for line in lines)
+    assert not any('call="claimWork",outcome="503"' in line for line in lines)
 
 
 def test_credentials_of_a_claim(service: Service) -> None:
