@@ -5,23 +5,26 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from shared.app.services import Services
 from shared.queue.claims.polling import BUSY_INTERVAL
+from shared.store.counting import Kind
 from shared.telemetry.instruments import TOLD
 from tests.simulator.claimer import a_world
 from tests.simulator.clients import KINDS, Client
 from tests.simulator.world import POOL, World
+from tests.twin.gate import Call, Phase
 
 REPEATING = ["scriptworker", "generic-worker", "a client that calls at once"]
 MOST = {"scriptworker": 0.3, "generic-worker": 0.85, "a client that calls at once": 0.3}
 
 
-def a_pool(processes: int) -> tuple[World, list[Services]]:
+def a_pool(processes: int, *gates: Any) -> tuple[World, list[Services]]:
     """A task queue that has had work, and the processes that workers call."""
-    world = a_world()
+    world = a_world(*gates)
     world.run(world.services.stores.pools.queues.ensure_band(POOL, "lowest"))
     return world, [world.process() for _ in range(processes)]
 
@@ -133,6 +136,30 @@ def test_one_that_came_in_vain_late_is_answered_at_once() -> None:
         assert len(await world.claim()) == 1
         assert await first == []
         assert world.clock.elapsed - began < 13.1
+
+    world.run(story())
+
+
+def test_one_that_came_in_vain_has_its_look_however_slow_storage_is() -> None:
+    """Its series is over before the look is."""
+    slow: list[float] = []
+
+    async def be_slow(call: Call, phase: Phase) -> None:
+        if slow and phase is Phase.BEFORE and call.kind is Kind.QUEUE_GET:
+            await world.clock.sleep(slow[0])
+
+    world, services = a_pool(1, be_slow)
+    client = Client(world, KINDS["generic-worker"], services)
+
+    async def story() -> None:
+        first = asyncio.ensure_future(client.call())
+        await world.clock.sleep(12)
+        await create(world, services, client.chance)
+        await world.clock.sleep(0.1)
+        assert len(await world.claim()) == 1
+        await create(world, services, client.chance)
+        slow.append(3)
+        assert len(await first) == 1
 
     world.run(story())
 

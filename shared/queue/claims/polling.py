@@ -180,6 +180,9 @@ class Poller:
         try:
             timeout = None if waiter.looks_once else seconds
             await asyncio.wait(either, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+            if wait.is_over.is_set() and waiter.is_new:
+                waiter.looks_once = True
+                await asyncio.wait(either[:2], return_when=asyncio.FIRST_COMPLETED)
             await self._leave(pool, waiter)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)

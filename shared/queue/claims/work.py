@@ -157,12 +157,14 @@ class Work:
         if waits.is_told:
             way = "repeat" if by_503 else "empty"
             self._runtime.meter.add(TOLD, *request.task_queue_id.split("/", 1), way)
+        is_latest = self._waiting.get(caller) is request
         if by_503:
             told.set()
-            if self._waiting.get(caller) is request:
+            if is_latest:
                 self._tellings.told(caller, waits)
             return []
-        self._tellings.ended(caller, waits, with_work=bool(claimed))
+        if is_latest:
+            self._tellings.ended(caller, waits, with_work=bool(claimed))
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
             await together(seen, self._reconciler.after_empty_poll(request.task_queue_id))
@@ -241,8 +243,9 @@ class Work:
                 record = await self._presence.read_again(record)
             await self._presence.waits(record, request, may_repeat)
             if waits.series.is_vain:
-                await comes_within(found, (waits.series.ends - self._runtime.now()).total_seconds())
-                waits.is_over.set()
+                left = (waits.series.ends - self._runtime.now()).total_seconds()
+                if not await comes_within(found, left):
+                    waits.is_over.set()
 
     async def claim_polled(
         self,
