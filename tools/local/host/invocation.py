@@ -67,9 +67,7 @@ class Invoker:
             arguments = _arguments(function, payload, metadata or {}, context)
             result = await self._run(function, arguments, context)
             answer = _encode(function, result)
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _being_cancelled():
-                raise
+        except (Exception, asyncio.CancelledError) as error:  # the host cancels nothing
             _log.exception("Function %s failed", function.name)
             raise InvocationFailed(function.name) from error
         else:
@@ -92,16 +90,6 @@ class Invoker:
                 context.thread_local_storage.invocation_id = None
 
         return await asyncio.get_running_loop().run_in_executor(self._executor, in_context.run, call)
-
-    def close(self) -> None:
-        """Take no more calls; threads that are still running end by themselves."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
-
-
-def _being_cancelled() -> bool:
-    """Whether the host cancels this invocation; if not, a CancelledError was raised by the function itself."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _arguments(
