@@ -37,7 +37,7 @@ export default function LogPage({ params }) {
   const placed = useRef(-1);
   const lines = state?.lines ?? [];
   const before = state ? state.before : 0;
-  const search = useSearch(lines);
+  const search = useSearch(lines, range ? Math.max(0, range[1] - (before ?? 0)) : 0);
   const places = usePlaces(lines, frame, wrap);
   const jump = (/** @type {number} */ line) => {
     if (frame.current) frame.current.scrollTop = Math.max(0, places.top(line - 1) - frame.current.clientHeight / 3);
@@ -143,8 +143,9 @@ function useLog(taskId, runId, name) {
   return { state, error, again: () => setAttempt(attempt + 1) };
 }
 
-/** Where a text occurs, and which of these places is the current one. @param {string[]} lines */
-function useSearch(lines) {
+/** Where a text occurs, and which of these places is the current one. @param {string[]} lines
+ * @param {number} from the line after which the first error is looked for */
+function useSearch(lines, from) {
   const [text, setText] = useState("");
   const [current, setCurrent] = useState(0);
   const wanted = text.toLowerCase();
@@ -173,7 +174,7 @@ function useSearch(lines) {
       go(beyond ?? (step === 1 ? found[0] : found.at(-1)), show);
     },
     nextError: (/** @type {(line: number) => void} */ show) => {
-      const after = lines.findIndex((line, index) => index >= current && tellsOfError(line));
+      const after = lines.findIndex((line, index) => index >= (current || from) && tellsOfError(line));
       go((after >= 0 ? after : lines.findIndex(tellsOfError)) + 1 || undefined, show);
     },
   };

@@ -26,7 +26,6 @@ def test_the_log_of_a_failed_task_is_found_and_read(settled: Scene, open_page: O
     page.get_by_label("What is wrong").get_by_role("link", name="build-2").first.click()
     page.get_by_role("link", name="Open the log").click()
     expect(page.get_by_text("300 lines")).to_be_visible()
-    page.get_by_role("button", name="Next error").click()
     expect(_line(page, 58)).to_be_in_viewport()
     expect(_line(page, 58)).to_contain_text("step 58 error: it broke")
     expect(_line(page, 58).locator(".fg-red")).to_be_visible()
