@@ -158,6 +158,15 @@ def test_claim_task_has_a_lease_of_its_own() -> None:
     assert (repeat.task, repeat.ahead, announced(repeat)) == (claimed, (), [("task-running", 0)])
 
 
+def test_claim_task_of_the_run_after_an_expired_one() -> None:
+    decision = claim_by_task(a_task(EXPIRED), 1)
+    assert [run.state for run in after(decision).runs] == [State.EXCEPTION, State.RUNNING]
+    assert after(decision).last_run.by_claim_task
+    for task in (a_task(HELD), a_task(EXPIRED, retries_left=0)):
+        with pytest.raises(ResourceNotFound):
+            claim_by_task(task, 1)
+
+
 def test_claims_by_task_that_are_refused() -> None:
     mine = running_run(worker_group="mine", worker_id="me", taken_until=UNTIL)
     for task in (
