@@ -43,7 +43,13 @@ async def work(options: Options) -> int:
         options.poll_mode,
     )
     if options.task_user is None:
-        _warn()
+        log.warning(
+            "tasks run as the worker's own user, %s: they reach its files and processes, its token where it comes by a "
+            "variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on "
+            "Linux",
+            "root" if os.getuid() == 0 else os.getuid(),
+            TOKEN_FILE,
+        )
     try:
         await worker.run()
     except REFUSED as refused:
@@ -56,16 +62,6 @@ async def work(options: Options) -> int:
         log.error("the worker ends, since it is not as it was before its last task: %s", changed)
         return EXIT_CHANGED
     return 0
-
-
-def _warn() -> None:
-    """Says what tasks can do that run as the worker's own user."""
-    log.warning(
-        "tasks run as the worker's own user, %s: they reach its files and processes, its token where it comes by a "
-        "variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on Linux",
-        "root" if os.getuid() == 0 else os.getuid(),
-        TOKEN_FILE,
-    )
 
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)

@@ -22,7 +22,7 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import copy
-from worker.messages import Asking, Refused, Unreached
+from worker.messages import Asking, Refused, TaskException, Unreached
 from worker.text import plain, shown
 
 log = logging.getLogger("worker")
@@ -40,10 +40,6 @@ LONGEST_NAME = 1024
 _INVALID = "invalid-resource-on-worker"
 
 mimetypes.init()  # now: the task's user may not be allowed to read all files that it looks into
-
-
-class UploadFailed(Exception):
-    """The artifact could not be stored, after several tries."""
 
 
 class Unusable(Exception):
@@ -70,7 +66,7 @@ class Artifacts:
     async def upload_all(self, wanted: Sequence[Artifact]) -> bool:
         """Uploads what the payload names; whether everything was there that must be.
 
-        Raises UploadFailed; Refused; OSError for a shortage.
+        Raises TaskException where one cannot be stored; Refused; OSError for a shortage.
         """
         results, found = [True], list[tuple[Artifact, str, str]]()
         for artifact in wanted:
@@ -139,7 +135,7 @@ class Artifacts:
         return False
 
     async def _store(self, artifact: Artifact, name: str, file: BinaryIO) -> None:
-        """Stores an open file as it is now. Raises UploadFailed, Refused, OSError."""
+        """Stores an open file as it is now. Raises TaskException, Refused, OSError."""
         usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
         request = {
             "storageType": "s3",
@@ -175,7 +171,7 @@ class Artifacts:
                 problem = shown(trouble)
             log.warning("uploading %s failed: %s", name, problem)
             await asyncio.sleep(2**attempt / 4)
-        raise UploadFailed(f"{name}: {problem}")
+        raise TaskException("resource-unavailable", f"An artifact could not be uploaded: {name}: {problem}")
 
     def _expires(self, artifact: Artifact) -> str:
         """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up

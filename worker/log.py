@@ -108,10 +108,6 @@ def said(text: str) -> bytes:
     return "".join(f"[taskcluster {now}] {line}\n" for line in lines(text)).encode(errors="replace")
 
 
-class NotStored(Exception):
-    """The storage did not take a part of the log."""
-
-
 class LiveLog:
     """One log on its way to its artifact."""
 
@@ -135,7 +131,7 @@ class LiveLog:
             await asyncio.sleep(pause)
             try:
                 await self._upload()
-            except (NotStored, Refused, Unreached, aiohttp.ClientError, TimeoutError) as problem:
+            except (Refused, Unreached, aiohttp.ClientError, TimeoutError) as problem:
                 log.warning("the log is not shown yet: %s", shown(problem))
 
     async def finish(self) -> bool:
@@ -148,7 +144,7 @@ class LiveLog:
             except Refused as refused:
                 log.warning("the queue does not take the log: %s", shown(refused))
                 return False
-            except (NotStored, Unreached, aiohttp.ClientError, TimeoutError) as problem:
+            except (Unreached, aiohttp.ClientError, TimeoutError) as problem:
                 log.warning("the log is not stored: %s", shown(problem))
             else:
                 return True
@@ -184,7 +180,7 @@ class LiveLog:
         return number
 
     async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
-        """Raises NotStored, or what asking for the URL does."""
+        """Raises Unreached, Refused, and what the client raises."""
         asked = datetime.now(UTC)
         if asked >= self._use_until:
             answer = await self._worker.ask("create", **self._artifact)
@@ -202,7 +198,7 @@ class LiveLog:
             if answer.status == HTTPStatus.BAD_REQUEST:  # blocks are gone that were thought to be there
                 self._store.note(0)
             if not answer.ok:
-                raise NotStored(f"the storage answered {answer.status}")
+                raise Unreached(f"the storage answered {answer.status}")
 
 
 def _id(number: int) -> str:

@@ -61,7 +61,15 @@ class Refused(Exception):
 
 
 class Unreached(Exception):
-    """The queue could not be reached: it may be later."""
+    """The queue or the storage could not be reached: it may be later."""
+
+
+class TaskException(Exception):
+    """The run cannot be brought to an end: the reason to report (contract 4.3), and what to write to the log."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        super().__init__(message)
+        self.reason = reason
 
 
 class Asking:

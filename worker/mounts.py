@@ -22,7 +22,7 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
-from worker.messages import Asking, Refused, Unreached
+from worker.messages import Asking, Refused, TaskException, Unreached
 from worker.text import plain, shown
 from worker.users import is_shortage
 
@@ -36,14 +36,6 @@ CHUNK = 256 * 1024
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 _TAKEN = "another mount is in its place"
 _REASONS = dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY), _TAKEN)
-
-
-class MountFailed(Exception):
-    """A mount is not possible as the payload asks for it: the task has failed."""
-
-
-class NotReached(Exception):
-    """Content cannot be had now, after several tries; it may be later."""
 
 
 class Mounts:
@@ -61,7 +53,8 @@ class Mounts:
     async def place(self, mount: Mount, caches: Mapping[str, bool | str]) -> None:
         """Puts a mount in place. `caches`: of each whether it is new, or why it is not there.
 
-        Raises MountFailed; NotReached; OSError for a shortage.
+        Raises BadContent where that is not possible; TaskException where content cannot be had now; OSError for a
+        shortage.
         """
         where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
         if (cache := mount.get("cacheName")) is None:
@@ -69,7 +62,7 @@ class Mounts:
         else:
             is_new = caches.get(cache, "the task has too many")
             if isinstance(is_new, str):
-                raise MountFailed(f"{where} cannot be mounted, cache {cache}: {is_new}")
+                raise BadContent(f"{where} cannot be mounted, cache {cache}: {is_new}")
             self._say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
             if not is_new or "content" not in mount:
                 return
@@ -79,11 +72,11 @@ class Mounts:
                 fetched.seek(0)  # and written through
                 await asyncio.to_thread(self._write, mount, fetched)
         except BadContent as problem:
-            raise MountFailed(f"{where} cannot be mounted, {what}: {problem}") from None
+            raise BadContent(f"{where} cannot be mounted, {what}: {problem}") from None
         except OSError as problem:
             if is_shortage(problem):
                 raise
-            raise MountFailed(f"{where} cannot be mounted: {_REASONS.get(problem.errno or 0) or problem}") from None
+            raise BadContent(f"{where} cannot be mounted: {_REASONS.get(problem.errno or 0) or problem}") from None
 
     def _write(self, mount: Mount, content: BinaryIO) -> None:
         if "file" in mount:
@@ -93,7 +86,7 @@ class Mounts:
             unpack(content, mount["format"], made(self._folder, mount["directory"] + "/."))
 
     async def _fetch(self, content: Mount, target: BinaryIO) -> None:
-        """Writes the content to an empty file, and verifies its hash. Raises BadContent, NotReached, OSError."""
+        """Writes the content to an empty file, and verifies its hash. Raises BadContent, TaskException, OSError."""
         if "raw" in content:
             target.write(content["raw"].encode(errors="replace"))
         elif "base64" in content:
@@ -123,7 +116,8 @@ class Mounts:
             if found != content.get("sha256", found):
                 raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
             return
-        raise NotReached(f"{describe(content)}: {problem}")
+        why = f"A mount cannot be fetched now: {describe(content)}: {problem}"
+        raise TaskException("intermittent-task", why)
 
     async def _get(self, url: str, target: BinaryIO) -> str:
         """The sha256 of what the URL leads to, which is written to the file."""

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from worker.messages import TaskException
 from worker.users import User, is_shortage
 
 PR_SET_CHILD_SUBREAPER = 36
@@ -129,15 +130,6 @@ def _all() -> Iterator[tuple[int, int, bool, list[int]]]:
             )
 
 
-class SpawnError(Exception):
-    """The command could not be started. `reason` is the one to report (contract 4.3)."""
-
-    def __init__(self, problem: OSError) -> None:
-        super().__init__(problem.strerror)
-        other = "resource-unavailable" if is_shortage(problem) else "internal-error"
-        self.reason = "malformed-payload" if problem.errno in _TASKS_FAULT else other
-
-
 class Commands:
     """The commands of one task, as a context: when it has been exited, nothing that they have started is left."""
 
@@ -170,7 +162,7 @@ class Commands:
     async def run(self, command: Sequence[str]) -> int:
         """Runs one command in a session of its own; returns its exit code, negative for a signal.
 
-        Raises SpawnError; OSError when its output cannot be kept.
+        Raises TaskException; OSError when its output cannot be kept.
         """
         try:
             process = await asyncio.create_subprocess_exec(
@@ -183,7 +175,9 @@ class Commands:
                 start_new_session=True,
             )
         except OSError as problem:
-            raise SpawnError(problem) from None
+            other = "resource-unavailable" if is_shortage(problem) else "internal-error"
+            reason = "malformed-payload" if problem.errno in _TASKS_FAULT else other
+            raise TaskException(reason, f"{command[0]} could not be started: {problem.strerror}") from None
         ending = asyncio.create_task(process.wait())
         await asyncio.wait((ending, self._reading), return_when=asyncio.FIRST_COMPLETED)
         if not ending.done():

@@ -17,7 +17,7 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import aiohttp
 import taskcluster.aio
@@ -132,16 +132,6 @@ async def insist(call: Callable[[], Awaitable[T]]) -> T:
         await asyncio.sleep(pause.next())
 
 
-class Source(Protocol):
-    """Where claims come from."""
-
-    async def claim(self) -> Json | None:
-        """A claim; None when there is no work now. Raises what the client raises."""
-
-    def pause(self) -> float:
-        """Seconds to wait before asking again, after there was no work."""
-
-
 async def _claim_work(queue: Queue, options: Options, **more: str) -> Json | None:
     request = {"workerGroup": options.worker_group, "workerId": options.worker_id, "tasks": 1, **more}
     claims: list[Json] = (await queue.claimWork(options.task_queue_id, request))["tasks"]
@@ -161,7 +151,10 @@ class SignedUrls:
         self._fresh_until = datetime.min.replace(tzinfo=UTC)
 
     async def claim(self) -> Json | None:
-        """One look at every priority, the highest first, until there is a message."""
+        """One look at every priority, the highest first, until there is a message.
+
+        None when there is no work now. Raises what the client raises.
+        """
         if datetime.now(UTC) >= self._fresh_until:
             await self._renew_urls()
         for url in self._urls:
@@ -181,7 +174,7 @@ class SignedUrls:
         return None
 
     def pause(self) -> float:
-        """Longer and longer while there is nothing to do."""
+        """Seconds to wait before asking again, after there was no work: more and more while there is nothing to do."""
         return max(self._idle.next(), self._advice.take())
 
     async def _renew_urls(self) -> None:
@@ -203,7 +196,7 @@ class ClaimWork:
         self._called = 0.0
 
     async def claim(self) -> Json | None:
-        """One long poll."""
+        """One long poll; None when there is no work now. Raises what the client raises."""
         self._called = time.monotonic()
         return await _claim_work(self._queue, self._options)
 
@@ -212,3 +205,7 @@ class ClaimWork:
         once."""
         waited = time.monotonic() - self._called
         return max(SHORT - waited, self._advice.take()) * random.uniform(0.5, 1)  # noqa: S311 - jitter
+
+
+Source = SignedUrls | ClaimWork
+"""Where claims come from."""

@@ -21,12 +21,13 @@ from typing import NoReturn
 
 import aiohttp
 
-from worker.artifacts import Artifacts, UploadFailed
+from worker.archives import BadContent
+from worker.artifacts import Artifacts
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
-from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused
-from worker.mounts import MountFailed, Mounts, NotReached
+from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused, TaskException
+from worker.mounts import Mounts
 from worker.payload import LOGS, MalformedPayload, Payload, parse
-from worker.processes import Commands, SpawnError
+from worker.processes import Commands
 from worker.proxy import Proxy
 from worker.text import lines, shown
 from worker.users import User, become, bounded_memory, is_shortage
@@ -35,14 +36,6 @@ log = logging.getLogger("worker")
 
 for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.raw_unicode_escape"):
     importlib.import_module(name)  # now: the task's user may not be allowed to read what is loaded when it is needed
-
-
-class TaskException(Exception):
-    """The run cannot be brought to an end: the reason to report (contract 4.3), and what to write to the log."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
 
 class Runner:
@@ -130,13 +123,9 @@ class Runner:
             exit_code = await self._run(payload)
             with bounded_memory():
                 uploaded = await self._artifacts.upload_all(payload["artifacts"])
-        except MountFailed as problem:
+        except BadContent as problem:
             say(str(problem))
             return False
-        except NotReached as problem:
-            raise TaskException("intermittent-task", f"A mount cannot be fetched now: {problem}") from None
-        except UploadFailed as problem:
-            raise TaskException("resource-unavailable", f"An artifact could not be uploaded: {problem}") from None
         if exit_code in payload["onExitStatus"]["purgeCaches"]:
             say(f"The task's caches are purged, since its exit code is {exit_code}")
             await self._worker.tell({"do": "purge"})
@@ -157,11 +146,7 @@ class Runner:
             for number, command in enumerate(payload["command"], start=1):
                 if len(payload["command"]) > 1:
                     say(f"Command {number} of {len(payload['command'])}")
-                try:
-                    exit_code = await commands.run(command)
-                except SpawnError as problem:
-                    raise TaskException(problem.reason, f"{command[0]} could not be started: {problem}") from None
-                if exit_code != 0:
+                if (exit_code := await commands.run(command)) != 0:
                     break
         say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
         return exit_code
