@@ -4,6 +4,7 @@ import { now } from "../core/clock.js";
 import { html, useEffect, useState } from "../core/html.js";
 import { createClient, currentScopes } from "../core/auth.js";
 import { session } from "../core/credentials.js";
+import { useUnsaved } from "../core/router.js";
 import { parseDuration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
 import { ActionButton, Copy, Failure } from "../parts/feedback.js";
@@ -26,6 +27,8 @@ export default function ClientCreatePage({ query }) {
   const [expires, setExpires] = useState(query.get("expires") || "1d");
   const [description, setDescription] = useState(query.get("description") ?? "");
   const [token, setToken] = useState("");
+  const [touched, setTouched] = useState(false);
+  useUnsaved(touched && callback === null && !token);
   useEffect(() => {
     const wanted = query
       .getAll("scope")
@@ -56,7 +59,7 @@ export default function ClientCreatePage({ query }) {
     target.searchParams.set("accessToken", made.accessToken ?? "");
     location.replace(target);
   };
-  return html`<article>
+  return html`<article onInput=${() => setTouched(true)}>
     <h1>Create a client</h1>
     ${callback !== null && html`<p>The command line on this machine waits for credentials. It gets those of a new client with what you leave below.</p>`}
     ${error && html`<${Failure} error=${error} />`}

@@ -4,12 +4,12 @@ import { html, useState } from "../core/html.js";
 import * as auth from "../core/auth.js";
 import { ofEntity } from "../core/audit.js";
 import { usePolled } from "../core/polling.js";
-import { navigate, to, useUnsaved } from "../core/router.js";
+import { navigate, to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
 import { AuditHistory } from "../parts/audit.js";
 import { Editing } from "../parts/editing.js";
 import { ActionButton, Loaded } from "../parts/feedback.js";
-import { Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
+import { Scopes } from "../parts/scopes.js";
 import { Crumbs } from "../parts/tabs.js";
 
 /** @typedef {import("../core/types").Role} Role */
@@ -39,21 +39,16 @@ function Existing({ id }) {
   </article>`;
 }
 
+const NOTHING = { description: "", scopes: [], expandedScopes: [], lastModified: "" };
+
 function New() {
   const [id, setId] = useState("");
-  const [description, setDescription] = useState("");
-  const [scopes, setScopes] = useState("");
-  const [saved, setSaved] = useState(false);
-  useUnsaved(!saved && Boolean(id || description || scopes));
-  const create = async () => {
-    await auth.createRole(id, { description, scopes: scopesOf(scopes) });
-    setSaved(true);
+  const create = async (/** @type {any} */ body) => {
+    await auth.createRole(id, body);
     navigate(to.role(id));
   };
-  return html`<article><h1>Create a role</h1><div class="form">
+  return html`<article><h1>Create a role</h1>
     <label>Role id<input type="text" value=${id} onInput=${(/** @type {any} */ event) => setId(event.target.value)} /></label>
-    <label>Description<textarea rows="3" value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
-    <${ScopesField} value=${scopes} change=${setScopes} />
-    <div class="buttons"><${ActionButton} kind="primary" disabled=${!id} action=${create}>Create<//></div>
-  </div></article>`;
+    <${Editing} present=${NOTHING} creates="the role" ready=${id !== ""} save=${create} refresh=${() => {}} />
+  </article>`;
 }

@@ -11,9 +11,10 @@ import { ScopesDifference, ScopesField, scopesOf } from "./scopes.js";
 /** @typedef {{description: string, scopes: string[]}} Written */
 
 /** @param {{present: Entity, save: (written: Written, read: string) => Promise<unknown>, refresh: () => void, fixed?:
- * boolean, children?: any}} properties `save` is refused if the entity is not as it was when `read`; `fixed`: nothing
- * can be changed */
-export function Editing({ present, save, refresh, fixed = false, children }) {
+ * boolean, creates?: string, ready?: boolean, children?: any}} properties `save` is refused if the entity is not as it was
+ * when `read`; `fixed`: nothing can be changed; `creates`: what is created, once the rest of the form is `ready` */
+export function Editing({ present, save, refresh, fixed = false, creates = "", ready = true, children }) {
+  const what = creates ? `Create ${creates}` : "Save the changes";
   const [base, setBase] = useState(present);
   const [description, setDescription] = useState(present.description);
   const [text, setText] = useState(present.scopes.join("\n"));
@@ -51,15 +52,15 @@ export function Editing({ present, save, refresh, fixed = false, children }) {
     <label>Description<textarea rows="3" readonly=${fixed} value=${description} onInput=${(/** @type {any} */ event) => setDescription(event.target.value)}></textarea></label>
     <${ScopesField} value=${text} change=${setText} readOnly=${fixed} />
     <div class="buttons">
-      ${!fixed && html`<${ActionButton} kind="primary" disabled=${!dirty || isOvertaken} title=${dirty ? "" : "Nothing has been changed"} action=${async () => setAsking(true)}>Save<//>`}
+      ${!fixed && html`<${ActionButton} kind="primary" disabled=${creates ? !ready : !dirty || isOvertaken} title=${dirty || creates ? "" : "Nothing has been changed"} action=${async () => setAsking(true)}>${creates ? "Create" : "Save"}<//>`}
       ${children}
     </div>
     ${
       asking &&
-      html`<${Dialog} title="Save the changes?" close=${() => setAsking(false)}>
+      html`<${Dialog} title=${`${what}?`} close=${() => setAsking(false)}>
       <${Difference} from=${base} to=${written} />
       <${Granted} from=${base} to=${written} />
-      <div class="buttons"><${ActionButton} kind="primary" action=${submit}>Save the changes<//><button type="button" onClick=${() => setAsking(false)}>Go back</button></div><//>`
+      <div class="buttons"><${ActionButton} kind="primary" action=${submit}>${what}<//><button type="button" onClick=${() => setAsking(false)}>Go back</button></div><//>`
     }
   </div>`;
 }

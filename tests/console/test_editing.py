@@ -55,6 +55,19 @@ def test_what_a_change_grants_and_takes_away_is_shown_before_it_is_saved(
     assert auth.role(role)["scopes"] == ["auth:a", "queue:*"]
 
 
+def test_what_a_new_role_grants_is_shown_before_it_is_created(auth: Any, role: str, open_page: OpenPage) -> None:
+    name = f"new:{uuid.uuid4().hex}"
+    page = open_page("/auth/roles/create")
+    page.get_by_label("Role id").fill(name)
+    page.get_by_label(SCOPES).fill(f"assume:{role}")
+    page.get_by_role("button", name="Create", exact=True).click()
+    dialog = page.get_by_role("dialog", name="Create the role?")
+    expect(dialog.get_by_role("list").last).to_contain_text("grants auth:b", use_inner_text=True)
+    dialog.get_by_role("button", name="Create the role").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text(f"Role {name}")
+    assert auth.role(name)["scopes"] == [f"assume:{role}"]
+
+
 def test_the_later_of_two_is_shown_what_the_earlier_has_saved(auth: Any, role: str, open_page: OpenPage) -> None:
     page = open_page(f"/auth/roles/{quote(role, safe='')}")
     page.get_by_label(SCOPES).fill("auth:mine")
