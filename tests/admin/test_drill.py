@@ -66,3 +66,28 @@ def test_a_deployment_comes_back_on_another_stack(
 
 def _look(state_: str, definition: str = "a") -> drill.Look:
     return lambda: ({"state": state_}, {"payload": definition})
+
+
+@pytest.mark.parametrize(
+    ("restored", "original", "wrong"),
+    [
+        (_look("completed"), _look("completed"), []),
+        (_look("running"), _look("completed"), []),
+        (_look("completed"), _look("running"), ["t was running, and is completed after the restore"]),
+        (_look("failed"), _look("completed"), ["t was completed, and is failed after the restore"]),
+        (_look("completed"), _look("completed", "b"), ["t has another definition"]),
+        (_look("completed"), None, []),
+    ],
+)
+def test_a_task_that_is_not_what_it_was_is_named(
+    restored: drill.Look, original: drill.Look | None, wrong: list[str]
+) -> None:
+    assert list(drill.differences("t", restored, original)) == wrong
+
+
+def test_a_drill_with_differences_is_no_success(
+    operator: Operator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(drill, "run", lambda *given: given[-1].differences.append("t has another definition"))
+    code, _, messages = _drilled(operator, monkeypatch, capsys)
+    assert (code, messages) == (1, "t has another definition\n")

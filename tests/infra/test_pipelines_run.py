@@ -223,6 +223,13 @@ def test_a_deployment_is_asked_for_the_version_that_it_was_given(tmp_path: Path)
     assert calls[-2:] == ["the QUEUE_APP_VERSION", "the QUEUE_APP_PUBLIC_ACCESS"]
 
 
+def test_both_apps_get_the_package_without_a_build(tmp_path: Path) -> None:
+    calls = [each for each in _run(_step("deploy.yml", "config-zip"), tmp_path) if each.startswith("az ")]
+    assert all(" --src dist/queue.zip --build-remote false" in each for each in calls)
+    named = {name for each in calls for name in re.findall(r"--name (AZURE_\w+)", each)}
+    assert named == {"AZURE_FUNCTION_APP_NAME", "AZURE_UPLOADS_APP_NAME"}
+
+
 def test_a_deployment_is_not_cut_off_while_it_is_under_way() -> None:
     """A first one waits for roles and for the app's first answer; one that is stopped leaves what is half new."""
     assert _jobs("deploy.yml")["deploy"]["timeout-minutes"] >= 30
