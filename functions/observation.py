@@ -1,8 +1,6 @@
-"""Observes calls, messages, and what they ask of the platform.
+"""Observes each call and each message: one log line, one span, its duration, and how many storage requests it made.
 
-Spans around what a call asks of the platform: each storage request, each sending of events.
-
-Observes each call and each message: one log line, one span, duration and cost (requests to storage).
+Each storage request and each sending of events has a span below that of its call.
 """
 
 from __future__ import annotations
