@@ -64,6 +64,12 @@ async def work(options: Options) -> int:
     return 0
 
 
+def _is_trouble(record: logging.LogRecord) -> bool:
+    """Whether a repetition is worth a line. By 503 claimWork says that there is work; other 503 fail in the end."""
+    text = record.getMessage()
+    return not ("503" in text and "/claim-work/" in text)
+
+
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
@@ -76,7 +82,7 @@ def main() -> None:
     logging.basicConfig(level=logging.INFO, handlers=[output])
     repeats = logging.getLogger("taskcluster.aio.retry")
     repeats.setLevel(logging.WARNING)
-    repeats.addFilter(lambda record: "CallAgain" not in record.getMessage())  # no trouble: there is work
+    repeats.addFilter(_is_trouble)
     sys.exit(asyncio.run(work(options)))
 
 

@@ -39,6 +39,8 @@ class FakeQueue:
 
     tasks: list[dict[str, Any]] = field(default_factory=list)
     """Definitions that are to be claimed."""
+    told: bool = False
+    """Whether the worker was told that there is a task: it gets one when it calls again."""
     claim_seconds: float = 3600.0
     url: str = ""
     reports: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
@@ -79,6 +81,9 @@ class FakeQueue:
         """The answer to a call of the queue."""
         words = [unquote(word) for word in path.split("/")]
         if "claim-work" in words:
+            self.told = bool(self.tasks) and not self.told
+            if self.told:
+                return 503, {"code": "CallAgain", "message": "there is work\n\n---\n\n* errorCode:  CallAgain"}
             return 200, {"tasks": [self._claimed(self.tasks.pop(0))] if self.tasks else []}
         task_id = words[words.index("task") + 1]
         if words[-1] == "reclaim":

@@ -190,6 +190,7 @@ def test_a_worker_that_is_asked_to_end_gives_its_task_back(tmp_path: Path) -> No
         task_id, pid = begun(queue, tmp_path)
         assert worker.end() == 0
         assert has_ended(pid)
+        assert "Retrying" not in worker.said, "how it was told of the task is no trouble"
     assert queue.reports[task_id] == ["worker-shutdown"]
     assert "The run ends here: the worker shuts down." in queue.log(task_id)
 
