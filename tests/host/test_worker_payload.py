@@ -149,6 +149,8 @@ def test_artifacts_of_every_kind(served: Service, tmp_path: Path) -> None:
         {"type": "file", "path": "packed", "contentType": "text/x", "contentEncoding": "gzip"},
         {"type": "file", "path": "gone", "optional": True},
         {"type": "directory", "path": "elsewhere", "name": "public/elsewhere"},
+        {"type": "file", "path": "missing"},
+        {"type": "file", "path": "out", "name": "folder"},
     ]
     task_id = served.create(payload=shell(script, artifacts=artifacts))
     log = resolved(served, task_id, "failed")
@@ -157,10 +159,11 @@ def test_artifacts_of_every_kind(served: Service, tmp_path: Path) -> None:
     assert artifact(served, task_id, "public/out/deep/b") == "b\n"
     packed = content(served, task_id, "packed")
     assert (packed.text, packed.headers["Content-Encoding"]) == ("packed", "gzip")
-    for name in ("public/out/leak", "public/elsewhere"):
+    for name in ("public/out/leak", "public/elsewhere", "folder", "missing"):
         with refused(424, None) as errors:
             served.queue.getArtifact(task_id, 0, name)
-        assert errors[0].body["reason"] == "invalid-resource-on-worker"
+        reason = "file-missing-on-worker" if name == "missing" else "invalid-resource-on-worker"
+        assert errors[0].body["reason"] == reason, name
     assert "gone" not in names(served, task_id)
 
 
