@@ -233,7 +233,7 @@ class StateMachine(RuleBasedStateMachine):
     def satisfy(self, index: int) -> None:
         if index < self.task.dependencies:
             self.both(
-                lambda: transitions.satisfy(self.task, self.now, self.name(), 1 << index),
+                lambda: transitions.satisfy(self.task, self.now, self.name(), 1 << index, self.now),
                 lambda: self.model.satisfy(index, self.now),
             )
 

@@ -10,6 +10,24 @@ from shared.queue.groups import statuses as group_statuses
 from tests.simulator.queue_host import SETTINGS, App
 from tests.simulator.world import World
 
+ENGINES = {"test_crashes", "test_dependency_orders", "test_interleavings", "test_late_requests", "test_lost_answers"}
+CLOCKS = {"a second": (0, 1, -1), "20 seconds": (0, 20, -20), "100 seconds": (0, 100, -100)}
+"""By how much the clocks of processes differ, in the weekly run, in every world of the engines."""
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    name = metafunc.module.__name__.rpartition(".")[2]
+    if name in ENGINES and metafunc.definition.get_closest_marker("large") is None:
+        apart = [pytest.param(each, marks=pytest.mark.large, id=f"clocks {name}") for name, each in CLOCKS.items()]
+        metafunc.fixturenames.append("clocks")
+        metafunc.parametrize("clocks", [pytest.param((), id="one clock"), *apart], indirect=True)
+
+
+@pytest.fixture
+def clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clocks of the processes of each world."""
+    monkeypatch.setattr(World, "clocks", request.param)
+
 
 @pytest.fixture
 def world() -> World:

@@ -28,6 +28,7 @@ or Service Bus take."""
 def check(world: World) -> None:
     """What holds at any moment, whatever has died."""
     assert not world.history.violations, world.history.violations
+    assert not world.topics.repeats, f"events that subscribers get twice: {world.topics.repeats}"
     _nothing_is_invented(world)
     _tasks_are_led_to(world)
     for task in world.tasks().values():

@@ -18,7 +18,8 @@ from tests.simulator.depending import a_world, complete_tasks, create_tasks, han
 from tests.simulator.running import VICTIM, Attempt, Harmed, finish
 from tests.simulator.scenarios import Scenario
 from tests.simulator.situations import GROUP, A, B, fixed
-from tests.simulator.world import HANDLER, World
+from tests.simulator.topics import HANDLER
+from tests.simulator.world import World
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Fail, Phase, as_process, process_name
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from datetime import datetime, timedelta
 from functools import cache, cached_property
 from typing import Any, TypeVar
@@ -42,7 +42,7 @@ from shared.store import keys
 from shared.store.interface import Row, StorageUnavailable
 from tests.simulator.account import OpenAccount
 from tests.simulator.history import History
-from tests.simulator.topics import Topics
+from tests.simulator.topics import HANDLER, Topics
 from tests.twin import Disorder, MemoryStorage
 from tests.twin.driver import Simulation
 from tests.twin.gate import Call, Gate, Phase, as_process, chain
@@ -52,8 +52,6 @@ T = TypeVar("T")
 POOL = "provisioner/pool"
 WORKER = Worker(worker_group="group", worker_id="worker")
 CLAIM_TIMEOUT = timedelta(minutes=20)
-HANDLER = "handler"
-"""The process in which messages are handled."""
 _ABOUT = ("taskId", "runId", "taskGroupId", "put")
 _AS_CALLS_PUT_IT = {"taskId", "runId", "put"}
 """What a resolved message says that has all of its work left."""
@@ -82,6 +80,10 @@ def settings() -> Settings:
 class World:
     """One deployment on one simulation."""
 
+    clocks: Sequence[float] = ()
+    """By how many seconds the clocks of its processes are ahead: of the first one, the second one, and so on, again and
+    again. All have the same time if it is empty."""
+
     def __init__(
         self,
         simulation: Simulation | None = None,
@@ -95,16 +97,16 @@ class World:
         self.history = History(self.rows, self._large_definition, lambda: len(self.topics.messages))
         self.is_ordered = True
         """Whether the simulation orders the requests; otherwise each call's run one after the other."""
-        self.slack = timedelta(seconds=5)
+        self.slack = timedelta(seconds=5 + 2 * max(map(abs, self.clocks), default=0))
         """By how much a message may come too late: visibility is in whole seconds and begins when a request takes
-        effect, and a host may be a moment late."""
+        effect, a host may be a moment late, and so may a clock."""
         gate = chain(self.history, *gates, self._ordered)
         self.account = (
             open_account(self.clock, gate) if open_account else MemoryStorage(self.clock, gate=gate, disorder=disorder)
         )
         self._host_queues = self.account.connect().queues
-        self.topics = Topics(gate)
-        self._ids = 0
+        self.topics = Topics(gate, elapsed=lambda: self.clock.elapsed)
+        self._ids = self._processes = 0
         self.services = self.process()
         self.clock.advance(1)
         self.fixed: dict[str, str] = {}
@@ -138,7 +140,11 @@ class World:
 
         It leaves resolutions to their messages, as a process does that ends with its answer.
         """
-        runtime = Runtime(now=self.clock.now, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep)
+        ahead = timedelta(seconds=self.clocks[self._processes % len(self.clocks)] if self.clocks else 0)
+        self._processes += 1
+        runtime = Runtime(
+            now=lambda: self.clock.now() + ahead, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep
+        )
         return assemble(settings().model_copy(update=changes), runtime, self.account.connect(), self.topics)
 
     async def remember(self, services: Services, choose: Callable[[int], int] = lambda versions: versions - 1) -> None:

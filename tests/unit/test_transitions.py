@@ -198,24 +198,26 @@ def test_priorities_that_do_not_change(task: Task) -> None:
 
 def test_the_last_dependency_schedules() -> None:
     waiting = replace(UNSCHEDULED, dependencies=3, satisfied=0b100)
-    first = transitions.satisfy(waiting, NOW, "new", 0b001)
+    first = transitions.satisfy(waiting, NOW, "new", 0b001, NOW)
     assert (after(first).satisfied, after(first).state, first.events) == (0b101, State.UNSCHEDULED, ())
-    assert transitions.satisfy(after(first), NOW, "new", 0b001) == Decision(task=None)
-    last = transitions.satisfy(after(first), NOW, "new", 0b010)
+    assert transitions.satisfy(after(first), NOW, "new", 0b001, NOW) == Decision(task=None)
+    last = transitions.satisfy(after(first), NOW, "new", 0b010, NOW)
     assert (after(last).satisfied, after(last).state) == (0b111, State.PENDING)
     assert kinds(last.ahead) == ["AddPendingRow", "PutPending"]
-    repeat = transitions.satisfy(after(last), NOW, "newer", 0b010)
+    repeat = transitions.satisfy(after(last), NOW, "newer", 0b010, NOW)
     assert (repeat.task, announced(repeat)) == (None, [("task-pending", 0)])
-    at_once = transitions.satisfy(waiting, NOW, "new", 0b011)
+    at_once = transitions.satisfy(waiting, NOW, "new", 0b011, NOW)
     assert (after(at_once).satisfied, after(at_once).state) == (0b111, State.PENDING)
 
 
 def test_a_dependency_after_the_deadline_or_after_a_run_changes_nothing() -> None:
     waiting = replace(UNSCHEDULED, dependencies=1)
-    assert transitions.satisfy(replace(waiting, deadline=NOW), NOW, "new", 0b1) == Decision(task=None)
+    assert transitions.satisfy(replace(waiting, deadline=NOW), NOW, "new", 0b1, NOW) == Decision(task=None)
     for task in (RUNNING, RETRIED, *RESOLVED):
-        repeat = transitions.satisfy(replace(task, dependencies=1), NOW, "new", 0b1)
+        repeat = transitions.satisfy(replace(task, dependencies=1), NOW, "new", 0b1, NOW)
         assert (repeat.task, announced(repeat)) == (None, [("task-pending", 0)])
+        hours_later = transitions.satisfy(task, NOW, "new", 0b1, NOW + timedelta(hours=3))
+        assert hours_later == Decision(task=None), "another resolution has made it pending"
 
 
 def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:

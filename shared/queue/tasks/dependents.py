@@ -17,7 +17,7 @@ from shared.queue.tasks.definition import satisfied_by
 from shared.queue.tasks.effects import AddPendingRow, Decision, NoDecision, PoolRow
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import Loaded
-from shared.queue.tasks.rules import State
+from shared.queue.tasks.rules import Run, State
 
 T = TypeVar("T")
 
@@ -112,6 +112,7 @@ class RowToCome:
 class _Bit:
     required: str
     state: State
+    resolved: datetime
     row: RowToCome
     exists: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -130,12 +131,13 @@ class Dependents:
         self._queues: dict[str, list[_Bit]] = {}
         self._rounds: set[asyncio.Task[None]] = set()
 
-    async def satisfy(self, dependent: str, required: str, state: State, row: RowToCome) -> bool:
-        """Notes with a dependent that a required task was resolved in that state, and waits until that is committed.
+    async def satisfy(self, dependent: str, required: str, run: Run, row: RowToCome) -> bool:
+        """Notes with a dependent that this run has resolved a required task, and waits until that is committed.
 
         Returns whether there is such a dependent. Raises ServiceUnavailable, StorageUnavailable.
         """
-        bit = _Bit(required, state, row)
+        assert run.resolved is not None, "a resolved run has a time"
+        bit = _Bit(required, run.state, run.resolved, row)
         queue = self._queues.get(dependent)
         if queue is None:
             self._queues[dependent] = [bit]
@@ -178,7 +180,7 @@ class Dependents:
                 satisfied |= satisfied_by(read.definition, {bit.required: bit.state})
             if not satisfied:
                 raise _NotListed
-            decision = transitions.satisfy(read.task, now, hint_id, satisfied)
+            decision = transitions.satisfy(read.task, now, hint_id, satisfied, max(bit.resolved for bit in taken))
             if not any(isinstance(effect, AddPendingRow) for effect in decision.ahead):
                 row.none()
             return decision

@@ -262,7 +262,7 @@ class Resolution:
         if dependent == required:
             return True
         with rows.expect() as row:
-            return await self._dependents.satisfy(dependent, required, page.run.state, row)
+            return await self._dependents.satisfy(dependent, required, page.run, row)
 
     async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> None:
         """Commits the blocks that workers have put straight into storage as blobs of their artifacts, run by run."""

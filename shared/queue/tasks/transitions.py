@@ -10,6 +10,7 @@ from datetime import datetime
 from shared.base.errors import RequestConflict, ResourceNotFound
 from shared.base.frozen import replace
 from shared.base.priority import Priority
+from shared.base.protocol import REPEATS_RECOGNISED
 from shared.queue.events import rules as announcements
 from shared.queue.tasks.effects import (
     AddActive,
@@ -50,11 +51,16 @@ def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
     return make_pending(task, now, hint_id)
 
 
-def satisfy(task: Task, now: datetime, hint_id: str, dependencies: int) -> Decision:
-    """Dependencies, as a bitmap, are satisfied; the last one schedules the task if it has no run yet (contract 6)."""
+def satisfy(task: Task, now: datetime, hint_id: str, dependencies: int, resolved: datetime) -> Decision:
+    """Dependencies, as a bitmap, were resolved, the last one at `resolved`. This satisfies them, and schedules the task
+    if none is left and it has no run yet (contract 6).
+
+    A repeat announces the run again, unless it was scheduled so long before that this resolution is not the cause.
+    """
     satisfied = replace(task, satisfied=task.satisfied | dependencies)
     if task.runs:
-        return make_pending(task, now, hint_id)
+        is_cause = resolved - task.runs[0].scheduled < REPEATS_RECOGNISED / 2
+        return make_pending(task, now, hint_id) if is_cause else Decision(task=None)
     if task.deadline <= now:
         return Decision(task=None)
     if satisfied.is_free:

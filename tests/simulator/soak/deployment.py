@@ -36,6 +36,8 @@ TRIES = 8
 """Of a client, for one call."""
 LONGEST_CALL = 120.0
 """Seconds: a call whose process has died beside it is given up after these."""
+CLOCKS = (0.0, 0.0, 1.0, -1.0, 20.0, -20.0, 100.0, -100.0)
+"""By how many seconds the clock of a process is ahead."""
 SETTLED = 2 * 3600.0
 """Seconds after which all is as it should be, once nothing goes wrong any more."""
 _EXPIRE, _RECONCILE, _SAMPLE = 600.0, 300.0, 6 * 3600.0
@@ -51,8 +53,9 @@ class Deployment:
         self.trouble = Trouble(self.chance, self._has_landed)
         self.simulation = Simulation(self.chance.randrange)
         self.world = World(self.simulation, self.trouble)
+        self.world.clocks = [self.chance.choice(CLOCKS) for _ in range(20)]
         self.trouble.cut_pages(self.world.memory.tables)
-        self.world.slack = timedelta(seconds=LATEST)
+        self.world.slack = timedelta(seconds=LATEST + 2 * max(CLOCKS))
         self.clock = self.world.clock
         self.restarts = 0
         self.acknowledged: set[str] = set()
