@@ -21,9 +21,11 @@ export async function begin(provider, then, beside = false) {
   const place = beside ? window.open("about:blank", "_blank", "popup,width=520,height=680") : window;
   if (beside) sessionStorage.removeItem(KEY);
   if (!place) throw new Error("The browser has not let this page open a window. Allow it to, then try again.");
-  const { authorization_endpoint: endpoint, response_modes_supported: modes = ["fragment"] } = await metadata(
-    provider.issuer,
-  );
+  const described = await metadata(provider.issuer).catch((error) => {
+    if (beside) place.close();
+    throw error;
+  });
+  const { authorization_endpoint: endpoint, response_modes_supported: modes = ["fragment"] } = described;
   const url = new URL(endpoint);
   const challenge = base64url(new Uint8Array(await crypto.subtle.digest("SHA-256", encoder.encode(verifier))));
   const parameters = {
