@@ -2,6 +2,8 @@
 
 import { html } from "../core/html.js";
 import { useTitle } from "../core/title.js";
+import { counted } from "../core/words.js";
+import { Controls } from "../parts/controls.js";
 import { Findings, NoVerdict, useVerdict } from "../parts/health.js";
 import { RecentGroups } from "../parts/recent-groups.js";
 import { SearchBox } from "../parts/search-box.js";
@@ -22,5 +24,7 @@ function Health() {
   const operations = html`<a href="/operations">Operations</a>`;
   if (findings.length === 0)
     return html`<p class="well" role="status"><span class="state completed">The service is well</span> ${operations}</p>`;
-  return html`<${Findings} of=${findings}><li>${operations}</li><//>`;
+  const list = html`<${Findings} of=${findings}><li>${operations}</li><//>`;
+  if (findings.some(({ severity }) => severity === "critical")) return list;
+  return html`<${Controls} title=${`${counted(findings.length, "warning")} about the service`}>${list}<//>`;
 }

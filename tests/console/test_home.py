@@ -109,8 +109,10 @@ def test_who_is_signed_in_as_an_owner_need_not_say_so(
 
 
 def test_on_a_phone_groups_come_before_filters(groups: Groups, open_page: OpenPage) -> None:
-    well = answered("/api/queue/v1/health", {"healthy": True, "findings": []})
-    page = open_page("/", viewport=PHONE, script=well)
+    warning = {"code": "some", "severity": "warning", "message": "Something is slow. " * 20, "remedy": "Mend it."}
+    found = answered("/api/queue/v1/health", {"healthy": True, "findings": [warning] * 3})
+    page = open_page("/", viewport=PHONE, script=found)
+    expect(page.get_by_text("3 warnings about the service")).to_be_visible()
     expect(_row(page, groups["autoland"]).get_by_role("link").first).to_be_in_viewport()
     expect(page.get_by_label("Owner", exact=True)).not_to_be_visible()
     page.get_by_text("Filters").click()
