@@ -13,7 +13,7 @@ from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, Re
 from shared.auth.clients.rows import Client, ClientRecord, ClientStore, Refusal
 from shared.auth.hawk import Signed, Site, calculate_mac
 from shared.base.errors import AuthenticationFailed
-from shared.overview.health import BACKLOG, Ask, Finding, Health, Heartbeat
+from shared.overview.health import BACKLOG, Ask, Finding, Health, Heartbeat, asks_of
 from shared.queue.tasks.internal_messages import CLAIM_QUEUE, EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.queue.tasks.messages import poison_queue
 from shared.store import keys
@@ -253,6 +253,27 @@ def test_what_does_not_answer(name: str, wanted: str) -> None:
     async def story() -> None:
         await _create_queues(world)
         assert await looked(world, health_of(world, **{name: fails})) == [wanted]
+
+    world.run(story())
+
+
+@pytest.mark.parametrize(
+    ("part", "target"), [("tables", keys.TASKS), ("queues", CLAIM_QUEUE), ("blobs", keys.DEFINITIONS)]
+)
+def test_the_heartbeat_asks_each_part_of_storage(part: str, target: str) -> None:
+    silent: list[str] = []
+
+    def gate(call: Call, phase: Phase) -> None:
+        if silent and call.target == target:
+            raise StorageUnavailable
+
+    world = open_world(gate)
+    heartbeat = Heartbeat(asks_of(world.memory.storage), world.clock.now)
+
+    async def story() -> None:
+        await _create_queues(world)
+        silent.append(target)
+        assert await heartbeat.silent() == [part]
 
     world.run(story())
 
