@@ -11,13 +11,15 @@ from typing import Any
 
 import pytest
 
+from shared.base import bounds
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.interface import Page
 from tests.simulator.claimer import Once, a_world, is_commit
+from tests.simulator.depending import complete_tasks, create_tasks
 from tests.simulator.running import attempt, in_memory
 from tests.simulator.scenarios import SCENARIOS, Scenario
-from tests.simulator.situations import A, B
+from tests.simulator.situations import GROUP, A, B
 from tests.simulator.world import World
 from tests.twin.gate import Gate, as_process
 
@@ -82,3 +84,18 @@ def test_an_edge_that_was_written_between_two_parts_of_a_page_is_found() -> None
 
     world.run(story())
     assert world.tasks()[B].state is State.PENDING
+
+
+def test_states_of_members_are_found_wherever_a_page_of_them_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bounds, "ROWS_AT_A_TIME", 2)
+    world = in_memory()
+
+    async def story() -> None:
+        ids = await create_tasks(world, 4)
+        await complete_tasks(world, 4)
+        await world.drain(30)
+        one_row_a_page(world)
+        states = await world.services.stores.edges.member_states(GROUP, ids)
+        assert states.resolved == dict.fromkeys(ids, State.COMPLETED)
+
+    world.run(story())
