@@ -16,10 +16,10 @@ from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.interface import Page
 from tests.simulator.claimer import Once, a_world, is_commit
-from tests.simulator.depending import complete_tasks, create_tasks
+from tests.simulator.depending import complete_tasks, create_tasks, write_edges
 from tests.simulator.running import attempt, in_memory
 from tests.simulator.scenarios import SCENARIOS, Scenario
-from tests.simulator.situations import GROUP, A, B
+from tests.simulator.situations import GROUP, A, B, C
 from tests.simulator.world import World
 from tests.twin.gate import Gate, as_process
 
@@ -97,5 +97,20 @@ def test_states_of_members_are_found_wherever_a_page_of_them_ends(monkeypatch: p
         one_row_a_page(world)
         states = await world.services.stores.edges.member_states(GROUP, ids)
         assert states.resolved == dict.fromkeys(ids, State.COMPLETED)
+
+    world.run(story())
+
+
+def test_edges_of_tasks_are_found_wherever_a_page_of_them_ends() -> None:
+    world = in_memory()
+    dependents = sorted(world.slugid() for _ in range(3))
+
+    async def story() -> None:
+        for dependent in dependents:
+            await write_edges(world, GROUP, dependent, [A, C])
+        one_row_a_page(world)
+        pages = world.services.stores.edges.out_of(GROUP, [A, C])
+        found = {row.key async for page in pages for row in page}
+        assert found == {keys.unblocks(required, dependent) for required in (A, C) for dependent in dependents}
 
     world.run(story())
