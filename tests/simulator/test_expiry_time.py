@@ -232,3 +232,16 @@ async def test_rows_that_have_changed_since_stay_and_all_others_go(memory: Memor
     await tables.transact(keys.TASKS, "p", [Delete("00007"), Delete("00199"), Create("00250", {})])
     await delete_unchanged(memory.storage.tables, keys.TASKS, rows)
     assert [row.key for row in memory.rows(keys.TASKS)] == ["00000", "00120", "00249", "00250"]
+
+
+def test_run_without_time_has_looked_at_nothing() -> None:
+    world = open_world()
+
+    async def story() -> None:
+        for number in range(3):
+            await world.services.expiration._expiry.id_token(f"fingerprint{number}", world.clock.now())
+        await world.clock.sleep(3 * HOUR)
+        assert await world.handlers.expiration.run(0) == 0
+        assert await world.handlers.expiration.run(300) == 3
+
+    world.run(story())
