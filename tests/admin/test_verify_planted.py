@@ -12,7 +12,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from azure.core.exceptions import HttpResponseError
-from azure.data.tables import TableTransactionError
+from azure.data.tables import TableTransactionError, UpdateMode
 from azure.servicebus import ServiceBusMessage
 from azure.servicebus.exceptions import MessageSizeExceededError
 from azure.servicebus.management import CorrelationRuleFilter, SqlRuleFilter
@@ -119,6 +119,11 @@ def forget_conditions(real: Any, operations: list[Any]) -> Any:
     return real.submit_transaction([operation[:2] for operation in operations])
 
 
+def make_what_is_missing(real: Any, operations: list[Any]) -> Any:
+    merges = {"mode": UpdateMode.MERGE}
+    return real.submit_transaction([("upsert", *each[1:]) if merges in each else each for each in operations])
+
+
 def at_most(count: int) -> Callable[..., Any]:
     def submit(real: Any, operations: Any) -> Any:
         listed = list(operations)
@@ -210,6 +215,7 @@ PLANTS: tuple[tuple[str, str, Plant], ...] = (
     ("conditional-transactions", "left a row behind", _tables(submit_transaction=leave_half)),
     ("conditional-transactions", "row 0 is refused", _tables(submit_transaction=name_the_first)),
     ("conditional-transactions", "is committed", _tables(submit_transaction=forget_conditions)),
+    ("conditional-transactions", "ResourceNotFound is committed", _tables(submit_transaction=make_what_is_missing)),
     ("transactions-of-a-hundred", "one of 101 is accepted", _tables(submit_transaction=take_any_number)),
     ("transactions-of-a-hundred", "InvalidInput", _tables(submit_transaction=at_most(50))),
     ("keys-sort-by-code", "rows come in the order", _tables(query_entities=in_order_of_words)),

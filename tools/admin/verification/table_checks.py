@@ -6,7 +6,7 @@ from typing import Any
 
 from azure.core import MatchConditions
 from azure.core.exceptions import AzureError, HttpResponseError, ResourceNotFoundError
-from azure.data.tables import TableTransactionError
+from azure.data.tables import TableTransactionError, UpdateMode
 
 from tools.admin.verification.core import Check, Deployment, Differs, expect, refused
 
@@ -19,7 +19,8 @@ def _row(partition: str, key: str, **more: Any) -> dict[str, Any]:
 
 
 def conditional_transactions(deployment: Deployment) -> None:
-    """A transaction with a stale row, or one that exists already, changes nothing and says which row it was."""
+    """A transaction with a stale row, with one that exists already or with a merge or deletion of one that is missing
+    changes nothing and says which row it was."""
     table = deployment.table
     first = table.create_entity(_row("conditions", "a", n=1))
     table.update_entity(_row("conditions", "a", n=2))
@@ -31,6 +32,8 @@ def conditional_transactions(deployment: Deployment) -> None:
     for operation, code in (
         (stale, "UpdateConditionNotSatisfied"),
         (("create", _row("conditions", "a")), "EntityAlreadyExists"),
+        (("update", _row("conditions", "guard"), {"mode": UpdateMode.MERGE}), "ResourceNotFound"),
+        (("delete", _row("conditions", "guard")), "ResourceNotFound"),
     ):
         try:
             table.submit_transaction([("create", _row("conditions", "b")), operation])
