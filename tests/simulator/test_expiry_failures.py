@@ -18,7 +18,7 @@ from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.expiring import FIRST_RETRY, LAST_RETRY, ExpiryStore
-from shared.store.interface import StorageUnavailable
+from shared.store.interface import StorageUnavailable, Upsert
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from tests.simulator import artifact_scenarios
 from tests.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
@@ -201,3 +201,31 @@ async def test_failures_in_a_row_are_counted_and_a_later_expiration_ends_the_row
     await expiry.reschedule(again, later)
     (rescheduled,) = await expiry.due(keys.hour(later + EXPIRY_GRACE_PERIOD))
     assert rescheduled.failures == 0
+
+
+UNREADABLE = {
+    "of an unknown kind": Upsert("sprocket~a", {}),
+    "without its values": Upsert("worker~a~b~c~d", {}),
+    "without its words": Upsert("artifact~", {"name": "x"}),
+    "with a date that is none": Upsert(f"upload~{A}~0000x~y", {"name": "x"}),
+}
+
+
+@pytest.mark.parametrize("row", UNREADABLE.values(), ids=UNREADABLE)
+def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
+    world = open_world(Refusing(lambda call: False))
+
+    async def story() -> None:
+        await everything(world)
+        hour = keys.hour(world.clock.now() + timedelta(hours=1))
+        await world.memory.storage.tables.transact(keys.EXPIRY, hour, [row])
+        await world.drain(8 * HOUR)
+        await expire(world, 24 * 3)
+
+    world.run(story())
+    assert left(world) == set()
+    stays = [each.key for each in world.rows(keys.EXPIRY) if not each.key.startswith(("cursor", keys.AUDIT_SWEEP))]
+    assert stays == [row.key], "a person may look"
+    kind = row.key.partition("~")[0]
+    counted = {label for label, _ in world.handlers.runtime.meter.of(EXPIRATIONS_FAILED)}
+    assert counted == {"unknown" if kind == "sprocket" else kind}, "names of no kind would be values without an end"
