@@ -132,10 +132,10 @@ STARVING = Remembered(
 )
 TOLD = Remembered(
     name="claims/telling.last",
-    what="when a worker had work, and how it was told that there is some",
+    what="how a worker was told that there is work, if by 503",
     capacity=10_000,
     fresh=_HOUR,
-    because="whose turn it is; forgetting it costs a client that does not repeat calls two pauses",
+    because="forgetting it costs a client that does not repeat calls two pauses",
 )
 QUIET = Remembered(
     name="claims/polling.quiet",

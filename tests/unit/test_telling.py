@@ -81,7 +81,7 @@ class Process:
         if outcome == "told" and wait.series.is_told_by_503:
             self.tellings.told(CALLER, wait)
             return row, "503"
-        self.tellings.ended(CALLER, wait, with_work=outcome == "claims")
+        self.tellings.ended(CALLER, wait)
         if outcome == "claims":
             row = row.claimed([("t", 0)], self.now).waiting(came, self.name)
         return row, "claims" if outcome == "claims" else "empty"

@@ -24,7 +24,6 @@ MISSES = 2
 PAUSES = timedelta(seconds=5)
 """Shortest time between two calls of a generic-worker. One whose call has lasted longer, with its repetitions, calls
 again at once after an empty answer."""
-NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,8 +83,8 @@ class Wait:
     """A call that may wait, and how its worker is told."""
 
     series: Series
-    had_work: datetime = NEVER
-    """When the worker has last got a task from this process."""
+    had_work: datetime = datetime.max.replace(tzinfo=UTC)
+    """When the worker has last got a task, by its row; as late as can be until that is known."""
     is_told: bool = False
     """Whether the call ended since there was work."""
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
@@ -97,25 +96,25 @@ Caller = tuple[str, Worker]
 
 
 class Tellings:
-    """Remembers of workers how this process has told them of work, and when it has given them some."""
+    """Remembers how this process has told workers. It needs nothing of those that it has not told."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
-        self._last: Memo[Caller, tuple[Series | None, datetime]] = Memo(remembered.TOLD, now)
+        self._last: Memo[Caller, Series] = Memo(remembered.TOLD, now)
 
     def called(self, caller: Caller, came: datetime) -> Wait:
         """A call that has come."""
-        series, had_work = self._last.get(caller) or (None, NEVER)
-        return Wait(Series(began=came) if series is None else series.called(came), had_work)
+        last = self._last.get(caller)
+        return Wait(Series(began=came) if last is None else last.called(came))
 
     def told(self, caller: Caller, wait: Wait) -> None:
         """The call was answered 503."""
-        series = wait.series
-        self._last[caller] = Series(began=series.began, told=self._now(), missed=series.missed), wait.had_work
+        self._last[caller] = Series(began=wait.series.began, told=self._now(), missed=wait.series.missed)
 
-    def ended(self, caller: Caller, wait: Wait, *, with_work: bool) -> None:
+    def ended(self, caller: Caller, wait: Wait) -> None:
         """The call was answered otherwise, which ends the series."""
-        series, had_work = wait.series, self._now() if with_work else wait.had_work
-        is_known = series.is_vain or (series.told is None and not series.missed)
-        if caller in self._last or with_work:
-            self._last[caller] = None if is_known else series, had_work
+        series = wait.series
+        if series.is_vain or (series.told is None and not series.missed):
+            self._last.pop(caller)
+        else:
+            self._last[caller] = series

@@ -164,7 +164,7 @@ class Work:
                 self._tellings.told(caller, waits)
             return []
         if is_latest:
-            self._tellings.ended(caller, waits, with_work=bool(claimed))
+            self._tellings.ended(caller, waits)
         if not claimed:
             seen = self._presence.seen(self._presence.latest(record))
             await together(seen, self._reconciler.after_empty_poll(request.task_queue_id))
@@ -234,6 +234,7 @@ class Work:
         def may_repeat(row: WorkerRecord, process: str) -> bool:
             elsewhere = row.repeated_by(request.began, process, timedelta(seconds=wait) - SKEW)
             waits.series = series.noted(request.began, row.recent_waits, elsewhere)
+            waits.had_work = row.last_active if row.recent_tasks else row.first_claim
             return waits.series.is_told_by_503
 
         with suppress(StorageUnavailable):  # an older wait may then still get a run, which is lost until takenUntil
