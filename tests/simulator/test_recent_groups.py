@@ -12,7 +12,7 @@ from shared.store import keys
 from tests.simulator.situations import GROUP, A
 from tests.simulator.world import World
 from tests.twin.driver import Simulation
-from tests.twin.gate import Gate, Kill, Phase
+from tests.twin.gate import Call, Gate, Kill, Phase, Resent
 
 
 def open_world(*gates: Gate) -> World:
@@ -81,3 +81,18 @@ def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
         keys.number(0),
         keys.scheduler("-", 0),
     ]
+
+
+def test_a_group_is_listed_though_each_of_its_writes_is_sent_twice() -> None:
+    """The SDK has sent it again after a lost answer, and was refused: the group that exists is the one of this call."""
+    seen: list[Call] = []
+
+    async def twice(call: Call, phase: Phase) -> None:
+        if phase is Phase.AFTER and call.target == keys.GROUPS and all(call is not each for each in seen):
+            seen.append(call)
+            raise Resent
+
+    world = open_world(twice)
+    world.simulation.outcomes(world.services.create_task(world.definition(A, taskGroupId=GROUP)))
+    (found,) = world.run(listed(world.process()))
+    assert [each.header.task_group_id for each in found] == [GROUP]
