@@ -290,7 +290,7 @@ resource storageAvailability 'Microsoft.Insights/metricAlerts@2026-01-01' = {
 }
 
 // Told of what was spent, and of what the month will cost as it goes on.
-resource budget 'Microsoft.Consumption/budgets@2024-08-01' = if (monthlyBudget > 0) {
+resource budget 'Microsoft.Consumption/budgets@2026-06-01' = if (monthlyBudget > 0) {
   name: '${prefix}-budget'
   properties: {
     category: 'Cost'
