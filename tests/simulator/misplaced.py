@@ -73,10 +73,8 @@ def _of_group(group: str, *rows: str) -> Plant:
     """Rows of a group."""
 
     async def plant(world: World) -> None:
-        since = format_date(world.clock.now())
         for key in rows:
-            values = {"since": since} if key.startswith("active") else {}
-            await _write(keys.GROUPS, group, key, values, world)
+            await _write(keys.GROUPS, group, key, {}, world)
 
     return plant
 
