@@ -84,7 +84,7 @@ def _body(queue: str, task_id: str, put: str) -> Mapping[str, Any]:
         DEADLINE_QUEUE: {"taskId": task_id, "taskGroupId": task_id, "schedulerId": "-", "put": put},
         RESOLVED_QUEUE: {"taskId": task_id, "runId": 0, "put": put},
         EVENTS_QUEUE: {"pointer": json.dumps({"of": "nothing"})},
-        GROUP_QUEUE: {"taskGroupId": task_id, "kind": "cancel", "asked": put},
+        GROUP_QUEUE: {"taskGroupId": task_id, "kind": "cancel", "number": 1, "listed": "nowhere"},
     }
     return bodies[queue]
 
