@@ -12,6 +12,7 @@ from tests.simulator.soak.measures import Sample
 from tests.simulator.soak.run import Extent, Soak
 
 SHORT = Extent(days=2, busy_hours=1, groups=4, workers=5)
+BUSY = Extent(days=2, busy_hours=1, groups=12, workers=10, quiet_days=2)
 VERY_SHORT = Extent(days=1, busy_hours=1, groups=1, workers=1, quiet_days=2)
 
 
@@ -31,6 +32,13 @@ def test_nothing_stays_and_all_invariants_hold() -> None:
     assert short.deployment.restarts > 0
     assert short.deployment.trouble.counts
     assert any(line.startswith("trouble: ") for line in said)
+
+
+@pytest.mark.large
+@pytest.mark.parametrize("seed", range(20, 40))
+def test_random_lives_of_processes_whose_clocks_differ(seed: int) -> None:
+    busy, said = soak(seed, BUSY)
+    assert busy.run(cycles=1) == [], said
 
 
 def test_a_broken_invariant_ends_the_soak_and_says_how_to_repeat_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -17,8 +17,6 @@ SERVICE_BUS = "service-bus"
 """Target of the publisher's requests at the gate."""
 HANDLER = "handler"
 """How the names of processes begin in which messages are handled."""
-WINDOW = 3600.0
-"""Seconds within which a repeat of a MessageId is told from a new event by duplicate detection (infra/)."""
 
 
 @dataclass
@@ -29,6 +27,8 @@ class Topics:
     messages: list[EventMessage] = field(default_factory=list)
     is_down: bool = False
     elapsed: Callable[[], float] = lambda: 0.0
+    window: float = 3600.0
+    """Seconds within which duplicate detection recognises a repeat of a MessageId (infra/)."""
     sent: dict[str, float] = field(default_factory=dict)
     """When each MessageId was published last."""
     repeats: list[str] = field(default_factory=list)
@@ -55,7 +55,7 @@ class Topics:
         for message in messages:
             now, before = self.elapsed(), self.sent.get(message.message_id)
             by_itself = process_name().startswith(HANDLER)  # a client that repeats a call hours later announces again
-            if before is not None and now - before > WINDOW and by_itself:
+            if before is not None and now - before > self.window and by_itself:
                 self.repeats.append(f"{message.topic} {message.message_id} {now - before:.0f} s later")
             self.sent[message.message_id] = now
 

@@ -53,6 +53,8 @@ class Deployment:
         self.trouble = Trouble(self.chance, self._has_landed)
         self.simulation = Simulation(self.chance.randrange)
         self.world = World(self.simulation, self.trouble)
+        # What no handler has finished is repeated at the deadline: then nobody knows whether it was announced.
+        self.world.topics.window = timedelta(days=1).total_seconds()
         self.world.clocks = [self.chance.choice(CLOCKS) for _ in range(20)]
         self.trouble.cut_pages(self.world.memory.tables)
         self.world.slack = timedelta(seconds=LATEST + 2 * max(CLOCKS))
