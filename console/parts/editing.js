@@ -2,7 +2,7 @@
 // meantime is shown before it is overwritten.
 
 import { expandScopes } from "../core/auth.js";
-import { html, useEffect, useState } from "../core/html.js";
+import { html, useEffect, useLayoutEffect, useState } from "../core/html.js";
 import { useUnsaved } from "../core/router.js";
 import { ActionButton, Dialog, Empty, Loading } from "./feedback.js";
 import { ScopesDifference, ScopesField, scopesOf } from "./scopes.js";
@@ -28,7 +28,8 @@ export function Editing({ present, save, refresh, fixed = false, creates = "", r
     setDescription(present.description);
     setText(present.scopes.join("\n"));
   };
-  useEffect(() => {
+  // Before anything can be typed into what was drawn: an effect that ran later would not know of it.
+  useLayoutEffect(() => {
     if (!dirty || !differs(present, written)) adopt();
     else if (!isOvertaken) setBase(present);
   }, [present.lastModified]);

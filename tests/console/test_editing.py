@@ -87,6 +87,25 @@ def test_the_later_of_two_is_shown_what_the_earlier_has_saved(auth: Any, role: s
     expect(row).to_contain_text("granted auth:mine; took auth:theirs; description")
 
 
+TYPES_AT_ONCE = """() => new MutationObserver((_, observer) => {
+  const field = document.querySelector("main .form textarea");
+  if (!field) return;
+  observer.disconnect();
+  field.value = "typed at once";
+  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+}).observe(document.body, { childList: true, subtree: true })"""
+
+
+def test_what_is_typed_as_soon_as_the_form_is_there_stays(role: str, open_page: OpenPage) -> None:
+    page = open_page("/auth/roles")
+    page.evaluate(TYPES_AT_ONCE)
+    page.get_by_role("link", name=role).click()
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_enabled()
+    expect(page.get_by_label("Description")).to_have_value("typed at once")
+    page.get_by_label("Description").fill("as it was")
+    expect(page.get_by_role("button", name="Save", exact=True)).to_be_disabled()
+
+
 def test_what_is_not_saved_is_not_left_without_a_question(role: str, open_page: OpenPage) -> None:
     page = open_page("/auth/roles")
     page.get_by_role("link", name=role).click()
