@@ -257,7 +257,7 @@ def test_a_stuck_task_queue_is_named_wherever_people_look(scene: Scene, open_pag
 
     storage, queue = scene.deployment.storage, scene.task_queue
     work_was_asked_for(storage, queue, timedelta(minutes=30))
-    worker_was_seen(storage, queue, WORKER_GROUP, "worker-1", timedelta(minutes=45))
+    worker_was_seen(storage, queue, WORKER_GROUP, "worker-1", timedelta(minutes=45, seconds=20))
     task_has_waited(storage, queue, timedelta(minutes=28))
     page.reload()
     expect(page.get_by_text(expected)).to_contain_text("1 pending task, the oldest for 28 min.")
