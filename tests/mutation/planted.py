@@ -13,6 +13,7 @@ import builtins
 import importlib
 import json
 import os
+import sys
 import time
 from collections import Counter, defaultdict
 from collections.abc import Generator, Iterator, Mapping
@@ -82,8 +83,18 @@ def _loaded(owner: ModuleType | type, module: str) -> Iterator[FunctionType]:
             yield from _loaded(value, module)
 
 
+def _forget() -> None:
+    """What tests have computed once is computed again: another test, or the code without the bug, has made it."""
+    for name, module in list(sys.modules.items()):
+        if name.startswith("tests."):
+            for value in vars(module).values():
+                if (clear := getattr(value, "cache_clear", None)) is not None:
+                    clear()
+
+
 def plant(bug: Bug) -> None:
     """The loaded code gets the bug."""
+    _forget()
     _exchange(bug.file, ast.parse(bug.source.replace(bug.old, bug.new, 1)), {bug.function})
 
 
@@ -122,6 +133,7 @@ class Planting:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
         """What is called meanwhile is called by this test."""
+        _forget()
         self._test, began = item.nodeid, time.process_time()
         try:
             return (yield)
