@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 from collections import Counter
@@ -20,6 +21,7 @@ from schemathesis.core.failures import Failure, FailureGroup
 from schemathesis.core.result import Ok
 from schemathesis.specs.openapi import checks
 
+from shared.api.validation import MAX_BODY
 from shared.base.types import SLUGID_PATTERN
 from tests.clients.deployment import Credentials
 
@@ -157,6 +159,8 @@ class Fuzzer:
             assert mode.is_negative, name_of(operation)
             assert not operation.path_parameters, name_of(operation)
         for case in made:
+            if len(json.dumps(case.body, default=str)) > MAX_BODY:  # the host refuses it, before a function is called
+                continue
             # claimTask waits a while for an unknown task to appear.
             is_wild = mode.is_negative or (name_of(operation) != "claimTask" and self._chance.random() < _WILD)
             yield case if is_wild else self._plausible(case)
@@ -181,6 +185,8 @@ class Fuzzer:
     def _checked(self, case: Case[Any], answer: Any) -> Sent:
         sent = Sent(case, answer.request, answer.status_code)
         self.answered[sent.operation, sent.status] += 1
+        if sent.status == 503 and answer.json()["code"] == "CallAgain":  # no failure: contract 5.1
+            return sent
         try:
             case.validate_response(answer, checks=_AS_DOCUMENTED)
         except (Failure, FailureGroup) as failure:

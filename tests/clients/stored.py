@@ -13,6 +13,8 @@ from azure.storage.queue import QueueServiceClient
 
 from shared.store import keys
 
+OF_THE_HOST = "azure-webjobs-hosts"
+"""The container of the host's locks and timers, which change by themselves."""
 _SETTLE_SECONDS = 30.0
 _QUIET_SECONDS = 2.5
 """Longer than anything waits that is only waiting for its turn: the host looks at idle queues every 2 s."""
@@ -90,5 +92,7 @@ class Storage:
 
     def _files(self) -> Iterator[tuple[str, str]]:
         for container in self._blobs.list_containers():
+            if container.name == OF_THE_HOST:
+                continue
             for blob in self._blobs.get_container_client(container.name).list_blobs():
                 yield f"blob {container.name}: {blob.name}", repr((blob.size, blob.etag))

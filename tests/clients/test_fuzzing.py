@@ -101,7 +101,8 @@ class World:
 
 
 OF_A_GROUP = re.compile(
-    r"table (?:Directory: group, |Groups: [^,]*, (?:group$|scheduler~)|Expiry: [^,]*, (?:group-tasks|listed)~)"
+    r"table (?:Directory: group, |Groups: [^,]*, (?:group$|due$|number~|scheduler~)|"
+    r"Expiry: [^,]*, (?:group-tasks|listed)~)"
 )
 """Rows of a group without tasks: a createTask that was refused for its dependencies leaves its group (contract 3.6)."""
 

@@ -166,7 +166,8 @@ class History:
     def _note_crossing(self, before: Task | None, after: Task) -> None:
         if not after.is_resolved or (before is not None and before.is_resolved):
             return
-        members = [states[-1] for states in self.states.values() if states[-1].task_group_id == after.task_group_id]
+        latest = [states[-1] for states in self.states.values() if states]
+        members = [task for task in latest if task.task_group_id == after.task_group_id]
         if all(member.is_resolved for member in members):
             self.crossings.append(Crossing(after.task_group_id, self._published()))
 
