@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,15 @@ os._exit(0)  # without a farewell of the exporters
 """
 
 
+def _found(python: str, program: str, unpacked: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+    """What a program finds in the package: the last line that it prints, as JSON."""
+    command = [python, "-c", program, str(unpacked)]
+    done = subprocess.run(command, env=environment, cwd=unpacked, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
 @NEEDS_PYTHON
 @pytest.mark.large
 @pytest.mark.parametrize("profile", templates.PROFILES)
@@ -50,16 +59,7 @@ def test_the_platforms_own_library_indexes_it_with_the_settings_of_the_infrastru
         "APPLICATIONINSIGHTS_CONNECTION_STRING": NOWHERE,
         "APPLICATIONINSIGHTS_AUTHENTICATION_STRING": "",
     }
-    done = subprocess.run(
-        [str(python), "-c", _INDEX, str(unpacked)],
-        env=environment,
-        cwd=unpacked,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found = _found(str(python), _INDEX, unpacked, environment)
     assert all(file.startswith(str(unpacked)) for file in found["files"])
     triggers = [binding for bindings in found["bindings"].values() for binding in bindings]
     kinds = {binding["type"] for binding in triggers}
@@ -100,16 +100,7 @@ def test_what_the_package_imports_is_compiled_and_needed(
         **{name: value for name, value in templates.settings("small, bare").items() if value},
         "APPLICATIONINSIGHTS_CONNECTION_STRING": "",
     }
-    done = subprocess.run(
-        [str(PYTHON), "-c", _IMPORT, str(unpacked)],
-        env=environment,
-        cwd=unpacked,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = _found(str(PYTHON), _IMPORT, unpacked, environment)
     record_testsuite_property("import of the package, seconds of CPU", found["seconds"])
     own = {name: files for name, files in found["files"].items() if files[0].startswith(str(unpacked))}
     assert len(own) > 200
