@@ -103,8 +103,10 @@ export const supersededTasks = (members) => {
   const root = (/** @type {Member} */ { task, status }) => originalOf(task) ?? status.taskId;
   const copied = new Set(members.flatMap(({ task }) => originalOf(task) ?? []));
   const alike = members.filter((member) => copied.has(root(member)));
-  for (const member of alike)
+  for (const member of alike) {
+    if (!originalOf(member.task)) continue; // the first of them, whatever the clock of who created it says
     if (!(lastOf.get(root(member))?.task.created > member.task.created)) lastOf.set(root(member), member);
+  }
   return new Set(alike.filter((member) => lastOf.get(root(member)) !== member).map(({ status }) => status.taskId));
 };
 
