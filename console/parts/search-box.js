@@ -1,7 +1,7 @@
 // A box that takes what people have at hand: an id, a name, an owner, an index path, a queue, a worker, or an address of
 // this service; it suggests what is meant.
 
-import { html, useEffect, useId, useRef, useState } from "../core/html.js";
+import { html, useEffect, useId, useLayoutEffect, useRef, useState } from "../core/html.js";
 import { findTask } from "../core/index-service.js";
 import { getTaskGroup, task } from "../core/queue.js";
 import { leave, resolve, to } from "../core/router.js";
@@ -28,7 +28,8 @@ export function SearchBox({ then, focused = false }) {
   useEffect(() => {
     if (focused) input.current?.focus();
   }, []);
-  useEffect(() => {
+  useLayoutEffect(() => {
+    // Before the next key: after paint, it would take the place of the search that Enter has begun meanwhile.
     setActive(-1);
     const own = ++latest.current;
     const timer = setTimeout(async () => {
