@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from datetime import datetime
 from functools import cache, cached_property, partial
-from typing import Any, Generic, Literal, Protocol
+from typing import Any, Generic, Literal, Protocol, TypedDict, Unpack, cast
 from urllib.parse import unquote
 
 from pydantic import BaseModel
@@ -114,8 +114,12 @@ PAGING: Mapping[str, str] = {"continuationToken": r".+", "limit": r"^[0-9]+$"}
 
 Services = TypeVar("Services", contravariant=True, default=Any)
 """The services that a handler uses: those of its context. The services of the whole process are a subtype."""
+S = TypeVar("S", default=Any)
+R = TypeVar("R", bound="Awaitable[Answer | Mapping[str, Any]]")
 Handler = Callable[[Services, "Call"], Awaitable[Answer | Mapping[str, Any]]]
 """Calls one use-case; returns the JSON object of a 200, or an Answer."""
+Method = Literal["GET", "POST", "PUT", "DELETE"]
+FindShare = Callable[[Services, Mapping[str, str], Mapping[str, str]], Share | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +127,7 @@ class Endpoint(Generic[Services]):
     """One endpoint. `route` is below /api/<service>/<version>; `scopes` is the template as references publish it."""
 
     name: str
-    method: Literal["GET", "POST", "PUT", "DELETE"]
+    method: Method
     route: str
     handler: Handler[Services] = field(repr=False)
     title: str
@@ -141,9 +145,7 @@ class Endpoint(Generic[Services]):
     """Whether it is answered even when the process is overloaded."""
     waits: bool = False
     """Whether it is a long poll: those are ended first when the process is overloaded."""
-    share: Callable[[Services, Mapping[str, str], Mapping[str, str]], Share | None] | None = field(
-        default=None, repr=False
-    )
+    share: FindShare[Services] | None = field(default=None, repr=False)
     """Finds out in whose name a call by a signed URL comes, from the parameters of its path and of its query."""
     stability: Stability = "stable"
     authorised_late: bool = False
@@ -189,6 +191,56 @@ class Endpoint(Generic[Services]):
         other check (contract 1.5, U)."""
         known = self.scopes is not None and params_of(self.scopes) <= set(self.params)
         return known and not self.authorised_late
+
+
+class _Properties(TypedDict, Generic[S], total=False):
+    """What else an endpoint may have."""
+
+    category: str
+    description: str
+    scopes: Template
+    query: Mapping[str, str]
+    input: type[BaseModel]
+    output: type[BaseModel]
+    success: int
+    takes_content: bool
+    takes_any_load: bool
+    waits: bool
+    share: FindShare[S]
+    stability: Stability
+    authorised_late: bool
+    unlisted: bool
+    scopes_of_anonymous: bool
+    raw_slash: bool
+    is_long: bool
+
+
+class Endpoints(list[Endpoint[S]]):
+    """The endpoints of a family, in the order in which their routes are tried. As a decorator it adds the one that a
+    handler answers, whose description is the handler's docstring."""
+
+    def __init__(self, category: str) -> None:
+        super().__init__()
+        self._category = category
+
+    def __call__(
+        self, name: str, target: str, title: str, **others: Unpack[_Properties[S]]
+    ) -> Callable[[Callable[[S, Call], R]], Callable[[S, Call], R]]:
+        """`target`: method and route, with a space between them."""
+
+        def add(handler: Callable[[S, Call], R]) -> Callable[[S, Call], R]:
+            method, _, route = target.partition(" ")
+            given: Any = {
+                "category": self._category,
+                "description": " ".join((handler.__doc__ or "").split()),
+                **others,
+            }
+            self.append(
+                Endpoint(name=name, method=cast(Method, method), route=route, handler=handler, title=title, **given)
+            )
+            return handler
+
+        return add
 
 
 _NAMED_OTHERWISE: Mapping[str, str] = {

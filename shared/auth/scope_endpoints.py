@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from shared.api.endpoint import Call, Endpoint
+from shared.api.endpoint import Call, Endpoints
 from shared.auth.authenticate import Authenticator, target_of
 from shared.auth.clients.accounts import NEVER
 from shared.auth.clients.endpoints import ClientId
@@ -20,9 +20,12 @@ from shared.base.errors import AuthenticationFailed, InputError
 from shared.base.types import Closed, Date, Scope, Unique, optional
 
 TESTER = "tester"
+
 TESTER_TOKEN = "no-secret"  # noqa: S105 - public: the test endpoints' own, which opens nothing else
+
 ANSWER_HOLDS = timedelta(minutes=15)
 """For how long a service may rely on what anonymous callers have."""
+
 NOBODY = "auth-failed:no-auth"
 """The client id that the test endpoints report for a request without credentials."""
 
@@ -122,8 +125,14 @@ class TestAuthenticateResponse(Closed):
     scopes: Unique[Scope]
 
 
+ENDPOINTS = Endpoints[AuthServices]("Scopes and Auth")
+
+
+@ENDPOINTS(
+    "expandScopes", "POST /scopes/expand", "Expand Scopes", scopes="auth:expand-scopes", input=Scopeset, output=Scopeset
+)
 async def expand_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """expandScopes."""
+    """Returns the scopes with everything that roles grant to their holder."""
     roles = await services.keyring.roles()
     try:
         return {"scopes": list(roles.expand(call.payload(Scopeset).scopes))}
@@ -131,13 +140,30 @@ async def expand_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]
         raise InputError(str(error)) from None
 
 
+@ENDPOINTS(
+    "currentScopes",
+    "GET /scopes/current",
+    "Get Current Scopes",
+    scopes="auth:current-scopes",
+    scopes_of_anonymous=True,
+    output=Scopeset,
+)
 async def current_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """currentScopes."""
+    """Returns the expanded scopes of the request, whatever kind of credentials it has. Whoever has credentials needs no
+    scope for it."""
     return {"scopes": list((await call.caller()).scopes)}
 
 
+@ENDPOINTS(
+    "authenticateHawk",
+    "POST /authenticate-hawk",
+    "Authenticate Hawk Request",
+    input=AuthenticateHawkRequest,
+    output=AuthenticateHawkResponse,
+)
 async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """authenticateHawk: the answer is a 200 whatever the signature is worth."""
+    """For other services: verifies the signature of a request that one of them has received, and returns its clientId
+    and scopes. The service itself has to compare the hash of the payload."""
     request = call.payload(AuthenticateHawkRequest)
     now = services.runtime.now()
     headers = {} if request.authorization is None else {"authorization": request.authorization}
@@ -145,7 +171,7 @@ async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, 
     authenticator = Authenticator(services.keyring, root_url, services.runtime.now)
     try:
         caller = await authenticator.caller(request.method, [target_of(request.resource)], headers, None)
-    except AuthenticationFailed as error:
+    except AuthenticationFailed as error:  # the answer is a 200 whatever the signature is worth
         return {"status": "auth-failed", "message": error.message}
     scopes = list(caller.scopes)
     if caller.client_id is None:
@@ -160,14 +186,26 @@ async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, 
     }
 
 
+@ENDPOINTS(
+    "testAuthenticate",
+    "POST /test-authenticate",
+    "Test Authentication",
+    input=TestAuthenticateRequest,
+    output=TestAuthenticateResponse,
+)
 async def test_authenticate(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """testAuthenticate."""
+    """For authors of clients: accepts requests of the clientId `tester` with the accessToken `no-secret`, whose scopes
+    are `clientScopes`, and checks that they satisfy `requiredScopes`."""
     request = call.payload(TestAuthenticateRequest)
     return await _tested(services, call, request.clientScopes, request.requiredScopes)
 
 
+@ENDPOINTS(
+    "testAuthenticateGet", "GET /test-authenticate-get/", "Test Authentication (GET)", output=TestAuthenticateResponse
+)
 async def test_authenticate_get(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """testAuthenticateGet."""
+    """As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, and
+    `test:authenticate-get` is required."""
     return await _tested(services, call, ["test:*", "auth:create-client:test:*"], ["test:authenticate-get"])
 
 
@@ -179,69 +217,3 @@ async def _tested(
     caller = await call.authenticate(authenticator)
     caller.require({"AllOf": list(required)})
     return {"clientId": caller.client_id or NOBODY, "scopes": list(caller.scopes)}
-
-
-_SCOPES = "Scopes and Auth"
-
-ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
-    Endpoint(
-        name="expandScopes",
-        method="POST",
-        route="/scopes/expand",
-        handler=expand_scopes,
-        title="Expand Scopes",
-        description="Returns the scopes with everything that roles grant to their holder.",
-        category=_SCOPES,
-        scopes="auth:expand-scopes",
-        input=Scopeset,
-        output=Scopeset,
-    ),
-    Endpoint(
-        name="currentScopes",
-        method="GET",
-        route="/scopes/current",
-        handler=current_scopes,
-        title="Get Current Scopes",
-        description="Returns the expanded scopes of the request, whatever kind of credentials it has. Whoever has "
-        "credentials needs no scope for it.",
-        category=_SCOPES,
-        scopes="auth:current-scopes",
-        scopes_of_anonymous=True,
-        output=Scopeset,
-    ),
-    Endpoint(
-        name="authenticateHawk",
-        method="POST",
-        route="/authenticate-hawk",
-        handler=authenticate_hawk,
-        title="Authenticate Hawk Request",
-        description="For other services: verifies the signature of a request that one of them has received, and "
-        "returns its clientId and scopes. The service itself has to compare the hash of the payload.",
-        category=_SCOPES,
-        input=AuthenticateHawkRequest,
-        output=AuthenticateHawkResponse,
-    ),
-    Endpoint(
-        name="testAuthenticate",
-        method="POST",
-        route="/test-authenticate",
-        handler=test_authenticate,
-        title="Test Authentication",
-        description="For authors of clients: accepts requests of the clientId `tester` with the accessToken `no-"
-        "secret`, whose scopes are `clientScopes`, and checks that they satisfy `requiredScopes`.",
-        category=_SCOPES,
-        input=TestAuthenticateRequest,
-        output=TestAuthenticateResponse,
-    ),
-    Endpoint(
-        name="testAuthenticateGet",
-        method="GET",
-        route="/test-authenticate-get/",
-        handler=test_authenticate_get,
-        title="Test Authentication (GET)",
-        description="As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, "
-        "and `test:authenticate-get` is required.",
-        category=_SCOPES,
-        output=TestAuthenticateResponse,
-    ),
-)

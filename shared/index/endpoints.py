@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, redirection
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.scopes import satisfies
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit, hawk
@@ -35,6 +35,7 @@ BEWIT_LIFE = timedelta(minutes=15)
 """How long the redirection to an artifact that is not public can be followed (contract 18.5)."""
 
 Path = Annotated[str, StringConstraints(max_length=255)]
+
 Rank = Annotated[int, Field(ge=LOWEST_RANK, le=HIGHEST_RANK)]
 
 
@@ -92,28 +93,76 @@ class ListNamespacesRequest(Closed):
     continuationToken: str = optional()
 
 
+_FIND = "index:find-task:<indexPath>"
+
+ENDPOINTS = Endpoints[IndexServices]("Index")
+
+
+@ENDPOINTS(
+    "findArtifactFromTask",
+    "GET /task/<indexPath>/artifacts/<name>",
+    "Get Artifact From Indexed Task",
+    scopes="queue:get-artifact:<name>",
+    success=303,
+)
+async def find_artifact(services: IndexServices, call: Call) -> Answer:
+    """Redirects to an artifact of the last run of the task that a path names."""
+    name = call.params["name"]  # the queue's signed URL of it, if not everybody may read it
+    entry = await services.index.find(call.params["indexPath"])
+    resource = f"/api/queue/v1/task/{entry.task_id}/artifacts/{quote(name, safe='')}"
+    url = services.settings.root_url + resource
+    if await _is_public(services, name):
+        return redirection(await _content(services, entry.task_id, name) or url)
+    expiry = services.runtime.now() + BEWIT_LIFE
+    issuer = ROOT_CLIENT_ID, services.settings.root_access_token.get_secret_value()
+    scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
+    site = hawk.Site.of(services.settings.root_url)
+    bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes, share=CURRENT.get())
+    return redirection(f"{url}?bewit={bewit}")
+
+
+@ENDPOINTS("findTask", "GET /task/<indexPath>", "Find Indexed Task", scopes=_FIND, output=IndexedTaskResponse)
 async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """findTask."""
+    """Returns the entry of a path."""
     return _shown(await services.index.find(call.params["indexPath"]))
 
 
+@ENDPOINTS(
+    "findTasksAtIndex",
+    "POST /tasks/indexes",
+    "Find tasks at indexes",
+    scopes={"AllOf": [{"for": "indexPath", "in": "indexPaths", "each": _FIND}]},
+    query=PAGING,
+    input=ListTasksAtIndex,
+    output=ListTasksResponse,
+    stability="experimental",
+)
 async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """findTasksAtIndex. A continuation token is valid only with the list of paths that it was given for."""
+    """Returns the entries of those of the given paths that have one, in no promised order."""
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
     limit = _limit(call, bounds.PAGE_OF_LOOKUPS)
     position, _, of = (start_of(call.query) or f"0~{_fingerprint(paths)}").partition("~")
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("Invalid continuation token")
-    if of != _fingerprint(paths):
+    if of != _fingerprint(paths):  # a token is valid only with the list of paths that it was given for
         return {"tasks": []}
     found = await services.index.find_all(paths, int(position), limit)
     resume = None if found.resume is None else f"{found.resume}~{of}"
     return {"tasks": [_shown(entry) for entry in found.entries], **continued(resume)}
 
 
+@ENDPOINTS(
+    "listNamespaces",
+    "GET /namespaces/<namespace>",
+    "List Namespaces",
+    scopes="index:list-namespaces:<namespace>",
+    query=PAGING,
+    output=ListNamespacesResponse,
+    authorised_late=True,
+)
 async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """listNamespaces."""
+    """Lists the namespaces right below a namespace, or those at the top, by name."""
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
     found, resume = await services.index.namespaces(namespace, start_of(call.query), _limit(call))
@@ -121,16 +170,33 @@ async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, A
     return {"namespaces": shown, **continued(resume)}
 
 
+@ENDPOINTS(
+    "listTasks",
+    "GET /tasks/<namespace>",
+    "List Tasks",
+    scopes="index:list-tasks:<namespace>",
+    query=PAGING,
+    output=ListTasksResponse,
+    authorised_late=True,
+)
 async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """listTasks."""
+    """Lists the entries right below a namespace, or those at the top, by name."""
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
     found, resume = await services.index.entries(namespace, start_of(call.query), _limit(call))
     return {"tasks": [_shown(entry) for entry in found], **continued(resume)}
 
 
+@ENDPOINTS(
+    "insertTask",
+    "PUT /task/<namespace>",
+    "Insert Task into Index",
+    scopes="index:insert-task:<namespace>",
+    input=InsertTaskRequest,
+    output=IndexedTaskResponse,
+)
 async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """insertTask: returns what is stored afterwards, which may be another task."""
+    """Makes a path name a task, unless an entry of a higher rank is there: what is stored afterwards is returned."""
     request = call.payload(InsertTaskRequest)
     entry = IndexEntry(
         path=call.params["namespace"],
@@ -143,8 +209,9 @@ async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     return _shown(await services.index.insert(entry))
 
 
+@ENDPOINTS("deleteTask", "DELETE /task/<namespace>", "Remove Task from Index", scopes="index:delete-task:<namespace>")
 async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
-    """deleteTask."""
+    """Removes the entry of a path, if there is one."""
     path = call.params["namespace"]
     async with services.audit.entry_of(call, audit.index_path(path), "deleted") as entry:
         audit.note(entry, None)
@@ -152,22 +219,22 @@ async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     return {}
 
 
-async def find_artifact(services: IndexServices, call: Call) -> Answer:
-    """findArtifactFromTask: redirects to the content if everybody may read the artifact, else to a signed URL of the
-    queue.
-    """
-    name = call.params["name"]
-    entry = await services.index.find(call.params["indexPath"])
-    resource = f"/api/queue/v1/task/{entry.task_id}/artifacts/{quote(name, safe='')}"
-    url = services.settings.root_url + resource
-    if await _is_public(services, name):
-        return redirection(await _content(services, entry.task_id, name) or url)
-    expiry = services.runtime.now() + BEWIT_LIFE
-    issuer = ROOT_CLIENT_ID, services.settings.root_access_token.get_secret_value()
-    scopes = [f"queue:get-artifact:{each}" for each in await _readable(services, call, entry.task_id)]
-    site = hawk.Site.of(services.settings.root_url)
-    bewit = hawk.make_bewit(*issuer, resource, expiry, site, authorized_scopes=scopes, share=CURRENT.get())
-    return redirection(f"{url}?bewit={bewit}")
+# References omit the other forms of listings: without a namespace, and what older clients POST.
+for _listing in [each for each in ENDPOINTS if each.name in ("listNamespaces", "listTasks")]:
+    _posted = replace(
+        _listing,
+        name=f"{_listing.name}Post",
+        method="POST",
+        query={},
+        input=ListNamespacesRequest if _listing.handler is list_namespaces else None,
+        stability="deprecated",
+    )
+    _root = _listing.route.removesuffix("/<namespace>")
+    ENDPOINTS += [
+        replace(_listing, route=_root, unlisted=True),
+        replace(_posted, unlisted=True),
+        replace(_posted, route=_root, unlisted=True),
+    ]
 
 
 async def _readable(services: IndexServices, call: Call, task_id: str) -> Sequence[str]:
@@ -232,116 +299,3 @@ def _limit(call: Call, default: int = bounds.PAGE) -> int:
 
 def _fingerprint(paths: list[str]) -> str:
     return digest_of("\n".join(paths))
-
-
-_CATEGORY = "Index"
-_FIND = "index:find-task:<indexPath>"
-
-LIST_NAMESPACES = Endpoint(
-    name="listNamespaces",
-    method="GET",
-    route="/namespaces/<namespace>",
-    handler=list_namespaces,
-    title="List Namespaces",
-    description="Lists the namespaces right below a namespace, or those at the top, by name.",
-    category=_CATEGORY,
-    scopes="index:list-namespaces:<namespace>",
-    query=PAGING,
-    output=ListNamespacesResponse,
-    authorised_late=True,
-)
-LIST_NAMESPACES_POST = replace(
-    LIST_NAMESPACES,
-    name="listNamespacesPost",
-    method="POST",
-    query={},
-    input=ListNamespacesRequest,
-    stability="deprecated",
-    unlisted=True,
-)
-LIST_TASKS = Endpoint(
-    name="listTasks",
-    method="GET",
-    route="/tasks/<namespace>",
-    handler=list_tasks,
-    title="List Tasks",
-    description="Lists the entries right below a namespace, or those at the top, by name.",
-    category=_CATEGORY,
-    scopes="index:list-tasks:<namespace>",
-    query=PAGING,
-    output=ListTasksResponse,
-    authorised_late=True,
-)
-LIST_TASKS_POST = replace(
-    LIST_TASKS, name="listTasksPost", method="POST", query={}, stability="deprecated", unlisted=True
-)
-
-ENDPOINTS: tuple[Endpoint[IndexServices], ...] = (
-    Endpoint(
-        name="findArtifactFromTask",
-        method="GET",
-        route="/task/<indexPath>/artifacts/<name>",
-        handler=find_artifact,
-        title="Get Artifact From Indexed Task",
-        description="Redirects to an artifact of the last run of the task that a path names.",
-        category=_CATEGORY,
-        scopes="queue:get-artifact:<name>",
-        success=303,
-    ),
-    Endpoint(
-        name="findTask",
-        method="GET",
-        route="/task/<indexPath>",
-        handler=find_task,
-        title="Find Indexed Task",
-        description="Returns the entry of a path.",
-        category=_CATEGORY,
-        scopes=_FIND,
-        output=IndexedTaskResponse,
-    ),
-    Endpoint(
-        name="findTasksAtIndex",
-        method="POST",
-        route="/tasks/indexes",
-        handler=find_tasks_at_index,
-        title="Find tasks at indexes",
-        description="Returns the entries of those of the given paths that have one, in no promised order.",
-        category=_CATEGORY,
-        scopes={"AllOf": [{"for": "indexPath", "in": "indexPaths", "each": _FIND}]},
-        query=PAGING,
-        input=ListTasksAtIndex,
-        output=ListTasksResponse,
-        stability="experimental",
-    ),
-    LIST_NAMESPACES,
-    replace(LIST_NAMESPACES, route="/namespaces", unlisted=True),
-    LIST_NAMESPACES_POST,
-    replace(LIST_NAMESPACES_POST, route="/namespaces"),
-    LIST_TASKS,
-    replace(LIST_TASKS, route="/tasks", unlisted=True),
-    LIST_TASKS_POST,
-    replace(LIST_TASKS_POST, route="/tasks"),
-    Endpoint(
-        name="insertTask",
-        method="PUT",
-        route="/task/<namespace>",
-        handler=insert_task,
-        title="Insert Task into Index",
-        description="Makes a path name a task, unless an entry of a higher rank is there: what is stored afterwards is "
-        "returned.",
-        category=_CATEGORY,
-        scopes="index:insert-task:<namespace>",
-        input=InsertTaskRequest,
-        output=IndexedTaskResponse,
-    ),
-    Endpoint(
-        name="deleteTask",
-        method="DELETE",
-        route="/task/<namespace>",
-        handler=delete_task,
-        title="Remove Task from Index",
-        description="Removes the entry of a path, if there is one.",
-        category=_CATEGORY,
-        scopes="index:delete-task:<namespace>",
-    ),
-)

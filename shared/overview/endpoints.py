@@ -8,7 +8,7 @@ from dataclasses import asdict
 from typing import Any, Literal
 
 from shared.api.answer import version_of
-from shared.api.endpoint import Call, Endpoint
+from shared.api.endpoint import Call, Endpoints
 from shared.base.errors import ServiceUnavailable
 from shared.base.types import Closed, optional
 from shared.overview.health import Finding
@@ -55,29 +55,47 @@ class VersionResponse(Closed):
 
 _started = time.monotonic()
 
+SERVICE_ENDPOINTS = Endpoints[OverviewServices]("Monitoring")
 
+
+@SERVICE_ENDPOINTS("ping", "GET /ping", "Ping Server", category="Ping Server", output=PingResponse, takes_any_load=True)
 async def ping(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """The process is alive, and how long it has been running. No request to storage is made."""
+    """Respond without doing anything. This endpoint is used to check that the service is up."""
     return {"alive": True, "uptime": time.monotonic() - _started}
 
 
+@SERVICE_ENDPOINTS(
+    "lbheartbeat", "GET /__lbheartbeat__", "Load Balancer Heartbeat", output=HeartbeatResponse, takes_any_load=True
+)
 async def lbheartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """lbheartbeat: nothing is asked."""
+    """Returns 200 while this process serves requests; no storage is read."""
     return {}
 
 
+@SERVICE_ENDPOINTS("heartbeat", "GET /__heartbeat__", "Heartbeat", output=HeartbeatResponse, takes_any_load=True)
 async def heartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """heartbeat. Raises ServiceUnavailable, naming what does not answer."""
+    """Returns 200 if storage and Service Bus responded within the last seconds; 503 names what did not."""
     silent = await services.heartbeat.silent()
     if silent:
         raise ServiceUnavailable(f"no answer in time from: {', '.join(silent)}")
     return {}
 
 
+@SERVICE_ENDPOINTS(
+    "health",
+    "GET /health",
+    "Health",
+    scopes="queue:health",
+    output=HealthResponse,
+    stability="experimental",
+    takes_any_load=True,
+    authorised_late=True,
+)
 async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """health. In an outage nobody can be authorised: then it tells what `__heartbeat__` tells everybody."""
+    """Returns what is wrong with the deployment, and what to do about it: storage or Service Bus that does not respond,
+    late timers, dead-lettered messages, waiting events. Not part of the public API."""
     findings = await services.health.outage()
-    if findings:
+    if findings:  # nobody can be authorised: it tells what `__heartbeat__` tells everybody
         call.allow()
     else:
         await call.authorise()
@@ -85,73 +103,11 @@ async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     return {"healthy": not findings, "findings": [_shown(finding) for finding in findings]}
 
 
-def _shown(finding: Finding) -> dict[str, str]:
-    return {name: value for name, value in asdict(finding).items() if value}
-
-
+@SERVICE_ENDPOINTS("version", "GET /__version__", "Taskcluster Version", output=VersionResponse, takes_any_load=True)
 async def version(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """version."""
+    """Returns which version is deployed."""
     return version_of(services.settings.app_version)
 
 
-SERVICE_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
-    Endpoint(
-        name="ping",
-        method="GET",
-        route="/ping",
-        handler=ping,
-        title="Ping Server",
-        description="Respond without doing anything. This endpoint is used to check that the service is up.",
-        category="Ping Server",
-        output=PingResponse,
-        takes_any_load=True,
-    ),
-    Endpoint(
-        name="lbheartbeat",
-        method="GET",
-        route="/__lbheartbeat__",
-        handler=lbheartbeat,
-        title="Load Balancer Heartbeat",
-        description="Returns 200 while this process serves requests; no storage is read.",
-        category="Monitoring",
-        output=HeartbeatResponse,
-        takes_any_load=True,
-    ),
-    Endpoint(
-        name="heartbeat",
-        method="GET",
-        route="/__heartbeat__",
-        handler=heartbeat,
-        title="Heartbeat",
-        description="Returns 200 if storage and Service Bus responded within the last seconds; 503 names what did not.",
-        category="Monitoring",
-        output=HeartbeatResponse,
-        takes_any_load=True,
-    ),
-    Endpoint(
-        name="health",
-        method="GET",
-        route="/health",
-        handler=health,
-        title="Health",
-        description="Returns what is wrong with the deployment, and what to do about it: storage or Service Bus that "
-        "does not respond, late timers, dead-lettered messages, waiting events. Not part of the public API.",
-        category="Monitoring",
-        scopes="queue:health",
-        output=HealthResponse,
-        stability="experimental",
-        takes_any_load=True,
-        authorised_late=True,
-    ),
-    Endpoint(
-        name="version",
-        method="GET",
-        route="/__version__",
-        handler=version,
-        title="Taskcluster Version",
-        description="Returns which version is deployed.",
-        category="Monitoring",
-        output=VersionResponse,
-        takes_any_load=True,
-    ),
-)
+def _shown(finding: Finding) -> dict[str, str]:
+    return {name: value for name, value in asdict(finding).items() if value}

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import JsonValue
 
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import AuditEntry, Subject
@@ -72,8 +72,22 @@ class MovePoisonMessagesResponse(Closed):
     left: Count
 
 
+_MANAGE = "queue:manage-poison-messages:<queueName>"
+
+OPERATIONS_ENDPOINTS = Endpoints[OverviewServices]("Monitoring")
+
+
+@OPERATIONS_ENDPOINTS(
+    "operations",
+    "GET /operations",
+    "Operations",
+    scopes="queue:operations",
+    output=OperationsResponse,
+    stability="experimental",
+)
 async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """operations."""
+    """Returns how many messages the internal queues hold and have given up, and when the timers ran last. Not part of
+    the public API."""
     queues, times = await services.operations.look()
     found: dict[str, datetime | None] = {
         "expiryNoted": times.expiry,
@@ -89,18 +103,47 @@ async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any
     }
 
 
+@OPERATIONS_ENDPOINTS(
+    "listPoisonMessages",
+    "GET /poison-messages/<queueName>",
+    "List Poison Messages",
+    scopes="queue:operations",
+    output=ListPoisonMessagesResponse,
+    stability="experimental",
+)
 async def list_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """listPoisonMessages."""
+    """Returns the first 32 messages that an internal queue gave up, and what each is about. Not part of the public
+    API."""
     return {"messages": await services.operations.given_up(call.params["queueName"])}
 
 
+@OPERATIONS_ENDPOINTS(
+    "redrivePoisonMessages",
+    "POST /poison-messages/<queueName>/redrive",
+    "Redrive Poison Messages",
+    scopes=_MANAGE,
+    input=MovePoisonMessagesRequest,
+    output=MovePoisonMessagesResponse,
+    stability="experimental",
+)
 async def redrive_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """redrivePoisonMessages."""
+    """Sends messages that an internal queue gave up to it once more, with all attempts before them: one, or all. What
+    cannot be read stays. Not part of the public API."""
     return await _move(services, call, "redrive", "poison messages redriven")
 
 
+@OPERATIONS_ENDPOINTS(
+    "deletePoisonMessages",
+    "POST /poison-messages/<queueName>/delete",
+    "Delete Poison Messages",
+    scopes=_MANAGE,
+    input=MovePoisonMessagesRequest,
+    output=MovePoisonMessagesResponse,
+    stability="experimental",
+)
 async def delete_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """deletePoisonMessages."""
+    """Deletes messages that an internal queue gave up: one, or all. What they were to do is not done. Not part of the
+    public API."""
     return await _move(services, call, "delete", "poison messages deleted")
 
 
@@ -114,66 +157,6 @@ async def _move(services: OverviewServices, call: Call, how: Any, action: str) -
     async with services.audit.entry_of(call, audit.internal_queue(queue), action, detail, begins=False) as entry:
         moved = await services.operations.move(queue, how, message_id, entry)
     return {"moved": moved.done, "left": moved.left}
-
-
-_MANAGE = "queue:manage-poison-messages:<queueName>"
-
-OPERATIONS_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
-    Endpoint(
-        name="operations",
-        method="GET",
-        route="/operations",
-        handler=operations,
-        title="Operations",
-        description="Returns how many messages the internal queues hold and have given up, and when the timers ran "
-        "last. Not part of the public API.",
-        category="Monitoring",
-        scopes="queue:operations",
-        output=OperationsResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="listPoisonMessages",
-        method="GET",
-        route="/poison-messages/<queueName>",
-        handler=list_poison_messages,
-        title="List Poison Messages",
-        description="Returns the first 32 messages that an internal queue gave up, and what each is about. Not part of "
-        "the public API.",
-        category="Monitoring",
-        scopes="queue:operations",
-        output=ListPoisonMessagesResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="redrivePoisonMessages",
-        method="POST",
-        route="/poison-messages/<queueName>/redrive",
-        handler=redrive_poison_messages,
-        title="Redrive Poison Messages",
-        description="Sends messages that an internal queue gave up to it once more, with all attempts before them: "
-        "one, or all. What cannot be read stays. Not part of the public API.",
-        category="Monitoring",
-        scopes=_MANAGE,
-        input=MovePoisonMessagesRequest,
-        output=MovePoisonMessagesResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="deletePoisonMessages",
-        method="POST",
-        route="/poison-messages/<queueName>/delete",
-        handler=delete_poison_messages,
-        title="Delete Poison Messages",
-        description="Deletes messages that an internal queue gave up: one, or all. What they were to do is not done. "
-        "Not part of the public API.",
-        category="Monitoring",
-        scopes=_MANAGE,
-        input=MovePoisonMessagesRequest,
-        output=MovePoisonMessagesResponse,
-        stability="experimental",
-    ),
-)
 
 
 NOT_CONFIRMED = ", not confirmed"
@@ -210,36 +193,111 @@ class AuditHistoryResponse(Closed):
     continuationToken: str = optional()
 
 
+ACCOUNTS = Endpoints[OverviewServices]("Audit")
+"""Those of the auth API: as upstream has them, then with details."""
+
+
+@ACCOUNTS(
+    "getEntityHistory",
+    "GET /audit/<entityType>/<entityId>",
+    "Get Entity History",
+    scopes="auth:audit-history:<entityType>",
+    query=PAGING,
+    output=EntityHistoryResponse,
+)
 async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """getEntityHistory."""
+    """Returns who created, changed or deleted a client or a role, and when, the latest first. There is no history of
+    secrets, hooks and worker pools, which this deployment does not have."""
     kind = call.params["auditedType" if _is_detailed(call) else "entityType"]
     subject = Subject(entity_type=kind, entity_id=call.params["entityId"])
     return _page(await services.audit.of(subject, **_place(call)), detailed=_is_detailed(call))
 
 
+@ACCOUNTS(
+    "listAuditHistory",
+    "GET /clients/<clientId>/audit",
+    "List Audit History",
+    scopes="auth:client-audit-history:<clientId>",
+    query=PAGING,
+    output=EntityHistoryResponse,
+)
 async def list_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """listAuditHistory."""
+    """Returns what a client did to tasks, task groups, workers, clients and roles, and when, the latest first."""
     client_id = call.params["clientId"]
     return _page(await services.audit.by(client_id, **_place(call)), detailed=_is_detailed(call))
 
 
+ACCOUNTS(
+    "clientAuditHistory",
+    "GET /audit-details/by/<clientId>",
+    "Audit History of What a Client Did",
+    description="As listAuditHistory, with what was changed. Not part of the public API.",
+    scopes="auth:client-audit-history:<clientId>",
+    query=PAGING,
+    output=AuditHistoryResponse,
+    stability="experimental",
+)(list_audit_history)
+ACCOUNTS(
+    "entityAuditHistory",
+    "GET /audit-details/<auditedType>/<entityId>",
+    "Audit History of a Client, a Role, a Path of the Index or an Internal Queue",
+    description="As getEntityHistory, with what was changed: which scopes were granted and taken. Not part of the "
+    "public API.",
+    scopes="auth:audit-history:<auditedType>",
+    query=PAGING,
+    output=AuditHistoryResponse,
+    stability="experimental",
+)(get_entity_history)
+
+AUDIT_ENDPOINTS = Endpoints[OverviewServices]("Audit")
+"""Those of the queue, which only this service has."""
+
+
+@AUDIT_ENDPOINTS(
+    "taskAuditHistory",
+    "GET /task/<taskId>/audit",
+    "Audit History of a Task",
+    scopes="queue:status:<taskId>",
+    query=PAGING,
+    output=AuditHistoryResponse,
+    stability="experimental",
+)
 async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """taskAuditHistory: the group is known from the task alone."""
+    """Returns who scheduled, reran or cancelled a task or changed its priority, and what was done to its whole group. A
+    page may be short or empty while there is more: go on until there is no `continuationToken`. Not part of the public
+    API."""
     found = await services.lifecycle.status(call.params["taskId"])
     return await _history(services, call, audit.task(found.task_id, found.task_group_id))
 
 
+@AUDIT_ENDPOINTS(
+    "taskGroupAuditHistory",
+    "GET /task-group/<taskGroupId>/audit",
+    "Audit History of a Task Group",
+    scopes="queue:list-task-group:<taskGroupId>",
+    query=PAGING,
+    output=AuditHistoryResponse,
+    stability="experimental",
+)
 async def task_group_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """taskGroupAuditHistory."""
+    """Returns who sealed or cancelled a task group or changed its priorities, and what was done to its tasks one by
+    one. Not part of the public API."""
     return await _history(services, call, audit.task_group(call.params["taskGroupId"]))
 
 
+@AUDIT_ENDPOINTS(
+    "workerAuditHistory",
+    "GET /provisioners/<provisionerId>/worker-types/<workerType>/workers/<workerGroup>/<workerId>/audit",
+    "Audit History of a Worker",
+    scopes="queue:get-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
+    query=PAGING,
+    output=AuditHistoryResponse,
+    stability="experimental",
+)
 async def worker_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
-    """workerAuditHistory."""
-    params = call.params
-    return await _history(
-        services, call, audit.worker(task_queue_of(params), params["workerGroup"], params["workerId"])
-    )
+    """Returns who quarantined or released a worker. Not part of the public API."""
+    worker = audit.worker(task_queue_of(call.params), call.params["workerGroup"], call.params["workerId"])
+    return await _history(services, call, worker)
 
 
 async def _history(services: OverviewServices, call: Call, subject: Subject) -> Mapping[str, Any]:
@@ -269,109 +327,3 @@ def _entry(entry: AuditEntry, detailed: bool) -> dict[str, Any]:
         "entityType": entry.subject.entity_type,
         **({"detail": entry.detail} if detailed and entry.detail else {}),
     }
-
-
-_AUDIT = "Audit"
-_OURS = "Not part of the public API."
-
-ACCOUNTS: tuple[Endpoint[OverviewServices], ...] = (
-    Endpoint(
-        name="getEntityHistory",
-        method="GET",
-        route="/audit/<entityType>/<entityId>",
-        handler=get_entity_history,
-        title="Get Entity History",
-        description="Returns who created, changed or deleted a client or a role, and when, the latest first. There is "
-        "no history of secrets, hooks and worker pools, which this deployment does not have.",
-        category=_AUDIT,
-        scopes="auth:audit-history:<entityType>",
-        query=PAGING,
-        output=EntityHistoryResponse,
-    ),
-    Endpoint(
-        name="listAuditHistory",
-        method="GET",
-        route="/clients/<clientId>/audit",
-        handler=list_audit_history,
-        title="List Audit History",
-        description="Returns what a client did to tasks, task groups, workers, clients and roles, and when, the latest "
-        "first.",
-        category=_AUDIT,
-        scopes="auth:client-audit-history:<clientId>",
-        query=PAGING,
-        output=EntityHistoryResponse,
-    ),
-    Endpoint(
-        name="clientAuditHistory",
-        method="GET",
-        route="/audit-details/by/<clientId>",
-        handler=list_audit_history,
-        title="Audit History of What a Client Did",
-        description=f"As listAuditHistory, with what was changed. {_OURS}",
-        category=_AUDIT,
-        scopes="auth:client-audit-history:<clientId>",
-        query=PAGING,
-        output=AuditHistoryResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="entityAuditHistory",
-        method="GET",
-        route="/audit-details/<auditedType>/<entityId>",
-        handler=get_entity_history,
-        title="Audit History of a Client, a Role, a Path of the Index or an Internal Queue",
-        description=f"As getEntityHistory, with what was changed: which scopes were granted and taken. {_OURS}",
-        category=_AUDIT,
-        scopes="auth:audit-history:<auditedType>",
-        query=PAGING,
-        output=AuditHistoryResponse,
-        stability="experimental",
-    ),
-)
-"""Those of the auth API: as upstream has them, then with details."""
-
-AUDIT_ENDPOINTS: tuple[Endpoint[OverviewServices], ...] = (
-    Endpoint(
-        name="taskAuditHistory",
-        method="GET",
-        route="/task/<taskId>/audit",
-        handler=task_audit_history,
-        title="Audit History of a Task",
-        description="Returns who scheduled, reran or cancelled a task or changed its priority, and what was done to "
-        "its whole group. A page may be short or empty while there is more: go on until there is no "
-        f"`continuationToken`. {_OURS}",
-        category=_AUDIT,
-        scopes="queue:status:<taskId>",
-        query=PAGING,
-        output=AuditHistoryResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="taskGroupAuditHistory",
-        method="GET",
-        route="/task-group/<taskGroupId>/audit",
-        handler=task_group_audit_history,
-        title="Audit History of a Task Group",
-        description="Returns who sealed or cancelled a task group or changed its priorities, and what was done to its "
-        f"tasks one by one. {_OURS}",
-        category=_AUDIT,
-        scopes="queue:list-task-group:<taskGroupId>",
-        query=PAGING,
-        output=AuditHistoryResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="workerAuditHistory",
-        method="GET",
-        route="/provisioners/<provisionerId>/worker-types/<workerType>/workers/<workerGroup>/<workerId>/audit",
-        handler=worker_audit_history,
-        title="Audit History of a Worker",
-        description=f"Returns who quarantined or released a worker. {_OURS}",
-        category=_AUDIT,
-        scopes="queue:get-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
-        query=PAGING,
-        output=AuditHistoryResponse,
-        stability="experimental",
-    ),
-)
-"""Those of the queue, which only this service has."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from shared.api.answer import NO_CONTENT, Answer
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import Entry
@@ -18,7 +18,9 @@ from shared.auth.services import AuthServices
 from shared.base.types import Closed, Date, Scope, Unique, optional
 
 ClientId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!@/:.+|_-]+$")]
+
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{22,66}$")]
+
 Description = Annotated[str, StringConstraints(max_length=10240)]
 
 
@@ -60,8 +62,21 @@ class ListClientsResponse(Closed):
     continuationToken: str = optional()
 
 
+# Routes with a word after the id come first: an id may hold slashes, which the platform may have decoded.
+ENDPOINTS = Endpoints[AuthServices]("Clients")
+
+
+@ENDPOINTS(
+    "listClients",
+    "GET /clients/",
+    "List Clients",
+    scopes="auth:list-clients",
+    query={"prefix": r"^[A-Za-z0-9!@/:.+|_-]+$", **PAGING},
+    output=ListClientsResponse,
+)
 async def list_clients(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """listClients."""
+    """Returns a page of the clients, or of those whose clientId starts with `prefix`. A page may be short or empty
+    while there are more: go on until there is no `continuationToken`."""
     limit = limit_of(call.query)
     if limit == 0:
         return {"clients": []}
@@ -70,13 +85,26 @@ async def list_clients(services: AuthServices, call: Call) -> Mapping[str, Any]:
     return {"clients": clients, **continued(resume)}
 
 
+@ENDPOINTS(
+    "client", "GET /clients/<clientId>", "Get Client", scopes="auth:get-client:<clientId>", output=ClientResponse
+)
 async def client(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """client."""
+    """Returns the properties of a client, without its access token."""
     return await services.clients.get(call.params["clientId"])
 
 
+@ENDPOINTS(
+    "createClient",
+    "PUT /clients/<clientId>",
+    "Create Client",
+    scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
+    input=CreateClientRequest,
+    output=CreateClientResponse,
+)
 async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """createClient."""
+    """Creates a client and returns its `accessToken`, which can't be read again. The caller must have the scopes that
+    the client is given. If the client exists already the call fails, unless it repeats the call that created it, by the
+    same caller within 15 minutes."""
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
     async with _noted(services, call, "created", begins=False) as entry:
@@ -84,34 +112,69 @@ async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]
         return await services.clients.create(client_id, request, entry.after(authorise), entry, creator=creator)
 
 
+@ENDPOINTS(
+    "resetAccessToken",
+    "POST /clients/<clientId>/reset",
+    "Reset `accessToken`",
+    scopes="auth:reset-access-token:<clientId>",
+    output=CreateClientResponse,
+)
+async def reset_access_token(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """Gives a client a new `accessToken` and returns it. The old one, and credentials that were issued with it, are
+    refused within a minute."""
+    async with _noted(services, call, "access token reset") as entry:
+        return await services.clients.reset_access_token(call.params["clientId"], entry)
+
+
+@ENDPOINTS(
+    "enableClient",
+    "POST /clients/<clientId>/enable",
+    "Enable Client",
+    scopes="auth:enable-client:<clientId>",
+    output=ClientResponse,
+)
+async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """Enables a disabled client. No effect if it is enabled."""
+    async with _noted(services, call, "client enabled") as entry:
+        return await services.clients.set_disabled(call.params["clientId"], False, entry)
+
+
+@ENDPOINTS(
+    "disableClient",
+    "POST /clients/<clientId>/disable",
+    "Disable Client",
+    scopes="auth:disable-client:<clientId>",
+    output=ClientResponse,
+)
+async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+    """Disables a client: its calls, and those with credentials that it issued, are refused within a minute. No effect
+    if it is disabled."""
+    async with _noted(services, call, "client disabled") as entry:
+        return await services.clients.set_disabled(call.params["clientId"], True, entry)
+
+
+@ENDPOINTS(
+    "updateClient",
+    "POST /clients/<clientId>",
+    "Update Client",
+    scopes={"AllOf": ["auth:update-client:<clientId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
+    input=CreateClientRequest,
+    output=ClientResponse,
+)
 async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """updateClient."""
+    """Changes a client; its id and `accessToken` stay. The caller must have the scopes that are added. Without `scopes`
+    the client keeps those that it has."""
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
     async with _noted(services, call, "updated", begins=False) as entry:
         return await services.clients.update(client_id, request, entry.after(authorise), entry, read=read_at(call))
 
 
-async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """enableClient."""
-    async with _noted(services, call, "client enabled") as entry:
-        return await services.clients.set_disabled(call.params["clientId"], False, entry)
-
-
-async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """disableClient."""
-    async with _noted(services, call, "client disabled") as entry:
-        return await services.clients.set_disabled(call.params["clientId"], True, entry)
-
-
-async def reset_access_token(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """resetAccessToken."""
-    async with _noted(services, call, "access token reset") as entry:
-        return await services.clients.reset_access_token(call.params["clientId"], entry)
-
-
+@ENDPOINTS(
+    "deleteClient", "DELETE /clients/<clientId>", "Delete Client", scopes="auth:delete-client:<clientId>", success=204
+)
 async def delete_client(services: AuthServices, call: Call) -> Answer:
-    """deleteClient."""
+    """Removes a client. It succeeds also when there is none."""
     async with _noted(services, call, "deleted") as entry:
         await services.clients.delete(call.params["clientId"], entry)
     return NO_CONTENT
@@ -130,107 +193,3 @@ def read_at(call: Call) -> str:
 
 def _client_request(call: Call) -> ClientRequest:
     return ClientRequest.of(call.payload(CreateClientRequest).model_dump(exclude_none=True))
-
-
-_CLIENTS = "Clients"
-
-# Routes with a word after the id come first: an id may hold slashes, which the platform may have decoded.
-ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
-    Endpoint(
-        name="listClients",
-        method="GET",
-        route="/clients/",
-        handler=list_clients,
-        title="List Clients",
-        description="Returns a page of the clients, or of those whose clientId starts with `prefix`. A page may be "
-        "short or empty while there are more: go on until there is no `continuationToken`.",
-        category=_CLIENTS,
-        scopes="auth:list-clients",
-        query={"prefix": r"^[A-Za-z0-9!@/:.+|_-]+$", **PAGING},
-        output=ListClientsResponse,
-    ),
-    Endpoint(
-        name="client",
-        method="GET",
-        route="/clients/<clientId>",
-        handler=client,
-        title="Get Client",
-        description="Returns the properties of a client, without its access token.",
-        category=_CLIENTS,
-        scopes="auth:get-client:<clientId>",
-        output=ClientResponse,
-    ),
-    Endpoint(
-        name="createClient",
-        method="PUT",
-        route="/clients/<clientId>",
-        handler=create_client,
-        title="Create Client",
-        description="Creates a client and returns its `accessToken`, which can't be read again. The caller must "
-        "have the scopes that the client is given. If the client exists already the call fails, unless it repeats the "
-        "call that created it, by the same caller within 15 minutes.",
-        category=_CLIENTS,
-        scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
-        input=CreateClientRequest,
-        output=CreateClientResponse,
-    ),
-    Endpoint(
-        name="resetAccessToken",
-        method="POST",
-        route="/clients/<clientId>/reset",
-        handler=reset_access_token,
-        title="Reset `accessToken`",
-        description="Gives a client a new `accessToken` and returns it. The old one, and credentials that were "
-        "issued with it, are refused within a minute.",
-        category=_CLIENTS,
-        scopes="auth:reset-access-token:<clientId>",
-        output=CreateClientResponse,
-    ),
-    Endpoint(
-        name="enableClient",
-        method="POST",
-        route="/clients/<clientId>/enable",
-        handler=enable_client,
-        title="Enable Client",
-        description="Enables a disabled client. No effect if it is enabled.",
-        category=_CLIENTS,
-        scopes="auth:enable-client:<clientId>",
-        output=ClientResponse,
-    ),
-    Endpoint(
-        name="disableClient",
-        method="POST",
-        route="/clients/<clientId>/disable",
-        handler=disable_client,
-        title="Disable Client",
-        description="Disables a client: its calls, and those with credentials that it issued, are refused within a "
-        "minute. No effect if it is disabled.",
-        category=_CLIENTS,
-        scopes="auth:disable-client:<clientId>",
-        output=ClientResponse,
-    ),
-    Endpoint(
-        name="updateClient",
-        method="POST",
-        route="/clients/<clientId>",
-        handler=update_client,
-        title="Update Client",
-        description="Changes a client; its id and `accessToken` stay. The caller must have the scopes that are added. "
-        "Without `scopes` the client keeps those that it has.",
-        category=_CLIENTS,
-        scopes={"AllOf": ["auth:update-client:<clientId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
-        input=CreateClientRequest,
-        output=ClientResponse,
-    ),
-    Endpoint(
-        name="deleteClient",
-        method="DELETE",
-        route="/clients/<clientId>",
-        handler=delete_client,
-        title="Delete Client",
-        description="Removes a client. It succeeds also when there is none.",
-        category=_CLIENTS,
-        scopes="auth:delete-client:<clientId>",
-        success=204,
-    ),
-)

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from shared.api.endpoint import Call, Endpoint
+from shared.api.endpoint import Call, Endpoints
 from shared.auth.certificates import temporary_credentials
 from shared.auth.clients.endpoints import ClientId
 from shared.auth.clients.rows import ROOT_CLIENT_ID
@@ -53,8 +53,13 @@ class SignInResponse(Closed):
     certificate: str
 
 
+ENDPOINTS = Endpoints[AuthServices]("Scopes and Auth")
+
+
+@ENDPOINTS("signInOptions", "GET /sign-in", "How to Sign In", output=SignInOptionsResponse, stability="experimental")
 async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """signInOptions."""
+    """Returns with which OpenID Connect provider people sign in to the console, if there is one. Not part of the public
+    API."""
     if services.sign_in is None:
         return {}
     provider = services.sign_in.provider
@@ -67,8 +72,11 @@ async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, An
     return {"provider": shown}
 
 
+@ENDPOINTS("signIn", "POST /sign-in", "Sign In", input=SignInRequest, output=SignInResponse, stability="experimental")
 async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
-    """signIn."""
+    """Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that the settings give
+    to the groups and application roles in the token; without a nonce, one of a workload, with the role that is named
+    after its subject. Not part of the public API."""
     identity = await _identity(services, call.payload(SignInRequest))
     settings, now = services.settings, services.runtime.now()
     return temporary_credentials(
@@ -94,33 +102,3 @@ async def _identity(services: AuthServices, request: SignInRequest) -> Identity:
     if services.workload_sign_in is None:
         raise ResourceNotFound("no workload can sign in here: no issuer of its ID tokens is set up")
     return await services.workload_sign_in.identity(request.idToken)
-
-
-ENDPOINTS: tuple[Endpoint[AuthServices], ...] = (
-    Endpoint(
-        name="signInOptions",
-        method="GET",
-        route="/sign-in",
-        handler=sign_in_options,
-        title="How to Sign In",
-        description="Returns with which OpenID Connect provider people sign in to the console, if there is one. Not "
-        "part of the public API.",
-        category="Scopes and Auth",
-        output=SignInOptionsResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="signIn",
-        method="POST",
-        route="/sign-in",
-        handler=sign_in,
-        title="Sign In",
-        description="Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that "
-        "the settings give to the groups and application roles in the token; without a nonce, one of a workload, with "
-        "the role that is named after its subject. Not part of the public API.",
-        category="Scopes and Auth",
-        input=SignInRequest,
-        output=SignInResponse,
-        stability="experimental",
-    ),
-)
