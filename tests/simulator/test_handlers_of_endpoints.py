@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -24,7 +24,7 @@ from tests.simulator.situations import A, B, running
 from tests.simulator.world import POOL, World
 
 
-def called(endpoints: tuple[Endpoint, ...], name: str, *scopes: str, **given: Any) -> Call:
+def called(endpoints: Sequence[Endpoint], name: str, *scopes: str, **given: Any) -> Call:
     """A call of somebody with these scopes; `given` as for `Call`, with the body as it comes in JSON."""
     endpoint = next(each for each in endpoints if each.name == name)
     body = given.pop("body", None)

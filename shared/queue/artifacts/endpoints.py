@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.base.dates import format_date
 from shared.queue.artifacts.creating import CreatedArtifact
@@ -30,9 +30,25 @@ from shared.queue.artifacts.services import ArtifactServices
 
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
 
+GET_SCOPES = {"AllOf": [{"for": "name", "in": "names", "each": "queue:get-artifact:<name>"}]}
 
+# An empty name is a bad name, not the list of artifacts: routes with a name come first.
+ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")
+
+
+@ENDPOINTS(
+    "createArtifact",
+    "POST /task/<taskId>/runs/<runId>/artifacts/<name>",
+    "Create Artifact",
+    scopes="queue:create-artifact:<taskId>/<runId>",
+    input=PostArtifactRequest,
+    output=PostArtifactResponse,
+)
 async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """createArtifact."""
+    """Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 minutes. The next
+    step depends on the storage type: for `s3` the content is PUT to the returned URL, with the same content type;
+    `object` and `blob` are finished with finishArtifact; `reference`, `link` and `error` are complete. The call may be
+    repeated with the same properties."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(PostArtifactRequest).root
     settings = services.settings
@@ -59,8 +75,17 @@ async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str
     return answer
 
 
+@ENDPOINTS(
+    "finishArtifact",
+    "PUT /task/<taskId>/runs/<runId>/artifacts/<name>",
+    "Finish Artifact",
+    scopes="queue:create-artifact:<taskId>/<runId>",
+    input=FinishArtifactRequest,
+    success=204,
+)
 async def finish_artifact(services: ArtifactServices, call: Call) -> Answer:
-    """finishArtifact, and completeArtifact of 2019: the body decides which."""
+    """States that the content of an `object` artifact has been uploaded; with `etags`, that of a `blob`
+    (completeArtifact). From then on it can be read."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(FinishArtifactRequest).root
     if isinstance(request, FinishRequest):
@@ -70,56 +95,119 @@ async def finish_artifact(services: ArtifactServices, call: Call) -> Answer:
     return NO_CONTENT
 
 
+@ENDPOINTS(
+    "getArtifact",
+    "GET /task/<taskId>/runs/<runId>/artifacts/<name>",
+    "Get Artifact Data from Run",
+    scopes=GET_SCOPES,
+    output=GetArtifactResponse,
+    success=303,
+)
 async def get_artifact(services: ArtifactServices, call: Call) -> Answer:
-    """getArtifact: the caller's scopes come before anything that is stored (trap 7)."""
+    """Redirects to the content of an artifact; the URL is in the body as well, and is valid for some minutes. Links are
+    followed. For an `error` artifact the answer is 424 with its reason."""
     return await _redirection(services, await _found(services, call))
 
 
+@ENDPOINTS(
+    "getLatestArtifact",
+    "GET /task/<taskId>/artifacts/<name>",
+    "Get Artifact Data from Latest Run",
+    scopes=GET_SCOPES,
+    output=GetArtifactResponse,
+    success=303,
+)
 async def get_latest_artifact(services: ArtifactServices, call: Call) -> Answer:
-    """getLatestArtifact."""
+    """As getArtifact, for the task's last run, whether or not that run has such an artifact."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
     found = await services.artifacts.reading.find_latest(call.params["taskId"], name, authorise)
     return await _redirection(services, found)
 
 
-async def artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """artifact: as getArtifact, for programs that know the storage types."""
-    return await _content(services, await _found(services, call))
+@ENDPOINTS(
+    "listArtifacts",
+    "GET /task/<taskId>/runs/<runId>/artifacts",
+    "Get Artifacts from Run",
+    scopes="queue:list-artifacts:<taskId>:<runId>",
+    query=PAGING,
+    output=ListArtifactsResponse,
+)
+async def list_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """Lists the artifacts of a run by name, in pages of at most 1000, including those that have expired or whose upload
+    is not finished."""
+    return await _page(services, call, call.run_id)
 
 
-async def latest_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """latestArtifact: whether there is a run comes before the scopes (trap 7)."""
-    task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
-    run_id = await services.artifacts.reading.last_run(task_id)
-    await authorise([name])
-    return await _content(services, await services.artifacts.reading.find(task_id, run_id, name, authorise))
+@ENDPOINTS(
+    "listLatestArtifacts",
+    "GET /task/<taskId>/artifacts",
+    "Get Artifacts from Latest Run",
+    scopes="queue:list-artifacts:<taskId>",
+    query=PAGING,
+    output=ListArtifactsResponse,
+)
+async def list_latest_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """As listArtifacts, for the task's last run."""
+    return await _page(services, call, None)
 
 
+@ENDPOINTS(
+    "artifactInfo",
+    "GET /task/<taskId>/runs/<runId>/artifact-info/<name>",
+    "Get Artifact Information From Run",
+    scopes="queue:list-artifacts:<taskId>:<runId>",
+    output=ArtifactResponse,
+)
 async def artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """artifactInfo."""
+    """Returns the properties of an artifact, without its content. Links are not followed."""
     found = await services.artifacts.reading.info(call.params["taskId"], call.run_id, call.params["name"])
     return _shown(found)
 
 
+@ENDPOINTS(
+    "latestArtifactInfo",
+    "GET /task/<taskId>/artifact-info/<name>",
+    "Get Artifact Information From Latest Run",
+    scopes="queue:list-artifacts:<taskId>",
+    output=ArtifactResponse,
+)
 async def latest_artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """latestArtifactInfo."""
+    """As artifactInfo, for the task's last run."""
     task_id = call.params["taskId"]
     run_id = await services.artifacts.reading.last_run(task_id)
     return _shown(await services.artifacts.reading.info(task_id, run_id, call.params["name"]))
 
 
-async def list_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """listArtifacts."""
-    return await _page(services, call, call.run_id)
+@ENDPOINTS(
+    "artifact",
+    "GET /task/<taskId>/runs/<runId>/artifact-content/<name>",
+    "Get Artifact Content From Run",
+    scopes=GET_SCOPES,
+    output=ArtifactContentResponse,
+)
+async def artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """Returns how to read the content of an artifact, for programs that know the storage types. Links are followed."""
+    return await _content(services, await _found(services, call))
 
 
-async def list_latest_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """listLatestArtifacts."""
-    return await _page(services, call, None)
+@ENDPOINTS(
+    "latestArtifact",
+    "GET /task/<taskId>/artifact-content/<name>",
+    "Get Artifact Content From Latest Run",
+    scopes=GET_SCOPES,
+    output=ArtifactContentResponse,
+)
+async def latest_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+    """As artifact, for the task's last run."""
+    task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
+    run_id = await services.artifacts.reading.last_run(task_id)  # comes before the scopes (trap 7)
+    await authorise([name])
+    return await _content(services, await services.artifacts.reading.find(task_id, run_id, name, authorise))
 
 
 async def _found(services: ArtifactServices, call: Call) -> Stored:
+    """The artifact of a run. The caller's scopes come before anything that is stored (trap 7)."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
     return await services.artifacts.reading.find(call.params["taskId"], call.run_id, name, authorise)
@@ -207,135 +295,3 @@ def _blob_headers(artifact: Artifact) -> dict[str, str]:
         "content-type": as_header(artifact.content_type, OPAQUE),
     }
     return {f"x-taskcluster-location-{name}": str(value) for name, value in found.items()}
-
-
-GET_SCOPES = {"AllOf": [{"for": "name", "in": "names", "each": "queue:get-artifact:<name>"}]}
-_CATEGORY = "Artifacts"
-
-# An empty name is a bad name, not the list of artifacts: routes with a name come first.
-ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
-    Endpoint(
-        name="createArtifact",
-        method="POST",
-        route="/task/<taskId>/runs/<runId>/artifacts/<name>",
-        handler=create_artifact,
-        title="Create Artifact",
-        description="Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 "
-        "minutes. The next step depends on the storage type: for `s3` the content is PUT to the "
-        "returned URL, with the same content type; `object` and `blob` are finished with "
-        "finishArtifact; `reference`, `link` and `error` are complete. The call may be repeated with "
-        "the same properties.",
-        category=_CATEGORY,
-        scopes="queue:create-artifact:<taskId>/<runId>",
-        input=PostArtifactRequest,
-        output=PostArtifactResponse,
-    ),
-    Endpoint(
-        name="finishArtifact",
-        method="PUT",
-        route="/task/<taskId>/runs/<runId>/artifacts/<name>",
-        handler=finish_artifact,
-        title="Finish Artifact",
-        description="States that the content of an `object` artifact has been uploaded; with `etags`, that of a "
-        "`blob` (completeArtifact). From then on it can be read.",
-        category=_CATEGORY,
-        scopes="queue:create-artifact:<taskId>/<runId>",
-        input=FinishArtifactRequest,
-        success=204,
-    ),
-    Endpoint(
-        name="getArtifact",
-        method="GET",
-        route="/task/<taskId>/runs/<runId>/artifacts/<name>",
-        handler=get_artifact,
-        title="Get Artifact Data from Run",
-        description="Redirects to the content of an artifact; the URL is in the body as well, and is valid for some "
-        "minutes. Links are followed. For an `error` artifact the answer is 424 with its reason.",
-        category=_CATEGORY,
-        scopes=GET_SCOPES,
-        output=GetArtifactResponse,
-        success=303,
-    ),
-    Endpoint(
-        name="getLatestArtifact",
-        method="GET",
-        route="/task/<taskId>/artifacts/<name>",
-        handler=get_latest_artifact,
-        title="Get Artifact Data from Latest Run",
-        description="As getArtifact, for the task's last run, whether or not that run has such an artifact.",
-        category=_CATEGORY,
-        scopes=GET_SCOPES,
-        output=GetArtifactResponse,
-        success=303,
-    ),
-    Endpoint(
-        name="listArtifacts",
-        method="GET",
-        route="/task/<taskId>/runs/<runId>/artifacts",
-        handler=list_artifacts,
-        title="Get Artifacts from Run",
-        description="Lists the artifacts of a run by name, in pages of at most 1000, including those that have "
-        "expired or whose upload is not finished.",
-        category=_CATEGORY,
-        scopes="queue:list-artifacts:<taskId>:<runId>",
-        query=PAGING,
-        output=ListArtifactsResponse,
-    ),
-    Endpoint(
-        name="listLatestArtifacts",
-        method="GET",
-        route="/task/<taskId>/artifacts",
-        handler=list_latest_artifacts,
-        title="Get Artifacts from Latest Run",
-        description="As listArtifacts, for the task's last run.",
-        category=_CATEGORY,
-        scopes="queue:list-artifacts:<taskId>",
-        query=PAGING,
-        output=ListArtifactsResponse,
-    ),
-    Endpoint(
-        name="artifactInfo",
-        method="GET",
-        route="/task/<taskId>/runs/<runId>/artifact-info/<name>",
-        handler=artifact_info,
-        title="Get Artifact Information From Run",
-        description="Returns the properties of an artifact, without its content. Links are not followed.",
-        category=_CATEGORY,
-        scopes="queue:list-artifacts:<taskId>:<runId>",
-        output=ArtifactResponse,
-    ),
-    Endpoint(
-        name="latestArtifactInfo",
-        method="GET",
-        route="/task/<taskId>/artifact-info/<name>",
-        handler=latest_artifact_info,
-        title="Get Artifact Information From Latest Run",
-        description="As artifactInfo, for the task's last run.",
-        category=_CATEGORY,
-        scopes="queue:list-artifacts:<taskId>",
-        output=ArtifactResponse,
-    ),
-    Endpoint(
-        name="artifact",
-        method="GET",
-        route="/task/<taskId>/runs/<runId>/artifact-content/<name>",
-        handler=artifact,
-        title="Get Artifact Content From Run",
-        description="Returns how to read the content of an artifact, for programs that know the storage types. "
-        "Links are followed.",
-        category=_CATEGORY,
-        scopes=GET_SCOPES,
-        output=ArtifactContentResponse,
-    ),
-    Endpoint(
-        name="latestArtifact",
-        method="GET",
-        route="/task/<taskId>/artifact-content/<name>",
-        handler=latest_artifact,
-        title="Get Artifact Content From Latest Run",
-        description="As artifact, for the task's last run.",
-        category=_CATEGORY,
-        scopes=GET_SCOPES,
-        output=ArtifactContentResponse,
-    ),
-)

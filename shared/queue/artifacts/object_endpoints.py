@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, StringConstraints
 
 from shared.api.answer import Answer, json_answer, redirection
-from shared.api.endpoint import Call, Endpoint
+from shared.api.endpoint import Call, Endpoints
 from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.base.types import Closed, Date, ProjectId, SlugId, optional
@@ -24,6 +24,7 @@ from shared.queue.artifacts.services import ArtifactServices
 from shared.queue.artifacts.upload_urls import RELAY_PREFIX
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{64}$")]
+
 Sha512 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{128}$")]
 
 
@@ -135,16 +136,27 @@ class GetObjectResponse(Closed):
 _SENDS_CHUNKS = "Go-http-client/"
 """How the public Go client calls itself. It sends the data of objects without its length, whatever the headers are."""
 
+ENDPOINTS = Endpoints[ArtifactServices]("Objects")
 
+
+@ENDPOINTS(
+    "createUpload",
+    "PUT /upload/<name>",
+    "Begin upload of a new object",
+    scopes="object:upload:<projectId>:<name>",
+    input=CreateUploadRequest,
+    output=CreateUploadResponse,
+)
 async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """createUpload: inline data is preferred, since then the upload is over."""
+    """Agrees on a method to upload the data of an `object` artifact. May be called again, to propose other methods or
+    to renew a URL."""
     request, objects = call.payload(CreateUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
     stored = await objects.existing(call.params["name"])
     objects.check_upload(stored, request.projectId, request.uploadId)
     proposed, hashes = request.proposedUploadMethods, _hashes(request.hashes)
     method: dict[str, Any] = {}
-    if proposed.dataInline:
+    if proposed.dataInline:  # preferred, since then the upload is over
         await objects.put_inline(stored, _decoded(proposed.dataInline.objectData), hashes)
         method = {"dataInline": True}
     else:
@@ -161,8 +173,15 @@ async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
     }
 
 
+@ENDPOINTS(
+    "finishUpload",
+    "POST /finish-upload/<name>",
+    "Mark an upload as complete",
+    scopes="object:upload:<projectId>:<name>",
+    input=FinishUploadRequest,
+)
 async def finish_upload(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """finishUpload."""
+    """States that all data has been uploaded, and its hashes."""
     request, objects = call.payload(FinishUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
     stored = await objects.existing(call.params["name"])
@@ -171,8 +190,16 @@ async def finish_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
     return {}
 
 
+@ENDPOINTS(
+    "startDownload",
+    "PUT /start-download/<name>",
+    "Download object data",
+    scopes="object:download:<name>",
+    input=DownloadObjectRequest,
+    output=DownloadObjectResponse,
+)
 async def start_download(services: ArtifactServices, call: Call) -> Answer:
-    """startDownload: 406 when the client accepts no way that there is."""
+    """Chooses one of the download methods that the client accepts."""
     accepted = call.payload(DownloadObjectRequest).acceptDownloadMethods
     stored, url = await _finished(services, call)
     if accepted.getUrl:
@@ -185,8 +212,15 @@ async def start_download(services: ArtifactServices, call: Call) -> Answer:
     return json_answer({"message": "`getUrl` and `simple` are the ways to download"}, 406)
 
 
+@ENDPOINTS(
+    "object",
+    "GET /metadata/<name>",
+    "Get an object's metadata",
+    scopes="object:download:<name>",
+    output=GetObjectResponse,
+)
 async def get_object(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
-    """object: the metadata."""
+    """Returns the properties of an object, without its data."""
     stored = await services.artifacts.objects.finished(call.params["name"])
     return {
         "projectId": stored.artifact.details["projectId"],
@@ -195,8 +229,9 @@ async def get_object(services: ArtifactServices, call: Call) -> Mapping[str, Any
     }
 
 
+@ENDPOINTS("download", "GET /download/<name>", "Get an object's data", scopes="object:download:<name>", success=303)
 async def download(services: ArtifactServices, call: Call) -> Answer:
-    """download: a redirection."""
+    """Redirects to the data of an object."""
     _, url = await _finished(services, call)
     return redirection(url)
 
@@ -218,101 +253,33 @@ def _decoded(data: str) -> bytes:
 
 
 PREFIX = "/api/object/v1"
-_CATEGORY = "Objects"
 
-ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
-    Endpoint(
-        name="createUpload",
-        method="PUT",
-        route="/upload/<name>",
-        handler=create_upload,
-        title="Begin upload of a new object",
-        description="Agrees on a method to upload the data of an `object` artifact. May be called again, to propose "
-        "other methods or to renew a URL.",
-        category=_CATEGORY,
-        scopes="object:upload:<projectId>:<name>",
-        input=CreateUploadRequest,
-        output=CreateUploadResponse,
-    ),
-    Endpoint(
-        name="finishUpload",
-        method="POST",
-        route="/finish-upload/<name>",
-        handler=finish_upload,
-        title="Mark an upload as complete",
-        description="States that all data has been uploaded, and its hashes.",
-        category=_CATEGORY,
-        scopes="object:upload:<projectId>:<name>",
-        input=FinishUploadRequest,
-    ),
-    Endpoint(
-        name="startDownload",
-        method="PUT",
-        route="/start-download/<name>",
-        handler=start_download,
-        title="Download object data",
-        description="Chooses one of the download methods that the client accepts.",
-        category=_CATEGORY,
-        scopes="object:download:<name>",
-        input=DownloadObjectRequest,
-        output=DownloadObjectResponse,
-    ),
-    Endpoint(
-        name="object",
-        method="GET",
-        route="/metadata/<name>",
-        handler=get_object,
-        title="Get an object's metadata",
-        description="Returns the properties of an object, without its data.",
-        category=_CATEGORY,
-        scopes="object:download:<name>",
-        output=GetObjectResponse,
-    ),
-    Endpoint(
-        name="download",
-        method="GET",
-        route="/download/<name>",
-        handler=download,
-        title="Get an object's data",
-        description="Redirects to the data of an object.",
-        category=_CATEGORY,
-        scopes="object:download:<name>",
-        success=303,
-    ),
+
+UPLOAD_ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")
+
+
+@UPLOAD_ENDPOINTS(
+    "uploadArtifact",
+    "PUT /<taskId>/<runId>/<name>",
+    "Upload Artifact",
+    query={
+        "type": r".*",
+        "version": r"[A-Za-z0-9_-]{22}",
+        "until": r"[0-9]{1,12}",
+        "length": r"[0-9]{0,12}",
+        "share": r"[0-9a-f]{22}",
+        "signature": r".+",
+    },
+    share=lambda services, params, query: services.artifacts.relay.share(params, query),
+    takes_content=True,
 )
-
-
 async def upload_artifact(services: ArtifactServices, call: Call) -> Answer:
-    """Stores the body; returns 200 without a body, as S3 does. Raises InputError for a body that is not the one which
-    was sent.
-    """
+    """Stores the content of an artifact, with its Content-Encoding."""
     encoding, stated = call.headers.get("content-encoding", ""), call.headers["content-length"]
     if stated != str(len(call.content)):
         raise InputError(f"{len(call.content)} bytes of the {stated} that were announced have arrived")
     await services.artifacts.relay.put(call.params, call.query, call.content, encoding)
-    return Answer(status=200, content_type="text/plain; charset=utf-8")
+    return Answer(status=200, content_type="text/plain; charset=utf-8")  # without a body, as S3 does
 
 
 UPLOAD_PREFIX = RELAY_PREFIX
-
-UPLOAD_ENDPOINTS: tuple[Endpoint[ArtifactServices], ...] = (
-    Endpoint(
-        name="uploadArtifact",
-        method="PUT",
-        route="/<taskId>/<runId>/<name>",
-        handler=upload_artifact,
-        title="Upload Artifact",
-        description="Stores the content of an artifact, with its Content-Encoding.",
-        category="Artifacts",
-        query={
-            "type": r".*",
-            "version": r"[A-Za-z0-9_-]{22}",
-            "until": r"[0-9]{1,12}",
-            "length": r"[0-9]{0,12}",
-            "share": r"[0-9a-f]{22}",
-            "signature": r".+",
-        },
-        share=lambda services, params, query: services.artifacts.relay.share(params, query),
-        takes_content=True,
-    ),
-)

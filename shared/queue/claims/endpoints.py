@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, json_answer
-from shared.api.endpoint import Call, Endpoint
+from shared.api.endpoint import Call, Endpoints
 from shared.base.dates import format_date
 from shared.base.errors import CallAgain
 from shared.base.frozen import dataclass
@@ -22,6 +22,7 @@ from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusRespon
 from shared.queue.tasks.rules import REPORTED, Resolved, Worker
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
+
 NotEmpty = Annotated[str, StringConstraints(min_length=1)]
 
 
@@ -107,8 +108,26 @@ class ClaimServices:
     back_off: BackOff
 
 
+ENDPOINTS = Endpoints[ClaimServices]("Worker Interface")
+
+
+@ENDPOINTS(
+    "claimWork",
+    "POST /claim-work/<taskQueueId>",
+    "Claim Work",
+    scopes={
+        "AllOf": ["queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"],
+    },
+    input=ClaimWorkRequest,
+    output=ClaimWorkResponse,
+    waits=True,
+    raw_slash=True,
+)
 async def claim_work(services: ClaimServices, call: Call) -> Answer:
-    """claimWork."""
+    """Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for some. Then a
+    call that comes gets them: a worker that waits is answered 503 `CallAgain`, after which clients repeat the call at
+    once, or with an empty list. With `xmlMessage`, the answer of a URL of pollTaskUrls, it claims the tasks named there
+    without waiting. If there is no work, `Retry-After` says how long to wait before the next call."""
     request = call.payload(ClaimWorkRequest)
     await call.authorise({"workerGroup": request.workerGroup, "workerId": request.workerId})
     task_queue_id, count = call.params["taskQueueId"], request.tasks
@@ -129,8 +148,23 @@ async def claim_work(services: ClaimServices, call: Call) -> Answer:
     return json_answer({"tasks": [claimed(claim) for claim in claims]})
 
 
+@ENDPOINTS(
+    "pollTaskUrls",
+    "GET /poll-task-url/<taskQueueId>",
+    "Get Urls to Poll Pending Tasks",
+    scopes={
+        "AnyOf": [
+            "queue:poll-task-urls:<taskQueueId>",
+            {"AllOf": ["queue:poll-task-urls", "assume:worker-type:<taskQueueId>"]},
+        ]
+    },
+    output=PollTaskUrlsResponse,
+    stability="experimental",
+    raw_slash=True,
+)
 async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
-    """pollTaskUrls."""
+    """Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in turn and, when the
+    answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. Request new URLs before these expire."""
     task_queue_id = call.params["taskQueueId"]
     urls, expires = await services.poll_urls.of_pool(task_queue_id)
     answer = {
@@ -140,13 +174,33 @@ async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
     return json_answer(answer, headers=advice(services.back_off.in_vain(task_queue_id)))
 
 
-def advice(seconds: int) -> Mapping[str, str]:
-    """The header that asks for a pause."""
-    return {"retry-after": str(seconds)} if seconds else {}
-
-
+@ENDPOINTS(
+    "claimTask",
+    "POST /task/<taskId>/runs/<runId>/claim",
+    "Claim Task",
+    scopes={
+        "AnyOf": [
+            {
+                "AllOf": [
+                    "queue:claim-task:<provisionerId>/<workerType>",
+                    "queue:worker-id:<workerGroup>/<workerId>",
+                ]
+            },
+            {
+                "AllOf": [
+                    "queue:claim-task",
+                    "assume:worker-type:<provisionerId>/<workerType>",
+                    "assume:worker-id:<workerGroup>/<workerId>",
+                ]
+            },
+        ]
+    },
+    input=TaskClaimRequest,
+    output=TaskClaimResponse,
+    stability="deprecated",
+)
 async def claim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
-    """claimTask."""
+    """Claims a given pending run, for workers that poll Azure queues themselves."""
     request = call.payload(TaskClaimRequest)
     read = await services.work.found_for_claim(call.params["taskId"])
     provisioner_id, worker_type = read.task.task_queue_id.split("/", 1)
@@ -162,30 +216,67 @@ async def claim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     return claimed(await services.work.claim_task(read, call.run_id, worker))
 
 
+@ENDPOINTS(
+    "reclaimTask",
+    "POST /task/<taskId>/runs/<runId>/reclaim",
+    "Reclaim task",
+    scopes="queue:reclaim-task:<taskId>/<runId>",
+    output=TaskReclaimResponse,
+)
 async def reclaim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
-    """reclaimTask: as a claim, without the definition."""
+    """Renews the claim of a running run, with fresh credentials. After a conflict the worker stops the task and drops
+    the run."""
     claim = await services.work.reclaim_task(call.params["taskId"], call.run_id)
     shown = claimed(claim)
     del shown["task"]
     return shown
 
 
+@ENDPOINTS(
+    "reportCompleted",
+    "POST /task/<taskId>/runs/<runId>/completed",
+    "Report Run Completed",
+    scopes="queue:resolve-task:<taskId>/<runId>",
+    output=TaskStatusResponse,
+)
 async def report_completed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
-    """reportCompleted; a legacy body `{"success": false}` means failed (contract 2.4)."""
+    """Reports a run completed, resolving it as `completed`."""
+    # A legacy body `{"success": false}` means failed (contract 2.4).
     failed = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
     return await _report(services, call, Resolved.FAILED if failed else Resolved.COMPLETED)
 
 
+@ENDPOINTS(
+    "reportFailed",
+    "POST /task/<taskId>/runs/<runId>/failed",
+    "Report Run Failed",
+    scopes="queue:resolve-task:<taskId>/<runId>",
+    output=TaskStatusResponse,
+)
 async def report_failed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
-    """reportFailed."""
+    """Reports a run failed, resolving it as `failed`: its code ran and did not succeed."""
     return await _report(services, call, Resolved.FAILED)
 
 
+@ENDPOINTS(
+    "reportException",
+    "POST /task/<taskId>/runs/<runId>/exception",
+    "Report Task Exception",
+    scopes="queue:resolve-task:<taskId>/<runId>",
+    input=TaskExceptionRequest,
+    output=TaskStatusResponse,
+)
 async def report_exception(services: ClaimServices, call: Call) -> Mapping[str, Any]:
-    """reportException."""
+    """Resolves a run as `exception`, for a reason that lies outside the task's code. For `worker-shutdown` and
+    `intermittent-task` the task is retried while retries are left."""
     reason = Resolved(call.payload(TaskExceptionRequest).reason)
     task = await services.lifecycle.report_exception(call.params["taskId"], call.run_id, reason)
     return {"status": task.as_json()}
+
+
+def advice(seconds: int) -> Mapping[str, str]:
+    """The header that asks for a pause."""
+    return {"retry-after": str(seconds)} if seconds else {}
 
 
 async def _report(services: ClaimServices, call: Call, resolution: Resolved) -> Mapping[str, Any]:
@@ -205,123 +296,3 @@ def claimed(claim: Claim) -> dict[str, Any]:
         "task": claim.definition,
         "credentials": claim.credentials,
     }
-
-
-ENDPOINTS: tuple[Endpoint[ClaimServices], ...] = (
-    Endpoint(
-        name="claimWork",
-        method="POST",
-        route="/claim-work/<taskQueueId>",
-        handler=claim_work,
-        title="Claim Work",
-        description="Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for "
-        "some. Then a call that comes gets them: a worker that waits is answered 503 `CallAgain`, after which clients "
-        "repeat the call at once, or with an empty list. With `xmlMessage`, the answer of a "
-        "URL of pollTaskUrls, it claims the tasks named there without waiting. If there is no work, "
-        "`Retry-After` says how long to wait before the next call.",
-        category="Worker Interface",
-        scopes={
-            "AllOf": ["queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"],
-        },
-        input=ClaimWorkRequest,
-        output=ClaimWorkResponse,
-        waits=True,
-        raw_slash=True,
-    ),
-    Endpoint(
-        name="pollTaskUrls",
-        method="GET",
-        route="/poll-task-url/<taskQueueId>",
-        handler=poll_task_urls,
-        title="Get Urls to Poll Pending Tasks",
-        description="Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in "
-        "turn and, when the answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. "
-        "Request new URLs before these expire.",
-        category="Worker Interface",
-        scopes={
-            "AnyOf": [
-                "queue:poll-task-urls:<taskQueueId>",
-                {"AllOf": ["queue:poll-task-urls", "assume:worker-type:<taskQueueId>"]},
-            ]
-        },
-        output=PollTaskUrlsResponse,
-        stability="experimental",
-        raw_slash=True,
-    ),
-    Endpoint(
-        name="claimTask",
-        method="POST",
-        route="/task/<taskId>/runs/<runId>/claim",
-        handler=claim_task,
-        title="Claim Task",
-        description="Claims a given pending run, for workers that poll Azure queues themselves.",
-        category="Worker Interface",
-        scopes={
-            "AnyOf": [
-                {
-                    "AllOf": [
-                        "queue:claim-task:<provisionerId>/<workerType>",
-                        "queue:worker-id:<workerGroup>/<workerId>",
-                    ]
-                },
-                {
-                    "AllOf": [
-                        "queue:claim-task",
-                        "assume:worker-type:<provisionerId>/<workerType>",
-                        "assume:worker-id:<workerGroup>/<workerId>",
-                    ]
-                },
-            ]
-        },
-        input=TaskClaimRequest,
-        output=TaskClaimResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="reclaimTask",
-        method="POST",
-        route="/task/<taskId>/runs/<runId>/reclaim",
-        handler=reclaim_task,
-        title="Reclaim task",
-        description="Renews the claim of a running run, with fresh credentials. After a conflict the worker stops "
-        "the task and drops the run.",
-        category="Worker Interface",
-        scopes="queue:reclaim-task:<taskId>/<runId>",
-        output=TaskReclaimResponse,
-    ),
-    Endpoint(
-        name="reportCompleted",
-        method="POST",
-        route="/task/<taskId>/runs/<runId>/completed",
-        handler=report_completed,
-        title="Report Run Completed",
-        description="Reports a run completed, resolving it as `completed`.",
-        category="Worker Interface",
-        scopes="queue:resolve-task:<taskId>/<runId>",
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="reportFailed",
-        method="POST",
-        route="/task/<taskId>/runs/<runId>/failed",
-        handler=report_failed,
-        title="Report Run Failed",
-        description="Reports a run failed, resolving it as `failed`: its code ran and did not succeed.",
-        category="Worker Interface",
-        scopes="queue:resolve-task:<taskId>/<runId>",
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="reportException",
-        method="POST",
-        route="/task/<taskId>/runs/<runId>/exception",
-        handler=report_exception,
-        title="Report Task Exception",
-        description="Resolves a run as `exception`, for a reason that lies outside the task's code. For "
-        "`worker-shutdown` and `intermittent-task` the task is retried while retries are left.",
-        category="Worker Interface",
-        scopes="queue:resolve-task:<taskId>/<runId>",
-        input=TaskExceptionRequest,
-        output=TaskStatusResponse,
-    ),
-)

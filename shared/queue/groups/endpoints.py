@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import Audit, Entry
@@ -97,37 +97,82 @@ class GroupServices:
     recent_groups: RecentGroups
 
 
+ENDPOINTS = Endpoints[GroupServices]("Task Groups")
+
+
+@ENDPOINTS(
+    "listTaskGroup",
+    "GET /task-group/<taskGroupId>/list",
+    "List Task Group",
+    scopes="queue:list-task-group:<taskGroupId>",
+    query=PAGING,
+    output=ListTaskGroupResponse,
+)
 async def list_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """A page of a group."""
+    """Lists the tasks of a group, a page at a time, in the order of taskId."""
     group, listed = await services.groups.list(
         call.params["taskGroupId"], start=start_of(call.query), limit=limit_of(call.query)
     )
     return {**_group(group), **_page(listed)}
 
 
+@ENDPOINTS(
+    "listTaskGroups",
+    "GET /task-groups",
+    "List Task Groups",
+    scopes="queue:list-task-groups",
+    query=PAGING,
+    output=ListTaskGroupsResponse,
+    stability="experimental",
+)
 async def list_task_groups(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """A page of all groups."""
+    """Lists the task groups that have not expired, the latest first, each with the name, owner and source of its first
+    task; at most 100 a page. A page may be short while there are more. Not part of the public API."""
     found, resume = await services.recent_groups.page(start=start_of(call.query), limit=limit_of(call.query))
     return {"taskGroups": [_recent(group) for group in found], **continued(resume)}
 
 
+@ENDPOINTS(
+    "getTaskGroup",
+    "GET /task-group/<taskGroupId>",
+    "Get Task Group",
+    scopes="queue:list-task-group:<taskGroupId>",
+    output=TaskGroupResponse,
+)
 async def get_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """A group's header."""
+    """Returns the properties of a group, without its tasks."""
     return _group(await services.groups.existing(call.params["taskGroupId"]))
 
 
+@ENDPOINTS(
+    "sealTaskGroup",
+    "POST /task-group/<taskGroupId>/seal",
+    "Seal Task Group",
+    scopes="queue:seal-task-group:<schedulerId>/<taskGroupId>",
+    output=TaskGroupResponse,
+    stability="experimental",
+)
 async def seal_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """sealTaskGroup."""
+    """Seals a group permanently: no task can be added to it any more."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
     async with _noted(services, call, group, "sealed") as entry:
         return _group(await services.groups.seal(group, entry))
 
 
+@ENDPOINTS(
+    "cancelTaskGroup",
+    "POST /task-group/<taskGroupId>/cancel",
+    "Cancel Task Group",
+    scopes="queue:cancel-task-group:<schedulerId>/<taskGroupId>",
+    output=CancelTaskGroupResponse,
+    stability="experimental",
+)
 async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """cancelTaskGroup: the seal is checked before the scopes (trap 7)."""
+    """Cancels every unresolved task of a sealed group. A large group is cancelled in the background after the first
+    seconds; a repeat reports the rest."""
     group = await services.groups.existing(call.params["taskGroupId"])
-    if group.sealed is None:
+    if group.sealed is None:  # checked before the scopes (trap 7)
         raise RequestConflict(f"task group {group.task_group_id} is not sealed")
     await call.authorise({"schedulerId": group.scheduler_id})
     async with _noted(services, call, group, "canceled") as entry:
@@ -140,8 +185,17 @@ async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str,
     }
 
 
+@ENDPOINTS(
+    "changeTaskGroupPriority",
+    "POST /task-group/<taskGroupId>/priority",
+    "Change Task Group Priority",
+    scopes="queue:change-task-group-priority:<schedulerId>/<taskGroupId>",
+    input=ChangeTaskPriorityRequest,
+    output=TaskGroupPriorityChangeResponse,
+    stability="experimental",
+)
 async def change_task_group_priority(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """changeTaskGroupPriority."""
+    """Changes the priority of every task of a group that has not been resolved yet."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
@@ -158,8 +212,17 @@ async def change_task_group_priority(services: GroupServices, call: Call) -> Map
     }
 
 
+@ENDPOINTS(
+    "listDependentTasks",
+    "GET /task/<taskId>/dependents",
+    "List Dependent Tasks",
+    category="Tasks",
+    scopes="queue:list-dependent-tasks:<taskId>",
+    query=PAGING,
+    output=ListDependentTasksResponse,
+)
 async def list_dependent_tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
-    """A page of a task's dependents."""
+    """Lists the tasks that depend on a task, a page at a time, in the order of taskId."""
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, start=start_of(call.query), limit=limit_of(call.query))
     return {"taskId": task_id, **_page(listed)}
@@ -196,95 +259,3 @@ def _recent(group: RecentGroup) -> dict[str, Any]:
 def _page(listed: ListedTasks) -> dict[str, Any]:
     tasks = [{"task": each.task, "status": each.status} for each in listed.tasks]
     return {"tasks": tasks, **continued(listed.resume)}
-
-
-ENDPOINTS: tuple[Endpoint[GroupServices], ...] = (
-    Endpoint(
-        name="listTaskGroup",
-        method="GET",
-        route="/task-group/<taskGroupId>/list",
-        handler=list_task_group,
-        title="List Task Group",
-        description="Lists the tasks of a group, a page at a time, in the order of taskId.",
-        category="Task Groups",
-        scopes="queue:list-task-group:<taskGroupId>",
-        query=PAGING,
-        output=ListTaskGroupResponse,
-    ),
-    Endpoint(
-        name="listTaskGroups",
-        method="GET",
-        route="/task-groups",
-        handler=list_task_groups,
-        title="List Task Groups",
-        description="Lists the task groups that have not expired, the latest first, each with the name, owner and "
-        "source of its first task; at most 100 a page. A page may be short while there are more. Not part of the "
-        "public API.",
-        category="Task Groups",
-        scopes="queue:list-task-groups",
-        query=PAGING,
-        output=ListTaskGroupsResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="getTaskGroup",
-        method="GET",
-        route="/task-group/<taskGroupId>",
-        handler=get_task_group,
-        title="Get Task Group",
-        description="Returns the properties of a group, without its tasks.",
-        category="Task Groups",
-        scopes="queue:list-task-group:<taskGroupId>",
-        output=TaskGroupResponse,
-    ),
-    Endpoint(
-        name="sealTaskGroup",
-        method="POST",
-        route="/task-group/<taskGroupId>/seal",
-        handler=seal_task_group,
-        title="Seal Task Group",
-        description="Seals a group permanently: no task can be added to it any more.",
-        category="Task Groups",
-        scopes="queue:seal-task-group:<schedulerId>/<taskGroupId>",
-        output=TaskGroupResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="cancelTaskGroup",
-        method="POST",
-        route="/task-group/<taskGroupId>/cancel",
-        handler=cancel_task_group,
-        title="Cancel Task Group",
-        description="Cancels every unresolved task of a sealed group. A large group is cancelled in the background "
-        "after the first seconds; a repeat reports the rest.",
-        category="Task Groups",
-        scopes="queue:cancel-task-group:<schedulerId>/<taskGroupId>",
-        output=CancelTaskGroupResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="changeTaskGroupPriority",
-        method="POST",
-        route="/task-group/<taskGroupId>/priority",
-        handler=change_task_group_priority,
-        title="Change Task Group Priority",
-        description="Changes the priority of every task of a group that has not been resolved yet.",
-        category="Task Groups",
-        scopes="queue:change-task-group-priority:<schedulerId>/<taskGroupId>",
-        input=ChangeTaskPriorityRequest,
-        output=TaskGroupPriorityChangeResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="listDependentTasks",
-        method="GET",
-        route="/task/<taskId>/dependents",
-        handler=list_dependent_tasks,
-        title="List Dependent Tasks",
-        description="Lists the tasks that depend on a task, a page at a time, in the order of taskId.",
-        category="Tasks",
-        scopes="queue:list-dependent-tasks:<taskId>",
-        query=PAGING,
-        output=ListDependentTasksResponse,
-    ),
-)

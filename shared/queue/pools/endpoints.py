@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import Audit
 from shared.base.dates import format_date
@@ -44,37 +44,120 @@ class PoolServices:
     workers: Workers
 
 
+ENDPOINTS = Endpoints[PoolServices]("Tasks")
+
+
+@ENDPOINTS(
+    "listTaskQueues",
+    "GET /task-queues",
+    "Get a list of all active task queues",
+    category="Worker Metadata",
+    scopes="queue:list-task-queues",
+    query=PAGING,
+    output=ListTaskQueuesResponse,
+)
 async def list_task_queues(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listTaskQueues."""
+    """Lists the task queues that are in use, a page at a time, in the order of taskQueueId."""
     page = await services.directory.task_queues(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("taskQueues", page, _task_queue)
 
 
-async def list_task_queue_states(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listTaskQueueStates."""
-    page = await services.task_queue_states.page(start=start_of(call.query), limit=limit_of(call.query))
-    return page_of("taskQueues", page, _state)
-
-
+@ENDPOINTS(
+    "getTaskQueue",
+    "GET /task-queues/<taskQueueId>",
+    "Get a task queue",
+    category="Worker Metadata",
+    scopes="queue:get-task-queue:<taskQueueId>",
+    output=TaskQueueResponse,
+)
 async def get_task_queue(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """getTaskQueue."""
+    """Returns a task queue: when it expires, and when a worker last asked for its work."""
     return _task_queue(await services.directory.task_queue(call.params["taskQueueId"]))
 
 
+@ENDPOINTS(
+    "pendingTasks",
+    "GET /pending/<taskQueueId>",
+    "Get Number of Pending Tasks",
+    scopes="queue:pending-count:<taskQueueId>",
+    output=PendingTasksResponse,
+    stability="deprecated",
+    raw_slash=True,
+)
 async def pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """pendingTasks."""
+    """Returns how many runs are pending in a task queue. Runs that were canceled or are past their deadline do not
+    count."""
     task_queue_id = call.params["taskQueueId"]
     return {**ids_of(task_queue_id), "pendingTasks": await services.pool_views.pending_count(task_queue_id)}
 
 
+@ENDPOINTS(
+    "taskQueueCounts",
+    "GET /task-queues/<taskQueueId>/counts",
+    "Get Number of Pending and Claimed Tasks",
+    scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
+    output=TaskQueueCountsResponse,
+    raw_slash=True,
+)
 async def task_queue_counts(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """taskQueueCounts."""
+    """Returns how many runs of a task queue are pending, and how many are running."""
     task_queue_id = call.params["taskQueueId"]
     return _counts(task_queue_id, await services.pool_views.counts(task_queue_id))
 
 
+@ENDPOINTS(
+    "listTaskQueueStates",
+    "GET /task-queue-states",
+    "List Task Queues with Their Counts",
+    scopes="queue:list-task-queue-states",
+    query=PAGING,
+    output=ListTaskQueueStatesResponse,
+    stability="experimental",
+)
+async def list_task_queue_states(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """Lists the task queues that are in use or hold a task, also those that no worker has ever asked, each with its
+    counts and the time since which its oldest pending run waits; at most 100 a page. A page may be short while there
+    are more. Not part of the public API."""
+    page = await services.task_queue_states.page(start=start_of(call.query), limit=limit_of(call.query))
+    return page_of("taskQueues", page, _state)
+
+
+@ENDPOINTS(
+    "taskQueueCountsBatch",
+    "POST /task-queues/counts",
+    "Get Pending and Claimed Task Counts for Multiple Task Queues",
+    scopes={
+        "AllOf": [
+            {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},
+            {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:claimed-count:<taskQueueId>"},
+        ]
+    },
+    input=TaskQueueCountsRequest,
+    output=TaskQueueCountsListResponse,
+    stability="experimental",
+)
+async def task_queue_counts_batch(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """As taskQueueCounts, for up to a thousand task queues. The caller needs the scopes for every one of them."""
+    task_queue_ids = call.payload(TaskQueueCountsRequest).taskQueueIds
+    await call.authorise({"taskQueueIds": task_queue_ids})
+    found = await services.pool_views.counts_of_many(task_queue_ids)
+    return {"taskQueueCounts": [_counts(task_queue_id, counts) for task_queue_id, counts in found]}
+
+
+@ENDPOINTS(
+    "taskQueueLoad",
+    "GET /task-queues/<taskQueueId>/load",
+    "Get the Number of Unresolved Tasks",
+    scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
+    output=TaskQueueLoadResponse,
+    stability="experimental",
+    raw_slash=True,
+)
 async def task_queue_load(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """taskQueueLoad."""
+    """As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler that subtracts
+    the workers that are running starts one for each run that waits. Also the workers that wait, as far as the process
+    that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls; and `stalled` where tasks
+    wait and nothing takes them."""
     task_queue_id = call.params["taskQueueId"]
     counts, stall = await services.pool_views.load(task_queue_id)
     return {
@@ -87,24 +170,36 @@ async def task_queue_load(services: PoolServices, call: Call) -> Mapping[str, An
     }
 
 
-async def task_queue_counts_batch(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """taskQueueCountsBatch: one task queue that is not allowed fails the whole."""
-    task_queue_ids = call.payload(TaskQueueCountsRequest).taskQueueIds
-    await call.authorise({"taskQueueIds": task_queue_ids})
-    found = await services.pool_views.counts_of_many(task_queue_ids)
-    return {"taskQueueCounts": [_counts(task_queue_id, counts) for task_queue_id, counts in found]}
-
-
+@ENDPOINTS(
+    "listPendingTasks",
+    "GET /task-queues/<taskQueueId>/pending",
+    "List Pending Tasks",
+    scopes="queue:pending-list:<taskQueueId>",
+    query=PAGING,
+    output=ListPendingTasksResponse,
+    stability="experimental",
+    raw_slash=True,
+)
 async def list_pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listPendingTasks."""
+    """Lists the pending runs of a task queue, a page at a time, first scheduled first."""
     runs, resume = await services.pool_views.pending(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
     )
     return {"tasks": [_pending(run) for run in runs], **continued(resume)}
 
 
+@ENDPOINTS(
+    "listClaimedTasks",
+    "GET /task-queues/<taskQueueId>/claimed",
+    "List claimed Tasks",
+    scopes="queue:claimed-list:<taskQueueId>",
+    query=PAGING,
+    output=ListClaimedTasksResponse,
+    stability="experimental",
+    raw_slash=True,
+)
 async def list_claimed_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listClaimedTasks."""
+    """Lists the running runs of a task queue, a page at a time, first claimed first."""
     runs, resume = await services.pool_views.claimed(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
     )
@@ -186,137 +281,3 @@ def _claimed(listed: ListedRun) -> dict[str, Any]:
         "claimed": format_date(run.started or run.scheduled),
         "task": listed.definition,
     }
-
-
-_METADATA = "Worker Metadata"
-_TASKS = "Tasks"
-
-ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
-    Endpoint(
-        name="listTaskQueues",
-        method="GET",
-        route="/task-queues",
-        handler=list_task_queues,
-        title="Get a list of all active task queues",
-        description="Lists the task queues that are in use, a page at a time, in the order of taskQueueId.",
-        category=_METADATA,
-        scopes="queue:list-task-queues",
-        query=PAGING,
-        output=ListTaskQueuesResponse,
-    ),
-    Endpoint(
-        name="getTaskQueue",
-        method="GET",
-        route="/task-queues/<taskQueueId>",
-        handler=get_task_queue,
-        title="Get a task queue",
-        description="Returns a task queue: when it expires, and when a worker last asked for its work.",
-        category=_METADATA,
-        scopes="queue:get-task-queue:<taskQueueId>",
-        output=TaskQueueResponse,
-    ),
-    Endpoint(
-        name="pendingTasks",
-        method="GET",
-        route="/pending/<taskQueueId>",
-        handler=pending_tasks,
-        title="Get Number of Pending Tasks",
-        description="Returns how many runs are pending in a task queue. Runs that were canceled or are past their "
-        "deadline do not count.",
-        category=_TASKS,
-        scopes="queue:pending-count:<taskQueueId>",
-        output=PendingTasksResponse,
-        stability="deprecated",
-        raw_slash=True,
-    ),
-    Endpoint(
-        name="taskQueueCounts",
-        method="GET",
-        route="/task-queues/<taskQueueId>/counts",
-        handler=task_queue_counts,
-        title="Get Number of Pending and Claimed Tasks",
-        description="Returns how many runs of a task queue are pending, and how many are running.",
-        category=_TASKS,
-        scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
-        output=TaskQueueCountsResponse,
-        raw_slash=True,
-    ),
-    Endpoint(
-        name="listTaskQueueStates",
-        method="GET",
-        route="/task-queue-states",
-        handler=list_task_queue_states,
-        title="List Task Queues with Their Counts",
-        description="Lists the task queues that are in use or hold a task, also those that no worker has ever asked, "
-        "each with its counts and the time since which its oldest pending run waits; at most 100 a page. A page may be "
-        "short while there are more. Not part of the public API.",
-        category=_TASKS,
-        scopes="queue:list-task-queue-states",
-        query=PAGING,
-        output=ListTaskQueueStatesResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="taskQueueCountsBatch",
-        method="POST",
-        route="/task-queues/counts",
-        handler=task_queue_counts_batch,
-        title="Get Pending and Claimed Task Counts for Multiple Task Queues",
-        description="As taskQueueCounts, for up to a thousand task queues. The caller needs the scopes for every "
-        "one of them.",
-        category=_TASKS,
-        scopes={
-            "AllOf": [
-                {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},
-                {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:claimed-count:<taskQueueId>"},
-            ]
-        },
-        input=TaskQueueCountsRequest,
-        output=TaskQueueCountsListResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="taskQueueLoad",
-        method="GET",
-        route="/task-queues/<taskQueueId>/load",
-        handler=task_queue_load,
-        title="Get the Number of Unresolved Tasks",
-        description="As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler "
-        "that subtracts the workers that are running starts one for each run that waits. Also the workers that wait, "
-        "as far as the process that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls; "
-        "and `stalled` where tasks wait and nothing takes them.",
-        category=_TASKS,
-        scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
-        output=TaskQueueLoadResponse,
-        stability="experimental",
-        raw_slash=True,
-    ),
-    Endpoint(
-        name="listPendingTasks",
-        method="GET",
-        route="/task-queues/<taskQueueId>/pending",
-        handler=list_pending_tasks,
-        title="List Pending Tasks",
-        description="Lists the pending runs of a task queue, a page at a time, first scheduled first.",
-        category=_TASKS,
-        scopes="queue:pending-list:<taskQueueId>",
-        query=PAGING,
-        output=ListPendingTasksResponse,
-        stability="experimental",
-        raw_slash=True,
-    ),
-    Endpoint(
-        name="listClaimedTasks",
-        method="GET",
-        route="/task-queues/<taskQueueId>/claimed",
-        handler=list_claimed_tasks,
-        title="List claimed Tasks",
-        description="Lists the running runs of a task queue, a page at a time, first claimed first.",
-        category=_TASKS,
-        scopes="queue:claimed-list:<taskQueueId>",
-        query=PAGING,
-        output=ListClaimedTasksResponse,
-        stability="experimental",
-        raw_slash=True,
-    ),
-)

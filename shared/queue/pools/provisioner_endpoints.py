@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import limit_of, start_of
 from shared.base.concurrency import both
 from shared.base.dates import parse_date
@@ -27,34 +27,88 @@ from shared.queue.pools.models import (
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
 
+ENDPOINTS = Endpoints[PoolServices]("Worker Metadata")
 
+
+@ENDPOINTS(
+    "listProvisioners",
+    "GET /provisioners",
+    "Get a list of all active provisioners",
+    scopes="queue:list-provisioners",
+    query=PAGING,
+    output=ListProvisionersResponse,
+    stability="deprecated",
+)
 async def list_provisioners(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listProvisioners."""
+    """Lists the provisioners that have a task queue in use, a page at a time."""
     page = await services.directory.provisioners(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("provisioners", page, _provisioner)
 
 
+@ENDPOINTS(
+    "getProvisioner",
+    "GET /provisioners/<provisionerId>",
+    "Get an active provisioner",
+    scopes="queue:get-provisioner:<provisionerId>",
+    output=ProvisionerResponse,
+    stability="deprecated",
+)
 async def get_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """getProvisioner."""
+    """Returns a provisioner: when it expires, and when one of its task queues was last used."""
     return _provisioner(await services.directory.provisioner(call.params["provisionerId"]))
 
 
+@ENDPOINTS(
+    "declareProvisioner",
+    "PUT /provisioners/<provisionerId>",
+    "Update a provisioner",
+    scopes={
+        "AllOf": [
+            {
+                "for": "property",
+                "in": "properties",
+                "each": "queue:declare-provisioner:<provisionerId>#<property>",
+            }
+        ]
+    },
+    input=UpdateProvisionerRequest,
+    output=ProvisionerResponse,
+    stability="deprecated",
+)
 async def declare_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """declareProvisioner."""
+    """Declares a provisioner, or changes what was declared. Each property needs a scope of its own. Its expiration only
+    moves forward. Kept for clients from before 2021."""
     declaration = await declared(call, call.payload(UpdateProvisionerRequest))
     return _provisioner(await services.directory.declare_provisioner(call.params["provisionerId"], declaration))
 
 
+@ENDPOINTS(
+    "listWorkerTypes",
+    "GET /provisioners/<provisionerId>/worker-types",
+    "Get a list of all active worker-types",
+    scopes="queue:list-worker-types:<provisionerId>",
+    query=PAGING,
+    output=ListWorkerTypesResponse,
+    stability="deprecated",
+)
 async def list_worker_types(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listWorkerTypes."""
+    """Lists the task queues of a provisioner that are in use, a page at a time."""
     page = await services.directory.worker_types(
         call.params["provisionerId"], start=start_of(call.query), limit=limit_of(call.query)
     )
     return page_of("workerTypes", page, _worker_type)
 
 
+@ENDPOINTS(
+    "getWorkerType",
+    "GET /provisioners/<provisionerId>/worker-types/<workerType>",
+    "Get a worker-type",
+    scopes="queue:get-worker-type:<provisionerId>/<workerType>",
+    output=WorkerTypeResponse,
+    stability="deprecated",
+)
 async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """getWorkerType."""
+    """Returns a worker type of a provisioner, as getTaskQueue."""
     entry, actions = await both(
         services.directory.task_queue(task_queue_of(call.params)),
         services.directory.actions(call.params["provisionerId"], "worker-type"),
@@ -62,8 +116,26 @@ async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, An
     return _worker_type(entry) | with_actions(actions)
 
 
+@ENDPOINTS(
+    "declareWorkerType",
+    "PUT /provisioners/<provisionerId>/worker-types/<workerType>",
+    "Update a worker-type",
+    scopes={
+        "AllOf": [
+            {
+                "for": "property",
+                "in": "properties",
+                "each": "queue:declare-worker-type:<provisionerId>/<workerType>#<property>",
+            }
+        ]
+    },
+    input=UpdateWorkerTypeRequest,
+    output=WorkerTypeResponse,
+    stability="deprecated",
+)
 async def declare_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """declareWorkerType."""
+    """Declares a worker type, or changes what was declared. Each property needs a scope of its own. Its expiration only
+    moves forward. Kept for clients from before 2021."""
     declaration = await declared(call, call.payload(UpdateWorkerTypeRequest))
     task_queue_id = new_task_queue_of(call.params)
     return _worker_type(await services.directory.declare_task_queue(task_queue_id, declaration))
@@ -114,103 +186,3 @@ def _provisioner(entry: DirectoryEntry) -> dict[str, Any]:
 
 def _worker_type(entry: DirectoryEntry) -> dict[str, Any]:
     return {**ids_of(entry.name), **described(entry)}
-
-
-_METADATA = "Worker Metadata"
-
-ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
-    Endpoint(
-        name="listProvisioners",
-        method="GET",
-        route="/provisioners",
-        handler=list_provisioners,
-        title="Get a list of all active provisioners",
-        description="Lists the provisioners that have a task queue in use, a page at a time.",
-        category=_METADATA,
-        scopes="queue:list-provisioners",
-        query=PAGING,
-        output=ListProvisionersResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="getProvisioner",
-        method="GET",
-        route="/provisioners/<provisionerId>",
-        handler=get_provisioner,
-        title="Get an active provisioner",
-        description="Returns a provisioner: when it expires, and when one of its task queues was last used.",
-        category=_METADATA,
-        scopes="queue:get-provisioner:<provisionerId>",
-        output=ProvisionerResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="declareProvisioner",
-        method="PUT",
-        route="/provisioners/<provisionerId>",
-        handler=declare_provisioner,
-        title="Update a provisioner",
-        description="Declares a provisioner, or changes what was declared. Each property needs a scope of its own. "
-        "Its expiration only moves forward. Kept for clients from before 2021.",
-        category=_METADATA,
-        scopes={
-            "AllOf": [
-                {
-                    "for": "property",
-                    "in": "properties",
-                    "each": "queue:declare-provisioner:<provisionerId>#<property>",
-                }
-            ]
-        },
-        input=UpdateProvisionerRequest,
-        output=ProvisionerResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="listWorkerTypes",
-        method="GET",
-        route="/provisioners/<provisionerId>/worker-types",
-        handler=list_worker_types,
-        title="Get a list of all active worker-types",
-        description="Lists the task queues of a provisioner that are in use, a page at a time.",
-        category=_METADATA,
-        scopes="queue:list-worker-types:<provisionerId>",
-        query=PAGING,
-        output=ListWorkerTypesResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="getWorkerType",
-        method="GET",
-        route="/provisioners/<provisionerId>/worker-types/<workerType>",
-        handler=get_worker_type,
-        title="Get a worker-type",
-        description="Returns a worker type of a provisioner, as getTaskQueue.",
-        category=_METADATA,
-        scopes="queue:get-worker-type:<provisionerId>/<workerType>",
-        output=WorkerTypeResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="declareWorkerType",
-        method="PUT",
-        route="/provisioners/<provisionerId>/worker-types/<workerType>",
-        handler=declare_worker_type,
-        title="Update a worker-type",
-        description="Declares a worker type, or changes what was declared. Each property needs a scope of its own. "
-        "Its expiration only moves forward. Kept for clients from before 2021.",
-        category=_METADATA,
-        scopes={
-            "AllOf": [
-                {
-                    "for": "property",
-                    "in": "properties",
-                    "each": "queue:declare-worker-type:<provisionerId>/<workerType>#<property>",
-                }
-            ]
-        },
-        input=UpdateWorkerTypeRequest,
-        output=WorkerTypeResponse,
-        stability="deprecated",
-    ),
-)

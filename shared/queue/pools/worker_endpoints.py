@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import NOBODY
@@ -96,9 +96,25 @@ class WorkerRemovedResponse(Closed):
 
 NO_REASON = "[unspecified]"
 
+_WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
 
+_ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
+
+ENDPOINTS = Endpoints[PoolServices]("Worker Metadata")
+
+
+@ENDPOINTS(
+    "listWorkers",
+    f"GET {_ROUTE}",
+    "Get a list of all active workers of a workerType",
+    scopes="queue:list-workers:<provisionerId>/<workerType>",
+    query={**PAGING, "quarantined": r"^(true|false)$"},
+    output=ListWorkersResponse,
+    stability="deprecated",
+)
 async def list_workers(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """listWorkers: the filter is applied to the page (contract 8)."""
+    """Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in quarantine, or
+    those that are not. The filter is applied to pages, so one may be short or empty while there are more."""
     now = services.runtime.now()
     records, resume = await services.workers.page(
         task_queue_of(call.params), start=start_of(call.query), limit=limit_of(call.query)
@@ -109,8 +125,16 @@ async def list_workers(services: PoolServices, call: Call) -> Mapping[str, Any]:
     return {"workers": [_listed(record, now) for record in records], **continued(resume)}
 
 
+@ENDPOINTS(
+    "getWorker",
+    f"GET {_ROUTE}/<workerGroup>/<workerId>",
+    "Get a worker from worker-type",
+    scopes=f"queue:get-worker:{_WORKER}",
+    output=WorkerResponse,
+    stability="deprecated",
+)
 async def get_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """getWorker."""
+    """Returns a worker: when it was first seen and when it expires, its latest tasks and its quarantines."""
     worker, actions = await both(
         services.workers.get(task_queue_of(call.params), _named(call)),
         services.directory.actions(call.params["provisionerId"], "worker"),
@@ -118,8 +142,18 @@ async def get_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
     return _shown(worker) | with_actions(actions)
 
 
+@ENDPOINTS(
+    "quarantineWorker",
+    f"PUT {_ROUTE}/<workerGroup>/<workerId>",
+    "Quarantine a worker",
+    scopes=f"queue:quarantine-worker:{_WORKER}",
+    input=QuarantineWorkerRequest,
+    output=WorkerResponse,
+    stability="experimental",
+)
 async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """quarantineWorker."""
+    """Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps its present
+    claims."""
     request = call.payload(QuarantineWorkerRequest)
     caller = await call.caller()
     until, named = parse_date(request.quarantineUntil), _named(call)
@@ -137,19 +171,42 @@ async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, 
     return _shown(worker)
 
 
+@ENDPOINTS(
+    "workerRemoved",
+    f"POST {_ROUTE}/<workerGroup>/<workerId>/removed",
+    "Report that a worker is gone",
+    scopes=f"queue:worker-removed:{_WORKER}",
+    query={"continuationToken": PAGING["continuationToken"]},
+    output=WorkerRemovedResponse,
+    stability="experimental",
+)
+async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any]:
+    """For programs that start and end machines: every run that the worker has claimed is resolved as `worker-shutdown`
+    now, and retried while retries are left. Not part of the public API."""
+    runs, resume = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
+    return {"tasks": [_run(*run) for run in runs], **continued(resume)}
+
+
+@ENDPOINTS(
+    "declareWorker",
+    "PUT /provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
+    "Declare a worker",
+    scopes={
+        "AllOf": [
+            {"for": "property", "in": "properties", "each": f"queue:declare-worker:{_WORKER}#<property>"},
+        ]
+    },
+    input=UpdateWorkerRequest,
+    output=WorkerResponse,
+    stability="experimental",
+)
 async def declare_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """declareWorker."""
+    """Registers a worker, with its worker type and provisioner, until a time at least."""
     request = call.payload(UpdateWorkerRequest)
     await declared(call, request)
     return _shown(
         await services.workers.declare(new_task_queue_of(call.params), _named(call), parse_date(request.expires))
     )
-
-
-async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any]:
-    """workerRemoved."""
-    runs, resume = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
-    return {"tasks": [_run(*run) for run in runs], **continued(resume)}
 
 
 def _named(call: Call) -> Worker:
@@ -200,84 +257,3 @@ def _shown(worker: KnownWorker) -> dict[str, Any]:
 
 def _run(task_id: str, run_id: int) -> dict[str, Any]:
     return {"taskId": task_id, "runId": run_id}
-
-
-_METADATA = "Worker Metadata"
-_WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
-_ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
-
-ENDPOINTS: tuple[Endpoint[PoolServices], ...] = (
-    Endpoint(
-        name="listWorkers",
-        method="GET",
-        route=_ROUTE,
-        handler=list_workers,
-        title="Get a list of all active workers of a workerType",
-        description="Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in "
-        "quarantine, or those that are not. The filter is applied to pages, so one may be short or empty while there "
-        "are more.",
-        category=_METADATA,
-        scopes="queue:list-workers:<provisionerId>/<workerType>",
-        query={**PAGING, "quarantined": r"^(true|false)$"},
-        output=ListWorkersResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="getWorker",
-        method="GET",
-        route=f"{_ROUTE}/<workerGroup>/<workerId>",
-        handler=get_worker,
-        title="Get a worker from worker-type",
-        description="Returns a worker: when it was first seen and when it expires, its latest tasks and its "
-        "quarantines.",
-        category=_METADATA,
-        scopes=f"queue:get-worker:{_WORKER}",
-        output=WorkerResponse,
-        stability="deprecated",
-    ),
-    Endpoint(
-        name="quarantineWorker",
-        method="PUT",
-        route=f"{_ROUTE}/<workerGroup>/<workerId>",
-        handler=quarantine_worker,
-        title="Quarantine a worker",
-        description="Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps "
-        "its present claims.",
-        category=_METADATA,
-        scopes=f"queue:quarantine-worker:{_WORKER}",
-        input=QuarantineWorkerRequest,
-        output=WorkerResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="workerRemoved",
-        method="POST",
-        route=f"{_ROUTE}/<workerGroup>/<workerId>/removed",
-        handler=worker_removed,
-        title="Report that a worker is gone",
-        description="For programs that start and end machines: every run that the worker has claimed is resolved as "
-        "`worker-shutdown` now, and retried while retries are left. Not part of the public API.",
-        category=_METADATA,
-        scopes=f"queue:worker-removed:{_WORKER}",
-        query={"continuationToken": PAGING["continuationToken"]},
-        output=WorkerRemovedResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="declareWorker",
-        method="PUT",
-        route="/provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
-        handler=declare_worker,
-        title="Declare a worker",
-        description="Registers a worker, with its worker type and provisioner, until a time at least.",
-        category=_METADATA,
-        scopes={
-            "AllOf": [
-                {"for": "property", "in": "properties", "each": f"queue:declare-worker:{_WORKER}#<property>"},
-            ]
-        },
-        input=UpdateWorkerRequest,
-        output=WorkerResponse,
-        stability="experimental",
-    ),
-)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import Field
 
-from shared.api.endpoint import PAGING, Call, Endpoint
+from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import limit_of, start_of, token_of
 from shared.base import bounds
 from shared.base.errors import InputError
@@ -62,16 +62,39 @@ class BatchServices:
     batches: Batches
 
 
+ENDPOINTS = Endpoints[BatchServices]("Tasks")
+
+
+@ENDPOINTS(
+    "tasks",
+    "POST /tasks",
+    "Get Multiple Task Definitions",
+    scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
+    query=PAGING,
+    input=TasksRequest,
+    output=TasksResponse,
+    stability="experimental",
+)
 async def tasks(services: BatchServices, call: Call) -> Mapping[str, Any]:
-    """Definitions of many tasks."""
+    """Returns the definitions of those of the given tasks that exist."""
     page = await _ids(call, bounds.PAGE)
     found, rest = await services.batches.definitions(page.valid)
     shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
     return {"tasks": shown, **page.next(rest)}
 
 
+@ENDPOINTS(
+    "statuses",
+    "POST /tasks/status",
+    "Get multiple task statuses",
+    scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
+    query=PAGING,
+    input=TasksRequest,
+    output=TasksStatusesResponse,
+    stability="experimental",
+)
 async def statuses(services: BatchServices, call: Call) -> Mapping[str, Any]:
-    """Statuses of many tasks."""
+    """Returns the statuses of those of the given tasks that exist."""
     page = await _ids(call, bounds.PAGE_OF_LOOKUPS)
     found = await services.batches.statuses(page.valid)
     return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
@@ -109,35 +132,3 @@ async def _ids(call: Call, default: int) -> _Ids:
         raise InputError("invalid continuationToken")
     start = int(position)
     return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query, default))
-
-
-ENDPOINTS: tuple[Endpoint[BatchServices], ...] = (
-    Endpoint(
-        name="tasks",
-        method="POST",
-        route="/tasks",
-        handler=tasks,
-        title="Get Multiple Task Definitions",
-        description="Returns the definitions of those of the given tasks that exist.",
-        category="Tasks",
-        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
-        query=PAGING,
-        input=TasksRequest,
-        output=TasksResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="statuses",
-        method="POST",
-        route="/tasks/status",
-        handler=statuses,
-        title="Get multiple task statuses",
-        description="Returns the statuses of those of the given tasks that exist.",
-        category="Tasks",
-        scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
-        query=PAGING,
-        input=TasksRequest,
-        output=TasksStatusesResponse,
-        stability="experimental",
-    ),
-)

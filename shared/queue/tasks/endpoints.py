@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from shared.api.endpoint import Call, Endpoint
+from shared.api.endpoint import Call, Endpoints
 from shared.api.scopes import Params
 from shared.auth import audit
 from shared.auth.audit import Audit, Entry
@@ -58,99 +58,6 @@ def _default_expires(deadline: str) -> str:
         return format_date(a_year_after(parse_date(deadline)))
     except ValueError:
         raise InputError("`deadline` is too far in the future") from None
-
-
-async def task(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """The definition."""
-    return await services.lifecycle.definition(call.params["taskId"])
-
-
-async def status(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """The status."""
-    found = await services.lifecycle.status(call.params["taskId"])
-    return {"status": found.as_json()}
-
-
-async def create_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """createTask: the definition has to be complete before it can be authorised."""
-    definition = complete_definition(call.params["taskId"], call.payload(CreateTaskRequest))
-    await call.authorise(_definition_params(definition))
-    created = await services.create_task(definition)
-    return {"status": created.as_json()}
-
-
-async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """defineTask: as createTask, of a task that waits for itself."""
-    task_id = call.params["taskId"]
-    definition = complete_definition(task_id, call.payload(CreateTaskRequest))
-    if task_id not in definition.dependencies:
-        body = {**definition.body, "dependencies": [task_id, *definition.dependencies]}
-        definition = Definition(task_id=task_id, body=body)
-    await call.authorise(_definition_params(definition))
-    created = await services.create_task(definition)
-    return {"status": created.as_json()}
-
-
-async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """scheduleTask."""
-    return await _move(services, call, services.lifecycle.schedule, "scheduled")
-
-
-async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """rerunTask."""
-    return await _move(services, call, services.lifecycle.rerun, "rerun")
-
-
-async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """cancelTask."""
-    return await _move(services, call, services.lifecycle.cancel, "canceled")
-
-
-async def change_task_priority(services: TaskServices, call: Call) -> Mapping[str, Any]:
-    """changeTaskPriority."""
-    priority = call.payload(ChangeTaskPriorityRequest).newPriority
-
-    async def change(read: Loaded, entry: Entry) -> Task:
-        return await services.lifecycle.change_priority(read, priority, entry)
-
-    return await _move(services, call, change, "priority changed", f"to {priority}")
-
-
-async def _move(
-    services: TaskServices,
-    call: Call,
-    move: Callable[[Loaded, Entry], Awaitable[Task]],
-    action: str,
-    detail: str = "",
-) -> Mapping[str, Any]:
-    """A noted call on one task, whose stored properties decide who may make it (contract 1.5, H)."""
-    read = await services.lifecycle.existing(call.params["taskId"])
-    task = read.task
-    await call.authorise(
-        {
-            "schedulerId": task.scheduler_id,
-            "taskGroupId": task.task_group_id,
-            "projectId": task.project_id,
-            "taskQueueId": task.task_queue_id,
-        }
-    )
-    async with services.audit.entry_of(call, audit.task(task.task_id, task.task_group_id), action, detail) as entry:
-        return {"status": (await move(read, entry)).as_json()}
-
-
-def _definition_params(definition: Definition) -> Params:
-    provisioner_id, worker_type = definition.task_queue_id.split("/", 1)
-    return {
-        "scopes": definition.scopes,
-        "routes": definition.routes,
-        "projectId": definition.project_id,
-        "schedulerId": definition.scheduler_id,
-        "taskGroupId": definition.task_group_id,
-        "priorities": at_least(definition.priority),
-        "isLowest": definition.priority == PRIORITIES[-1],
-        "provisionerId": provisioner_id,
-        "workerType": worker_type,
-    }
 
 
 CREATION_SCOPES = {
@@ -224,108 +131,153 @@ def _moving(verb: str) -> dict[str, object]:
     }
 
 
-ENDPOINTS: tuple[Endpoint[TaskServices], ...] = (
-    Endpoint(
-        name="task",
-        method="GET",
-        route="/task/<taskId>",
-        handler=task,
-        title="Get Task Definition",
-        description="Returns the definition of a task, as it was created, with every default filled in.",
-        category="Tasks",
-        scopes="queue:get-task:<taskId>",
-        output=TaskResponse,
-    ),
-    Endpoint(
-        name="status",
-        method="GET",
-        route="/task/<taskId>/status",
-        handler=status,
-        title="Get task status",
-        description="Returns the status of a task: its state and its runs.",
-        category="Tasks",
-        scopes="queue:status:<taskId>",
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="createTask",
-        method="PUT",
-        route="/task/<taskId>",
-        handler=create_task,
-        title="Create New Task",
-        description="Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request "
-        "may be sent again: for an equal definition the present status is returned, another definition "
-        "is a conflict.",
-        category="Tasks",
-        scopes=CREATION_SCOPES,
-        input=CreateTaskRequest,
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="scheduleTask",
-        method="POST",
-        route="/task/<taskId>/schedule",
-        handler=schedule_task,
-        title="Schedule Defined Task",
-        description="Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed.",
-        category="Tasks",
-        scopes=_moving("schedule"),
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="rerunTask",
-        method="POST",
-        route="/task/<taskId>/rerun",
-        handler=rerun_task,
-        title="Rerun a Resolved Task",
-        description="Gives a resolved or unscheduled task another run and its full number of retries. A pending or "
-        "running task is not changed.",
-        category="Tasks",
-        scopes=_moving("rerun"),
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="cancelTask",
-        method="POST",
-        route="/task/<taskId>/cancel",
-        handler=cancel_task,
-        title="Cancel Task",
-        description="Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not "
-        "changed.",
-        category="Tasks",
-        scopes=_moving("cancel"),
-        output=TaskStatusResponse,
-    ),
-    Endpoint(
-        name="changeTaskPriority",
-        method="POST",
-        route="/task/<taskId>/priority",
-        handler=change_task_priority,
-        title="Change Task Priority",
-        description="Changes the priority of a task that has not been resolved yet.",
-        category="Tasks",
-        scopes={
-            "AnyOf": [
-                "queue:change-task-priority:<taskId>",
-                "queue:change-task-priority-in-queue:<taskQueueId>",
-            ]
-        },
-        input=ChangeTaskPriorityRequest,
-        output=TaskStatusResponse,
-        stability="experimental",
-    ),
-    Endpoint(
-        name="defineTask",
-        method="POST",
-        route="/task/<taskId>/define",
-        handler=define_task,
-        title="Define Task",
-        description="Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. "
-        "Kept for clients from before 2020; use createTask with a dependency on the task itself.",
-        category="Tasks",
-        scopes=DEFINITION_SCOPES,
-        input=CreateTaskRequest,
-        output=TaskStatusResponse,
-        stability="deprecated",
-    ),
+ENDPOINTS = Endpoints[TaskServices]("Tasks")
+
+
+@ENDPOINTS("task", "GET /task/<taskId>", "Get Task Definition", scopes="queue:get-task:<taskId>", output=TaskResponse)
+async def task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Returns the definition of a task, as it was created, with every default filled in."""
+    return await services.lifecycle.definition(call.params["taskId"])
+
+
+@ENDPOINTS(
+    "status", "GET /task/<taskId>/status", "Get task status", scopes="queue:status:<taskId>", output=TaskStatusResponse
 )
+async def status(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Returns the status of a task: its state and its runs."""
+    found = await services.lifecycle.status(call.params["taskId"])
+    return {"status": found.as_json()}
+
+
+@ENDPOINTS(
+    "createTask",
+    "PUT /task/<taskId>",
+    "Create New Task",
+    scopes=CREATION_SCOPES,
+    input=CreateTaskRequest,
+    output=TaskStatusResponse,
+)
+async def create_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may be sent again:
+    for an equal definition the present status is returned, another definition is a conflict."""
+    definition = complete_definition(call.params["taskId"], call.payload(CreateTaskRequest))
+    # Authorised late, since the scopes follow from the complete definition.
+    await call.authorise(_definition_params(definition))
+    created = await services.create_task(definition)
+    return {"status": created.as_json()}
+
+
+@ENDPOINTS(
+    "scheduleTask",
+    "POST /task/<taskId>/schedule",
+    "Schedule Defined Task",
+    scopes=_moving("schedule"),
+    output=TaskStatusResponse,
+)
+async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed."""
+    return await _move(services, call, services.lifecycle.schedule, "scheduled")
+
+
+@ENDPOINTS(
+    "rerunTask",
+    "POST /task/<taskId>/rerun",
+    "Rerun a Resolved Task",
+    scopes=_moving("rerun"),
+    output=TaskStatusResponse,
+)
+async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Gives a resolved or unscheduled task another run and its full number of retries. A pending or running task is not
+    changed."""
+    return await _move(services, call, services.lifecycle.rerun, "rerun")
+
+
+@ENDPOINTS(
+    "cancelTask", "POST /task/<taskId>/cancel", "Cancel Task", scopes=_moving("cancel"), output=TaskStatusResponse
+)
+async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not changed."""
+    return await _move(services, call, services.lifecycle.cancel, "canceled")
+
+
+@ENDPOINTS(
+    "changeTaskPriority",
+    "POST /task/<taskId>/priority",
+    "Change Task Priority",
+    scopes={
+        "AnyOf": [
+            "queue:change-task-priority:<taskId>",
+            "queue:change-task-priority-in-queue:<taskQueueId>",
+        ]
+    },
+    input=ChangeTaskPriorityRequest,
+    output=TaskStatusResponse,
+    stability="experimental",
+)
+async def change_task_priority(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Changes the priority of a task that has not been resolved yet."""
+    priority = call.payload(ChangeTaskPriorityRequest).newPriority
+
+    async def change(read: Loaded, entry: Entry) -> Task:
+        return await services.lifecycle.change_priority(read, priority, entry)
+
+    return await _move(services, call, change, "priority changed", f"to {priority}")
+
+
+@ENDPOINTS(
+    "defineTask",
+    "POST /task/<taskId>/define",
+    "Define Task",
+    scopes=DEFINITION_SCOPES,
+    input=CreateTaskRequest,
+    output=TaskStatusResponse,
+    stability="deprecated",
+)
+async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+    """Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. Kept for clients
+    from before 2020; use createTask with a dependency on the task itself."""
+    task_id = call.params["taskId"]
+    definition = complete_definition(task_id, call.payload(CreateTaskRequest))
+    if task_id not in definition.dependencies:
+        body = {**definition.body, "dependencies": [task_id, *definition.dependencies]}
+        definition = Definition(task_id=task_id, body=body)
+    await call.authorise(_definition_params(definition))
+    created = await services.create_task(definition)
+    return {"status": created.as_json()}
+
+
+async def _move(
+    services: TaskServices,
+    call: Call,
+    move: Callable[[Loaded, Entry], Awaitable[Task]],
+    action: str,
+    detail: str = "",
+) -> Mapping[str, Any]:
+    """A noted call on one task, whose stored properties decide who may make it (contract 1.5, H)."""
+    read = await services.lifecycle.existing(call.params["taskId"])
+    task = read.task
+    await call.authorise(
+        {
+            "schedulerId": task.scheduler_id,
+            "taskGroupId": task.task_group_id,
+            "projectId": task.project_id,
+            "taskQueueId": task.task_queue_id,
+        }
+    )
+    async with services.audit.entry_of(call, audit.task(task.task_id, task.task_group_id), action, detail) as entry:
+        return {"status": (await move(read, entry)).as_json()}
+
+
+def _definition_params(definition: Definition) -> Params:
+    provisioner_id, worker_type = definition.task_queue_id.split("/", 1)
+    return {
+        "scopes": definition.scopes,
+        "routes": definition.routes,
+        "projectId": definition.project_id,
+        "schedulerId": definition.scheduler_id,
+        "taskGroupId": definition.task_group_id,
+        "priorities": at_least(definition.priority),
+        "isLowest": definition.priority == PRIORITIES[-1],
+        "provisionerId": provisioner_id,
+        "workerType": worker_type,
+    }
