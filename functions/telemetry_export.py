@@ -8,7 +8,6 @@ from shared.api.endpoint import Call, Endpoints
 from shared.app.services import Services
 from shared.telemetry.meter import CONTENT_TYPE, exposition
 
-
 ENDPOINTS = Endpoints[Services]("Monitoring")
 
 
