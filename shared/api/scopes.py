@@ -21,6 +21,22 @@ Template: TypeAlias = str | Mapping[str, object]
 Params: TypeAlias = Mapping[str, str | int | bool | Sequence[str]]
 """What a template is rendered with: texts, lists for `for`, truth values for `if`."""
 
+
+def all_of(*parts: Template) -> Template:
+    """A template that needs all parts."""
+    return {"AllOf": list(parts)}
+
+
+def any_of(*parts: Template) -> Template:
+    """A template that needs one of the parts."""
+    return {"AnyOf": list(parts)}
+
+
+def for_each(param: str, values: str, scope: str) -> Template:
+    """A part of `all_of` or `any_of`: this scope for each `param` of the list `values`."""
+    return {"for": param, "in": values, "each": scope}
+
+
 _VALID = re.compile(r"[\x20-\x7e]*")
 _PLACEHOLDER = re.compile(r"<([^<>]*)>")
 

@@ -12,7 +12,7 @@ from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, redirection
 from shared.api.endpoint import PAGING, Call, Endpoints
-from shared.api.scopes import satisfies
+from shared.api.scopes import all_of, for_each, satisfies
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit, hawk
 from shared.auth.authenticate import ANONYMOUS
@@ -131,7 +131,7 @@ async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     "findTasksAtIndex",
     "POST /tasks/indexes",
     "Find tasks at indexes",
-    scopes={"AllOf": [{"for": "indexPath", "in": "indexPaths", "each": _FIND}]},
+    scopes=all_of(for_each("indexPath", "indexPaths", _FIND)),
     query=PAGING,
     input=ListTasksAtIndex,
     output=ListTasksResponse,

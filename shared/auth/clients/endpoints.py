@@ -10,6 +10,7 @@ from pydantic import StringConstraints
 
 from shared.api.answer import NO_CONTENT, Answer
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import Entry
@@ -97,7 +98,7 @@ async def client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     "createClient",
     "PUT /clients/<clientId>",
     "Create Client",
-    scopes={"AllOf": ["auth:create-client:<clientId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
+    scopes=all_of("auth:create-client:<clientId>", for_each("scope", "scopes", "<scope>")),
     input=CreateClientRequest,
     output=CreateClientResponse,
 )
@@ -157,7 +158,7 @@ async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any
     "updateClient",
     "POST /clients/<clientId>",
     "Update Client",
-    scopes={"AllOf": ["auth:update-client:<clientId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
+    scopes=all_of("auth:update-client:<clientId>", for_each("scope", "scopesAdded", "<scope>")),
     input=CreateClientRequest,
     output=ClientResponse,
 )

@@ -10,6 +10,7 @@ from pydantic import RootModel, StringConstraints
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import Entry
@@ -95,7 +96,7 @@ async def role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     "createRole",
     "PUT /roles/<roleId>",
     "Create Role",
-    scopes={"AllOf": ["auth:create-role:<roleId>", {"for": "scope", "in": "scopes", "each": "<scope>"}]},
+    scopes=all_of("auth:create-role:<roleId>", for_each("scope", "scopes", "<scope>")),
     input=CreateRoleRequest,
     output=RoleResponse,
 )
@@ -112,7 +113,7 @@ async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     "updateRole",
     "POST /roles/<roleId>",
     "Update Role",
-    scopes={"AllOf": ["auth:update-role:<roleId>", {"for": "scope", "in": "scopesAdded", "each": "<scope>"}]},
+    scopes=all_of("auth:update-role:<roleId>", for_each("scope", "scopesAdded", "<scope>")),
     input=CreateRoleRequest,
     output=RoleResponse,
 )

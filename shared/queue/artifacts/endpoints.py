@@ -7,6 +7,7 @@ from typing import Any
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.base.dates import format_date
 from shared.queue.artifacts.creating import CreatedArtifact
@@ -30,7 +31,7 @@ from shared.queue.artifacts.services import ArtifactServices
 
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
 
-GET_SCOPES = {"AllOf": [{"for": "name", "in": "names", "each": "queue:get-artifact:<name>"}]}
+GET_SCOPES = all_of(for_each("name", "names", "queue:get-artifact:<name>"))
 
 # An empty name is a bad name, not the list of artifacts: routes with a name come first.
 ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")

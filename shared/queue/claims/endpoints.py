@@ -10,6 +10,7 @@ from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, json_answer
 from shared.api.endpoint import Call, Endpoints
+from shared.api.scopes import all_of, any_of
 from shared.base.dates import format_date
 from shared.base.errors import CallAgain
 from shared.base.frozen import dataclass
@@ -115,9 +116,7 @@ ENDPOINTS = Endpoints[ClaimServices]("Worker Interface")
     "claimWork",
     "POST /claim-work/<taskQueueId>",
     "Claim Work",
-    scopes={
-        "AllOf": ["queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"],
-    },
+    scopes=all_of("queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"),
     input=ClaimWorkRequest,
     output=ClaimWorkResponse,
     waits=True,
@@ -152,12 +151,9 @@ async def claim_work(services: ClaimServices, call: Call) -> Answer:
     "pollTaskUrls",
     "GET /poll-task-url/<taskQueueId>",
     "Get Urls to Poll Pending Tasks",
-    scopes={
-        "AnyOf": [
-            "queue:poll-task-urls:<taskQueueId>",
-            {"AllOf": ["queue:poll-task-urls", "assume:worker-type:<taskQueueId>"]},
-        ]
-    },
+    scopes=any_of(
+        "queue:poll-task-urls:<taskQueueId>", all_of("queue:poll-task-urls", "assume:worker-type:<taskQueueId>")
+    ),
     output=PollTaskUrlsResponse,
     stability="experimental",
     raw_slash=True,
@@ -178,23 +174,14 @@ async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
     "claimTask",
     "POST /task/<taskId>/runs/<runId>/claim",
     "Claim Task",
-    scopes={
-        "AnyOf": [
-            {
-                "AllOf": [
-                    "queue:claim-task:<provisionerId>/<workerType>",
-                    "queue:worker-id:<workerGroup>/<workerId>",
-                ]
-            },
-            {
-                "AllOf": [
-                    "queue:claim-task",
-                    "assume:worker-type:<provisionerId>/<workerType>",
-                    "assume:worker-id:<workerGroup>/<workerId>",
-                ]
-            },
-        ]
-    },
+    scopes=any_of(
+        all_of("queue:claim-task:<provisionerId>/<workerType>", "queue:worker-id:<workerGroup>/<workerId>"),
+        all_of(
+            "queue:claim-task",
+            "assume:worker-type:<provisionerId>/<workerType>",
+            "assume:worker-id:<workerGroup>/<workerId>",
+        ),
+    ),
     input=TaskClaimRequest,
     output=TaskClaimResponse,
     stability="deprecated",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import Audit
 from shared.base.dates import format_date
@@ -95,7 +96,7 @@ async def pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]
     "taskQueueCounts",
     "GET /task-queues/<taskQueueId>/counts",
     "Get Number of Pending and Claimed Tasks",
-    scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
+    scopes=all_of("queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"),
     output=TaskQueueCountsResponse,
     raw_slash=True,
 )
@@ -126,12 +127,10 @@ async def list_task_queue_states(services: PoolServices, call: Call) -> Mapping[
     "taskQueueCountsBatch",
     "POST /task-queues/counts",
     "Get Pending and Claimed Task Counts for Multiple Task Queues",
-    scopes={
-        "AllOf": [
-            {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:pending-count:<taskQueueId>"},
-            {"for": "taskQueueId", "in": "taskQueueIds", "each": "queue:claimed-count:<taskQueueId>"},
-        ]
-    },
+    scopes=all_of(
+        for_each("taskQueueId", "taskQueueIds", "queue:pending-count:<taskQueueId>"),
+        for_each("taskQueueId", "taskQueueIds", "queue:claimed-count:<taskQueueId>"),
+    ),
     input=TaskQueueCountsRequest,
     output=TaskQueueCountsListResponse,
     stability="experimental",
@@ -148,7 +147,7 @@ async def task_queue_counts_batch(services: PoolServices, call: Call) -> Mapping
     "taskQueueLoad",
     "GET /task-queues/<taskQueueId>/load",
     "Get the Number of Unresolved Tasks",
-    scopes={"AllOf": ["queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"]},
+    scopes=all_of("queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"),
     output=TaskQueueLoadResponse,
     stability="experimental",
     raw_slash=True,

@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import limit_of, start_of
 from shared.base.concurrency import both
 from shared.base.dates import parse_date
@@ -62,15 +63,7 @@ async def get_provisioner(services: PoolServices, call: Call) -> Mapping[str, An
     "declareProvisioner",
     "PUT /provisioners/<provisionerId>",
     "Update a provisioner",
-    scopes={
-        "AllOf": [
-            {
-                "for": "property",
-                "in": "properties",
-                "each": "queue:declare-provisioner:<provisionerId>#<property>",
-            }
-        ]
-    },
+    scopes=all_of(for_each("property", "properties", "queue:declare-provisioner:<provisionerId>#<property>")),
     input=UpdateProvisionerRequest,
     output=ProvisionerResponse,
     stability="deprecated",
@@ -120,15 +113,9 @@ async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, An
     "declareWorkerType",
     "PUT /provisioners/<provisionerId>/worker-types/<workerType>",
     "Update a worker-type",
-    scopes={
-        "AllOf": [
-            {
-                "for": "property",
-                "in": "properties",
-                "each": "queue:declare-worker-type:<provisionerId>/<workerType>#<property>",
-            }
-        ]
-    },
+    scopes=all_of(
+        for_each("property", "properties", "queue:declare-worker-type:<provisionerId>/<workerType>#<property>")
+    ),
     input=UpdateWorkerTypeRequest,
     output=WorkerTypeResponse,
     stability="deprecated",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import StringConstraints
 
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import NOBODY
@@ -191,11 +192,7 @@ async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any
     "declareWorker",
     "PUT /provisioners/<provisionerId>/worker-types/<workerType>/<workerGroup>/<workerId>",
     "Declare a worker",
-    scopes={
-        "AllOf": [
-            {"for": "property", "in": "properties", "each": f"queue:declare-worker:{_WORKER}#<property>"},
-        ]
-    },
+    scopes=all_of(for_each("property", "properties", f"queue:declare-worker:{_WORKER}#<property>")),
     input=UpdateWorkerRequest,
     output=WorkerResponse,
     stability="experimental",

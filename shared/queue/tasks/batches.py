@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import Field
 
 from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.scopes import all_of, for_each
 from shared.api.validation import limit_of, start_of, token_of
 from shared.base import bounds
 from shared.base.errors import InputError
@@ -69,7 +70,7 @@ ENDPOINTS = Endpoints[BatchServices]("Tasks")
     "tasks",
     "POST /tasks",
     "Get Multiple Task Definitions",
-    scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:get-task:<taskId>"}]},
+    scopes=all_of(for_each("taskId", "taskIds", "queue:get-task:<taskId>")),
     query=PAGING,
     input=TasksRequest,
     output=TasksResponse,
@@ -87,7 +88,7 @@ async def tasks(services: BatchServices, call: Call) -> Mapping[str, Any]:
     "statuses",
     "POST /tasks/status",
     "Get multiple task statuses",
-    scopes={"AllOf": [{"for": "taskId", "in": "taskIds", "each": "queue:status:<taskId>"}]},
+    scopes=all_of(for_each("taskId", "taskIds", "queue:status:<taskId>")),
     query=PAGING,
     input=TasksRequest,
     output=TasksStatusesResponse,

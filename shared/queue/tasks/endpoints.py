@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shared.api.endpoint import Call, Endpoints
-from shared.api.scopes import Params
+from shared.api.scopes import Params, Template, all_of, any_of, for_each
 from shared.auth import audit
 from shared.auth.audit import Audit, Entry
 from shared.base.dates import a_year_after, format_date, parse_date
@@ -60,75 +60,31 @@ def _default_expires(deadline: str) -> str:
         raise InputError("`deadline` is too far in the future") from None
 
 
-CREATION_SCOPES = {
-    "AllOf": [
-        {"for": "scope", "in": "scopes", "each": "<scope>"},
-        {"for": "route", "in": "routes", "each": "queue:route:<route>"},
-        "queue:create-task:project:<projectId>",
-        "queue:scheduler-id:<schedulerId>",
-        {
-            "AnyOf": [
-                {
-                    "for": "priority",
-                    "in": "priorities",
-                    "each": "queue:create-task:<priority>:<provisionerId>/<workerType>",
-                }
-            ]
-        },
-    ]
-}
-
-DEFINITION_SCOPES = {
-    "AllOf": [
-        {"for": "scope", "in": "scopes", "each": "<scope>"},
-        {"for": "route", "in": "routes", "each": "queue:route:<route>"},
-        {
-            "AnyOf": [
-                {
-                    "AllOf": [
-                        "queue:scheduler-id:<schedulerId>",
-                        {
-                            "AnyOf": [
-                                {
-                                    "for": "priority",
-                                    "in": "priorities",
-                                    "each": "queue:create-task:<priority>:<provisionerId>/<workerType>",
-                                }
-                            ]
-                        },
-                    ]
-                },
-                {
-                    "if": "isLowest",
-                    "then": {
-                        "AnyOf": [
-                            "queue:define-task:<provisionerId>/<workerType>",
-                            "queue:create-task:<provisionerId>/<workerType>",
-                            {
-                                "AllOf": [
-                                    "queue:define-task:<provisionerId>/<workerType>",
-                                    "queue:task-group-id:<schedulerId>/<taskGroupId>",
-                                ]
-                            },
-                        ]
-                    },
-                },
-            ]
-        },
-    ]
-}
+_ROUTES = for_each("scope", "scopes", "<scope>"), for_each("route", "routes", "queue:route:<route>")
+_AT_PRIORITY = any_of(for_each("priority", "priorities", "queue:create-task:<priority>:<provisionerId>/<workerType>"))
+CREATION_SCOPES = all_of(
+    *_ROUTES, "queue:create-task:project:<projectId>", "queue:scheduler-id:<schedulerId>", _AT_PRIORITY
+)
+_DEFINE = "queue:define-task:<provisionerId>/<workerType>"
+_LEGACY = any_of(
+    _DEFINE,
+    "queue:create-task:<provisionerId>/<workerType>",
+    all_of(_DEFINE, "queue:task-group-id:<schedulerId>/<taskGroupId>"),
+)
+DEFINITION_SCOPES = all_of(
+    *_ROUTES,
+    any_of(all_of("queue:scheduler-id:<schedulerId>", _AT_PRIORITY), {"if": "isLowest", "then": _LEGACY}),
+)
 """As defineTask asked for them until 2020 (contract 2.2)."""
 
 
-def _moving(verb: str) -> dict[str, object]:
+def _moving(verb: str) -> Template:
     """The scope expression of scheduleTask, rerunTask and cancelTask: each has the same three alternatives."""
-    return {
-        "AnyOf": [
-            f"queue:{verb}-task:<schedulerId>/<taskGroupId>/<taskId>",
-            f"queue:{verb}-task-in-project:<projectId>",
-            {"AllOf": [f"queue:{verb}-task", "assume:scheduler-id:<schedulerId>/<taskGroupId>"]},
-        ]
-    }
+    return any_of(
+        f"queue:{verb}-task:<schedulerId>/<taskGroupId>/<taskId>",
+        f"queue:{verb}-task-in-project:<projectId>",
+        all_of(f"queue:{verb}-task", "assume:scheduler-id:<schedulerId>/<taskGroupId>"),
+    )
 
 
 ENDPOINTS = Endpoints[TaskServices]("Tasks")
@@ -204,12 +160,7 @@ async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     "changeTaskPriority",
     "POST /task/<taskId>/priority",
     "Change Task Priority",
-    scopes={
-        "AnyOf": [
-            "queue:change-task-priority:<taskId>",
-            "queue:change-task-priority-in-queue:<taskQueueId>",
-        ]
-    },
+    scopes=any_of("queue:change-task-priority:<taskId>", "queue:change-task-priority-in-queue:<taskQueueId>"),
     input=ChangeTaskPriorityRequest,
     output=TaskStatusResponse,
     stability="experimental",
