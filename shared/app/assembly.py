@@ -1,39 +1,75 @@
-"""Puts the use cases together: what each is made of. What several have in common is in components.py."""
+"""Puts the use cases of a process together: what each is made of, from what they have in common to the services."""
 
 from __future__ import annotations
 
 import time
 from datetime import timedelta
 
-from shared.app.components import Components, deadline_delay
 from shared.app.services import Services
+from shared.auth.audit import Audit, AuditStore
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients.accounts import ClientAccounts
+from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
+from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, ClientStore, root_client
+from shared.auth.keyring import TableKeyring
 from shared.auth.roles.accounts import RoleAccounts
+from shared.auth.roles.rows import RoleStore
 from shared.auth.sign_in.openid import Provider, SignIn, WorkloadSignIn, fetch
+from shared.base.concurrency import Lookups
 from shared.base.settings import Settings
-from shared.overview.health import Ask, Health
+from shared.base.vault import Vault
+from shared.index.entries import Index
+from shared.index.rows import IndexStore
+from shared.overview.gauges import Gauges
+from shared.overview.health import Ask, Health, Heartbeat, asks_of
 from shared.overview.operations import Operations
-from shared.queue.claims.poll_urls import WaitingWorkerCounts
-from shared.queue.events.announcer import Publisher
+from shared.queue.artifacts.creating import Artifacts, Finishing
+from shared.queue.artifacts.objects import Objects
+from shared.queue.artifacts.reading import Reading
+from shared.queue.artifacts.rows import ArtifactStore
+from shared.queue.artifacts.services import ArtifactUseCases
+from shared.queue.artifacts.upload_urls import Relay, UploadUrls
+from shared.queue.artifacts.uploads import Uploads
+from shared.queue.claims.handing_out import GivingBack
+from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
+from shared.queue.claims.polling import Poller, PollIntervals, Starvation
+from shared.queue.claims.work import Issuer, Work
+from shared.queue.events.announcer import Announcer, Publisher
 from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
 from shared.queue.expiry.job import Expiration
-from shared.queue.expiry.tasks import TaskExpiry
+from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
+from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.jobs import GroupJobs
-from shared.queue.groups.listing import Batches, Groups
+from shared.queue.groups.listing import Batches, Groups, Pages
 from shared.queue.groups.members import MemberStore
 from shared.queue.groups.membership import Membership
-from shared.queue.groups.recent import RecentGroups
+from shared.queue.groups.recent import RecentGroups, RecentGroupStore
 from shared.queue.groups.statuses import GroupStatuses
-from shared.queue.pools.index import PoolVouchers
-from shared.queue.pools.states import TaskQueueStates
+from shared.queue.groups.store import GroupStore
+from shared.queue.pools.directory import DirectoryStore
+from shared.queue.pools.index import PoolIndex, PoolSnapshots, PoolVouchers
+from shared.queue.pools.rows import PoolStore
+from shared.queue.pools.states import Stalls, TaskQueueStates
 from shared.queue.pools.views import Directory, PoolViews
-from shared.queue.pools.workers import Workers
+from shared.queue.pools.waiting import WaitingStore
+from shared.queue.pools.worker_rows import WorkerStore
+from shared.queue.pools.workers import Presence, Workers
 from shared.queue.tasks.create import CreateTask
+from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.tasks.dependents import Dependents
 from shared.queue.tasks.due import Redelivery, Timers
+from shared.queue.tasks.edges import GroupEdges
+from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.following import Following
+from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.lifecycle import Lifecycle
+from shared.queue.tasks.messages import Messages, Signer
+from shared.queue.tasks.reconciler import Reconciler
+from shared.queue.tasks.resolution import Resolution
+from shared.queue.tasks.rows import TaskStore
 from shared.runtime import Runtime
+from shared.store.expiring import ExpiryStore
 from shared.store.interface import Storage
 
 
@@ -43,118 +79,196 @@ def assemble(
     """The use cases on the given storage and publisher. `ask_events` is a probe that raises when Service Bus does not
     answer.
     """
-    components = Components(settings, runtime, storage, publisher, ask_events)
-    stores = components.stores
+    now, lookups = runtime.now, Lookups()
+    deadline_delay = timedelta(seconds=settings.deadline_delay_seconds)
+    expiry = ExpiryStore(storage, now)
+    known = KnownStatuses(now)
+    definitions = DefinitionCache(settings.definition_cache_bytes, now)
+    signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
+    messages = Messages(storage, runtime, signer, deadline_delay)
+    pool_rows = PoolStore(storage, runtime, known)
+    pool_index = PoolIndex(storage)
+    snapshots = PoolSnapshots(pool_index, runtime)
+    worker_rows = WorkerStore(storage, runtime)
+    waiting_rows = WaitingStore(storage)
+    directory = DirectoryStore(storage, expiry, runtime)
+    stalls = Stalls(directory, worker_rows, snapshots, waiting_rows, now)
+    recent_groups = RecentGroupStore(storage, runtime)
+
+    client_rows = ClientStore(storage.tables, runtime)
+    role_rows = RoleStore(storage.tables, runtime)
+    ending = EndingCredentials(client_rows, runtime)
+    refused = RefusedCredentials(RefusedStore(storage.tables), runtime)
+    vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
+    keyring = TableKeyring([_root(settings)], client_rows, role_rows, vault, now, refused.note)
+    issuer = Issuer(client_id=ROOT_CLIENT_ID, access_token=settings.root_access_token.get_secret_value())
+    audit_log = Audit(AuditStore(storage), expiry, runtime, timedelta(days=settings.audit_retention_days))
+
+    back_off = BackOff(now)
+    poller = Poller(
+        messages,
+        pool_rows,
+        PollIntervals.of(settings.idle_poll_interval_seconds),
+        Starvation(pool_rows, runtime, timedelta(seconds=settings.starvation_seconds)),
+        back_off.worked,
+        runtime,
+    )
+    poll_urls = PollUrls(storage.access, pool_rows, runtime, hidden_for=settings.poll_visibility_seconds)
+
+    def wake(task_queue_id: str) -> None:
+        """Called when this process has made a task of this queue pending."""
+        poller.wake(task_queue_id)
+        back_off.worked(task_queue_id)
+
+    stores = Stores(
+        tasks=TaskStore(storage, definitions, runtime.slugid, known),
+        groups=GroupStore(storage),
+        edges=GroupEdges(storage),
+        pools=pool_rows,
+        messages=messages,
+        announcer=Announcer(publisher, messages, wake, settings.event_size_limit),
+        runtime=runtime,
+    )
+    pages = Pages(stores.tasks)
+    executor = Executor(stores)
+    group_check = GroupCheck(stores)
+    reconciler = Reconciler(stores, executor)
+    giving_back = GivingBack(stores, executor)
+    artifacts = _artifacts(settings, stores, storage, expiry, issuer)
+    index = Index(IndexStore(storage, expiry, runtime), lookups)
+    resolution = Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index)
+    following = Following(resolution, stores, settings.max_followed_resolutions)
+    # The executor of calls that resolve tasks: this process itself follows those resolutions up.
+    following_executor = Executor(stores, following)
+    presence = Presence(stores, worker_rows, directory, expiry)
+    membership = Membership(stores.groups, MemberStore(storage, known), expiry, recent_groups, runtime)
+    group_statuses = GroupStatuses(stores.groups, PoolVouchers(storage, known), known, runtime)
+
+    unsent_events, failures = UnsentEvents(storage.queues, runtime), ExpiryFailures(runtime)
+    tasks_expiry = TaskExpiry(storage, stores, artifacts.expiry, definitions, unsent_events)
+    members_expiry = MemberExpiry(storage, stores, tasks_expiry, expiry, unsent_events, failures)
+    groups_expiry = GroupExpiry(
+        storage, stores.groups, group_check, recent_groups, members_expiry, unsent_events, runtime
+    )
+
+    asks = asks_of(storage)
+    if ask_events is not None:
+        asks["Service Bus"] = ask_events
+    heartbeat = Heartbeat(asks, now)
     return Services(
         settings=settings,
         runtime=runtime,
         stores=stores,
-        authenticator=Authenticator(components.keyring, settings.root_url, runtime.now),
-        memory=components.definitions.memory,
-        heartbeat=components.heartbeat,
-        health=Health(
-            components.heartbeat,
-            storage.queues,
-            components.expiry,
-            components.ending_credentials,
-            components.refused_credentials,
-            components.stalls,
-            runtime.now,
-        ),
-        end_polls=components.poller.end_waits,
-        create_task=_create_task(components),
-        lifecycle=Lifecycle(stores, components.following_executor),
-        work=components.work,
-        giving_back=components.giving_back,
-        poll_urls=components.poll_urls,
-        back_off=components.back_off,
-        timers=Timers(stores, components.following_executor, components.group_check, deadline_delay(settings)),
-        resolution=components.resolution,
-        following=components.following,
-        redelivery=Redelivery(stores),
-        groups=Groups(stores, components.pages, _group_statuses(components)),
-        recent_groups=RecentGroups(stores.groups, components.recent_groups, components.lookups),
-        group_jobs=GroupJobs(stores, components.executor),
-        batches=Batches(stores, components.pages, components.lookups),
-        artifacts=components.artifacts,
-        directory=Directory(components.directory),
-        task_queue_states=TaskQueueStates(
-            components.directory,
-            components.snapshots,
-            components.stalls,
-            components.worker_rows,
-            components.lookups,
-            runtime.now,
-        ),
-        workers=Workers(
+        authenticator=Authenticator(keyring, settings.root_url, now),
+        memory=definitions.memory,
+        heartbeat=heartbeat,
+        health=Health(heartbeat, storage.queues, expiry, ending, refused, stalls, now),
+        end_polls=poller.end_waits,
+        create_task=CreateTask(stores, executor, membership, expiry, timedelta(days=settings.max_task_deadline_days)),
+        lifecycle=Lifecycle(stores, following_executor),
+        work=Work(
             stores,
-            components.executor,
-            components.worker_rows,
-            components.directory,
-            components.pool_index,
-            components.expiry,
+            executor,
+            giving_back,
+            poller,
+            reconciler,
+            presence,
+            issuer,
+            first_claim=settings.first_claim,
+            claim_timeout=settings.claim_timeout,
         ),
-        pool_views=PoolViews(
-            stores, components.pages, components.lookups, components.pool_index, components.snapshots, components.stalls
+        giving_back=giving_back,
+        poll_urls=poll_urls,
+        back_off=back_off,
+        timers=Timers(stores, following_executor, group_check, deadline_delay),
+        resolution=resolution,
+        following=following,
+        redelivery=Redelivery(stores),
+        groups=Groups(stores, pages, group_statuses),
+        recent_groups=RecentGroups(stores.groups, recent_groups, lookups),
+        group_jobs=GroupJobs(stores, executor),
+        batches=Batches(stores, pages, lookups),
+        artifacts=artifacts,
+        directory=Directory(directory),
+        task_queue_states=TaskQueueStates(directory, snapshots, stalls, worker_rows, lookups, now),
+        workers=Workers(stores, executor, worker_rows, directory, pool_index, expiry),
+        pool_views=PoolViews(stores, pages, lookups, pool_index, snapshots, stalls),
+        gauges=Gauges(stores, snapshots, stalls, storage.queues, ending, refused, waiting_rows),
+        waiting_workers=WaitingWorkerCounts(runtime, {"claimWork": poller.waiting, "pollTaskUrls": poll_urls.waiting}),
+        refused_credentials=refused,
+        operations=Operations(storage.queues, expiry, pool_rows, waiting_rows, runtime),
+        reconciler=reconciler,
+        index=index,
+        expiration=Expiration(
+            expiry,
+            tasks_expiry,
+            members_expiry,
+            groups_expiry,
+            worker_rows,
+            directory,
+            client_rows,
+            artifacts.expiry,
+            index,
+            unsent_events,
+            audit_log,
+            failures,
+            runtime,
         ),
-        gauges=components.gauges,
-        waiting_workers=WaitingWorkerCounts(
-            runtime, {"claimWork": components.poller.waiting, "pollTaskUrls": components.poll_urls.waiting}
-        ),
-        refused_credentials=components.refused_credentials,
-        operations=Operations(storage.queues, components.expiry, components.pools, components.waiting_rows, runtime),
-        reconciler=components.reconciler,
-        index=components.index,
-        expiration=_expiration(components),
-        keyring=components.keyring,
-        audit=components.audit,
-        sign_in=_sign_in(components),
-        workload_sign_in=_workload_sign_in(components),
-        clients=ClientAccounts(components.clients, components.keyring, components.vault, components.expiry, runtime),
-        roles=RoleAccounts(components.roles, components.keyring, runtime),
+        keyring=keyring,
+        audit=audit_log,
+        sign_in=_sign_in(settings, expiry, runtime),
+        workload_sign_in=_workload_sign_in(settings, keyring),
+        clients=ClientAccounts(client_rows, keyring, vault, expiry, runtime),
+        roles=RoleAccounts(role_rows, keyring, runtime),
     )
 
 
-def _create_task(components: Components) -> CreateTask:
-    members = MemberStore(components.storage, components.known)
-    membership = Membership(
-        components.stores.groups, members, components.expiry, components.recent_groups, components.runtime
+def _root(settings: Settings) -> Client:
+    previous = settings.root_access_token_previous
+    return root_client(
+        ROOT_CLIENT_ID,
+        settings.root_access_token.get_secret_value(),
+        previous.get_secret_value() if previous else None,
     )
-    longest = timedelta(days=components.settings.max_task_deadline_days)
-    return CreateTask(components.stores, components.executor, membership, components.expiry, longest)
 
 
-def _group_statuses(components: Components) -> GroupStatuses:
-    vouchers = PoolVouchers(components.storage, components.known)
-    return GroupStatuses(components.stores.groups, vouchers, components.known, components.runtime)
-
-
-def _expiration(components: Components) -> Expiration:
-    storage, stores, runtime = components.storage, components.stores, components.runtime
-    unsent_events, failures = UnsentEvents(storage.queues, runtime), ExpiryFailures(runtime)
-    tasks = TaskExpiry(storage, stores, components.artifacts.expiry, components.definitions, unsent_events)
-    members = MemberExpiry(storage, stores, tasks, components.expiry, unsent_events, failures)
-    return Expiration(
-        components.expiry,
-        tasks,
-        members,
-        GroupExpiry(
-            storage, stores.groups, components.group_check, components.recent_groups, members, unsent_events, runtime
+def _artifacts(
+    settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer
+) -> ArtifactUseCases:
+    """The use-cases on the given storage."""
+    runtime = stores.runtime
+    artifacts = ArtifactStore(storage, runtime)
+    uploads = Uploads(storage, artifacts, expiry, runtime)
+    creation = Artifacts(stores, artifacts, expiry, storage.blobs)
+    relay = Relay(
+        stores.tasks,
+        artifacts,
+        uploads,
+        runtime.now,
+        signing_keys=[key.get_secret_value() for key in settings.message_signing_keys],
+        root_url=settings.relay_root_url,
+        limit=settings.artifact_relay_limit_bytes,
+    )
+    return ArtifactUseCases(
+        creation=creation,
+        finishing=Finishing(stores, artifacts, storage.blobs, creation),
+        reading=Reading(
+            stores.tasks,
+            artifacts,
+            uploads,
+            storage.access,
+            runtime,
+            public_base_url=settings.public_artifact_base_url,
         ),
-        components.worker_rows,
-        components.directory,
-        components.clients,
-        components.artifacts.expiry,
-        components.index,
-        unsent_events,
-        components.audit,
-        failures,
-        runtime,
+        urls=UploadUrls(storage.access, relay, runtime),
+        relay=relay,
+        objects=Objects(artifacts, uploads, storage, runtime, issuer),
+        uploads=uploads,
+        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime),
     )
 
 
-def _sign_in(components: Components) -> SignIn | None:
-    settings = components.settings
+def _sign_in(settings: Settings, expiry: ExpiryStore, runtime: Runtime) -> SignIn | None:
     if not settings.openid_issuer:
         return None
     provider = Provider(
@@ -165,18 +279,17 @@ def _sign_in(components: Components) -> SignIn | None:
         user_claim=settings.openid_user_claim,
         roles=settings.openid_role_pairs,
     )
-    return SignIn(provider, fetch, time.monotonic, components.expiry.id_token, components.runtime.now)
+    return SignIn(provider, fetch, time.monotonic, expiry.id_token, runtime.now)
 
 
-def _workload_sign_in(components: Components) -> WorkloadSignIn | None:
-    settings = components.settings
+def _workload_sign_in(settings: Settings, keyring: TableKeyring) -> WorkloadSignIn | None:
     if not settings.openid_workload_issuer:
         return None
     return WorkloadSignIn(
         settings.openid_workload_issuer,
         settings.root_url,
         settings.openid_workload_name,
-        components.keyring.granting,
+        keyring.granting,
         fetch,
         time.monotonic,
     )
