@@ -136,10 +136,10 @@ def assemble(
     giving_back = GivingBack(stores, executor)
     artifacts = _artifacts(settings, stores, storage, expiry, issuer)
     index = Index(IndexStore(storage, expiry, runtime), lookups)
-    resolution = Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index)
+    resolution = Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index.task_completed)
     following = Following(resolution, stores, settings.max_followed_resolutions)
     # The executor of calls that resolve tasks: this process itself follows those resolutions up.
-    following_executor = Executor(stores, following)
+    following_executor = Executor(stores, following.begin, following.delay)
     presence = Presence(stores, worker_rows, directory, expiry)
     membership = Membership(stores.groups, MemberStore(storage, known), expiry, recent_groups, runtime)
     group_statuses = GroupStatuses(stores.groups, PoolVouchers(storage, known), known, runtime)
@@ -208,7 +208,7 @@ def assemble(
             directory,
             client_rows,
             artifacts.expiry,
-            index,
+            index.sweep,
             unsent_events,
             audit_log,
             failures,

@@ -10,9 +10,9 @@ from shared.base import bounds
 from shared.base.concurrency import Lookups, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
+from shared.base.jsontext import write
 from shared.index.rows import IndexStore, Namespace
 from shared.index.rules import MOST_DATA, IndexEntry, entries_of, is_path, paths_of
-from shared.queue.tasks.codec import compact
 from shared.queue.tasks.definition import Definition
 from shared.store.expiring import Expiring
 
@@ -39,7 +39,7 @@ class Index:
 
         Raises InputError (data too large), ServiceUnavailable.
         """
-        if len(compact(entry.data)) > MOST_DATA:
+        if len(write(entry.data)) > MOST_DATA:
             raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
         return await self._store.insert(entry, is_call=True)
 
@@ -85,7 +85,7 @@ class Index:
         entries = entries_of(definition, resolved)
         if not entries and paths_of(definition):
             log.info("a value of extra.index cannot be used", extra={"action": "not_indexed"})
-        if entries and len(compact(entries[0].data)) > MOST_DATA:
+        if entries and len(write(entries[0].data)) > MOST_DATA:
             log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
             return
         await together(*(self._store.insert(entry, is_call=False) for entry in entries))

@@ -16,7 +16,6 @@ from shared.queue.claims.rules import NotClaimed, Verdict
 from shared.queue.tasks.effects import (
     Decision,
     HoldPending,
-    MoveClaim,
     NoDecision,
     PutClaim,
     PutPending,
@@ -199,7 +198,7 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
     assert run.started is not None
     assert after(decision) == replace(task, runs=(replace(task.last_run, taken_until=UNTIL),))
     move, hold = decision.ahead
-    assert move == MoveClaim(
+    assert move == PutClaim(
         handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL, started=run.started
     )
     assert isinstance(hold, HoldPending)

@@ -17,7 +17,6 @@ from shared.queue.tasks.effects import (
     Ahead,
     ChangePoolRows,
     Decision,
-    MoveClaim,
     NoDecision,
     PutClaim,
     PutPending,
@@ -105,7 +104,8 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
         task=after,
         ahead=(
             PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until, started=now),
-            take_lease(task, run_id, handle, taken_until),
+            # The received message becomes the lease: the next run's message, invisible until takenUntil.
+            TakeLease(handle=handle, content=pending_content(task, run_id + 1), visible=taken_until),
         ),
         events=(announcements.running(after, run_id),),
     )
@@ -193,12 +193,12 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
     return Decision(
         task=task.with_run(run_id, replace(run, taken_until=until)),
         ahead=(
-            MoveClaim(
-                handle=task.handles.claim,
+            PutClaim(
                 task_id=task.task_id,
                 run_id=run_id,
                 taken_until=until,
                 started=run.started,
+                handle=task.handles.claim,
             ),
             hold_pending(task, run_id + 1, spare_hint_id, until),
         ),
@@ -220,11 +220,6 @@ def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
     started = task.runs[run_id].started
     is_recent = started is not None and now - started < REPEATS_RECOGNISED
     return (announcements.running(task, run_id),) if is_recent else ()
-
-
-def take_lease(task: Task, run_id: int, handle: MessageHandle, taken_until: datetime) -> TakeLease:
-    """The received message becomes the lease of the run: the next run's message, invisible until takenUntil."""
-    return TakeLease(handle=handle, content=pending_content(task, run_id + 1), visible=taken_until)
 
 
 def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -> Task:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
-from typing import Protocol
 
 from shared.auth import audit
 from shared.auth.audit import Audit
@@ -48,12 +47,9 @@ _Result = datetime | _Failed | None
 """The outcome for one item: see `Expiration`."""
 
 
-class Swept(Protocol):
-    """The part of the expiry job that another context provides: rows of that context that expire."""
-
-    async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes what has expired of one thing. Returns when it is due again. Raises OutOfTime."""
-        ...
+Expire = Callable[[Expiring, datetime], Awaitable[datetime | None]]
+"""Deletes one item within a time limit. Returns when it is due again, None if never. Raises OutOfTime when a later run
+has to continue."""
 
 
 class _Outcome(Enum):
@@ -83,7 +79,7 @@ class Expiration:
         directory: DirectoryStore,
         clients: ClientStore,
         artifacts: ArtifactExpiry,
-        index: Swept,
+        sweep_index: Expire,
         unsent_events: UnsentEvents,
         histories: Audit,
         failures: ExpiryFailures,
@@ -97,7 +93,7 @@ class Expiration:
         self._audit = histories
         self._failures = failures
         self._now = runtime.now
-        self._by_kind: Mapping[str, Callable[[Expiring, datetime], Awaitable[datetime | None]]] = {
+        self._by_kind: Mapping[str, Expire] = {
             "task": members.task,
             "definition": tasks.definition,
             keys.SWEPT_GROUP: groups.group,
@@ -108,14 +104,10 @@ class Expiration:
             "artifact": artifacts.artifact,
             "upload": artifacts.upload,
             "strays": artifacts.strays,
-            keys.INDEX_SWEEP: index.sweep,
+            keys.INDEX_SWEEP: sweep_index,
             keys.AUDIT_SWEEP: histories.expire,
             keys.EXCHANGED: self._row_alone,
         }
-        """By kind: a function that deletes one item within a time limit.
-
-        It returns when the item is due again, None if never. Raises OutOfTime when a later run has to continue.
-        """
 
     async def run(self, seconds: float) -> int:
         """Deletes what is due, for about `seconds`. Returns how many items were handled.

@@ -13,6 +13,7 @@ from shared.base import remembered
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
+from shared.base.jsontext import write
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE
 from shared.queue.groups.rows import (
@@ -29,7 +30,6 @@ from shared.queue.groups.rows import (
     decode_group,
     decode_member,
 )
-from shared.queue.tasks.codec import compact
 from shared.queue.tasks.rules import Run, Task
 from shared.store import keys
 from shared.store.interface import Create, Delete, Merge, Operation, Row, Storage, TransactionRefused, Upsert, Value
@@ -208,7 +208,7 @@ class GroupStore:
         generation = run.generation
         values: dict[str, Value] = {_state(generation): run.state.value}
         if task.is_resolved and task.generation == generation:
-            values[_final(generation)] = compact(task.as_json()).decode()
+            values[_final(generation)] = write(task.as_json()).decode()
             if generation > 0:
                 values[_final(generation - 1)] = ""
         key, due = keys.member(task.task_id), Merge(keys.DUE, {"resolution": due_of(task, generation)})

@@ -14,9 +14,9 @@ from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.errors import ServiceUnavailable
 from shared.base.frozen import dataclass, replace
+from shared.base.jsontext import write
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE_FOR_DIRECTORY
-from shared.queue.tasks.codec import compact
 from shared.runtime import Runtime, attempts
 from shared.store import keys
 from shared.store.columns import Columns
@@ -218,7 +218,7 @@ MOST_ACTIONS = 30_000
 
 def packed_actions(actions: Sequence[dict[str, Any]]) -> str:
     """A provisioner's actions as they are stored."""
-    return compact(list(actions)).decode()
+    return write(list(actions)).decode()
 
 
 _COLUMNS = Columns(DirectoryEntry, without={"name"}, renamed={"last_active": "lastDateActive"})

@@ -21,7 +21,6 @@ from shared.queue.tasks.effects import (
     AddPendingRow,
     Ahead,
     HoldPending,
-    MoveClaim,
     PendingContent,
     PoolRow,
     PutClaim,
@@ -113,7 +112,11 @@ class WriteAhead:
         if missing:
             self.begin()
             self.refuse_late()
-        await together(*(self._write(effect, replaces_lost) for effect in missing))
+
+        async def write(effect: Ahead) -> None:
+            self._written[effect] = await self._carry_out(effect, replaces_lost)
+
+        await together(*map(write, missing))
 
     def begin(self) -> None:
         """Starts the time limit of the commit, unless it has begun with the read that the commit rests on."""
@@ -140,7 +143,7 @@ class WriteAhead:
                 case PutPending() | HoldPending() | TakeLease():
                     handles["pending"] = written.handle
                     hint_id = written.hint_id or hint_id
-                case PutClaim() | MoveClaim():
+                case PutClaim():
                     handles["claim"] = written.handle
                 case PutDeadline():
                     handles["deadline"] = written.handle
@@ -174,9 +177,6 @@ class WriteAhead:
         undone = [self._written.pop(effect).roll_back for effect in orphans]
         await together(*(roll_back() for roll_back in undone if roll_back is not None))
 
-    async def _write(self, effect: Ahead, replaces_lost: bool) -> None:
-        self._written[effect] = await self._carry_out(effect, replaces_lost)
-
     async def _carry_out(self, effect: Ahead, replaces_lost: bool) -> _Written:
         match effect:
             case PutPending():
@@ -186,9 +186,7 @@ class WriteAhead:
             case TakeLease():
                 return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.content.hint_id)
             case PutClaim():
-                return await self._put_claim(effect)
-            case MoveClaim():
-                return await self._move_claim(effect, replaces_lost)
+                return await self._put_claim(effect, replaces_lost)
             case PutDeadline():
                 handle = await self._messages.put_deadline(
                     effect.task_id, effect.task_group_id, effect.scheduler_id, effect.deadline
@@ -232,7 +230,7 @@ class WriteAhead:
     async def _move(self, effect: HoldPending | TakeLease, handle: MessageHandle) -> MessageHandle:
         return await self._messages.move_pending(handle, effect.content, effect.visible)
 
-    async def _move_claim(self, effect: MoveClaim, replaces_lost: bool) -> _Written:
+    async def _put_claim(self, effect: PutClaim, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
                 return self._moved(await self._messages.move_claim(effect.handle, effect.taken_until))
@@ -241,9 +239,6 @@ class WriteAhead:
                     raise
                 # The claim message has just become due. Its handler finds a later takenUntil, and the new message
                 # replaces it.
-        return await self._put_claim(effect)
-
-    async def _put_claim(self, effect: PutClaim | MoveClaim) -> _Written:
         handle = await self._messages.put_claim(
             effect.task_id, effect.run_id, effect.taken_until, started=effect.started
         )

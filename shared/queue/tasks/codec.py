@@ -31,8 +31,6 @@ _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"
 """Property with the approximate number of bytes that a definition takes in memory."""
-_UNPACKED = 8
-"""Bytes in memory per byte of a packed definition, for old rows without that property."""
 _SPILL_ABOVE = 480_000
 """Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
 
@@ -97,16 +95,14 @@ def decode_definition(row: Row) -> PackedDefinition:
     """The definition row; the content of a spilled one is still in its blob. Raises StorageUnavailable."""
     check_schema(row)
     if "blob" in row.values:
-        memory = cast("int", row.values.get(MEMORY, _UNPACKED * _SPILL_ABOVE))
-        return PackedDefinition(content=b"", spilled_to=str(row.values["blob"]), memory=memory)
+        return packed_in(row, b"", str(row.values["blob"]))
     parts = sorted(name for name in row.values if name.startswith("part"))
     return packed_in(row, b"".join(cast("bytes", row.values[name]) for name in parts))
 
 
-def packed_in(row: Row, content: bytes) -> PackedDefinition:
-    """A packed definition of which a row has all."""
-    memory = cast("int", row.values.get(MEMORY, _UNPACKED * len(content)))
-    return PackedDefinition(content=content, spilled_to=None, memory=memory)
+def packed_in(row: Row, content: bytes, spilled_to: str | None = None) -> PackedDefinition:
+    """A packed definition that a row has, or names."""
+    return PackedDefinition(content=content, spilled_to=spilled_to, memory=cast("int", row.values[MEMORY]))
 
 
 _COLUMNS = Columns(
@@ -120,14 +116,15 @@ TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 
 def encode_task(task: Task) -> dict[str, Value]:
     """Properties of the status row."""
+    change = task.priority_change
     return {
         **_COLUMNS.encode(task),
         "schema": SCHEMA,
         "state": task.state.value,
-        "priorityChange": _encode_priority_change(task.priority_change),
-        "runs": compact([_encode_run(run) for run in task.runs]).decode(),
+        "priorityChange": "" if change is None else f"{change.sequence} {format_date(change.at)} {change.old}",
+        "runs": write([_encode_run(run) for run in task.runs]).decode(),
         "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
-        "tickets": compact(_encode_handles(task.handles)).decode(),
+        "tickets": write(_encode_handles(task.handles)).decode(),
         "operations": " ".join(task.operations),
     }
 
@@ -139,7 +136,7 @@ def decode_task(row: Row) -> Task:
     return _COLUMNS.decode(
         values,
         task_id=row.partition,
-        priority_change=_decode_priority_change(str(values.get("priorityChange", ""))),
+        priority_change=_decode_priority_change(str(values["priorityChange"])),
         runs=tuple(_decode_run(run) for run in json.loads(str(values["runs"]))),
         satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),
         handles=_decode_handles(json.loads(str(values["tickets"]))),
@@ -147,23 +144,11 @@ def decode_task(row: Row) -> Task:
     )
 
 
-def compact(value: Any) -> bytes:
-    """JSON without spaces, in UTF-8."""
-    return write(value)
-
-
-def _encode_priority_change(change: PriorityChange | None) -> str:
-    return "" if change is None else f"{change.sequence} {format_date(change.at)} {change.old}"
-
-
 def _decode_priority_change(text: str) -> PriorityChange | None:
     if not text:
         return None
     sequence, at, old = text.split(" ")
     return PriorityChange(old=cast("Priority", old), at=parse_date(at), sequence=int(sequence))
-
-
-_RUN_DATES = ("takenUntil", "started", "resolved")
 
 
 def _encode_run(run: Run) -> dict[str, Any]:
@@ -178,7 +163,7 @@ def _encode_run(run: Run) -> dict[str, Any]:
 
 
 def _decode_run(stored: Mapping[str, Any]) -> Run:
-    dates = {name: parse_date(stored[name]) for name in _RUN_DATES if name in stored}
+    dates = {name: parse_date(stored[name]) for name in ("takenUntil", "started", "resolved") if name in stored}
     reason = stored.get("reasonResolved")
     return Run(
         state=State(stored["state"]),
@@ -196,16 +181,9 @@ def _decode_run(stored: Mapping[str, Any]) -> Run:
     )
 
 
-_HANDLES = ("pending", "claim", "deadline")
-
-
 def _encode_handles(handles: MessageHandles) -> dict[str, list[str]]:
-    found = {name: getattr(handles, name) for name in _HANDLES}
-    return {
-        name: [handle.queue, handle.message_id, handle.pop_receipt]
-        for name, handle in found.items()
-        if handle is not None
-    }
+    found = {"pending": handles.pending, "claim": handles.claim, "deadline": handles.deadline}
+    return {name: [each.queue, each.message_id, each.pop_receipt] for name, each in found.items() if each is not None}
 
 
 def _decode_handles(stored: Mapping[str, list[str]]) -> MessageHandles:

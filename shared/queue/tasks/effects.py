@@ -68,17 +68,8 @@ class PutClaim:
     run_id: int
     taken_until: datetime
     started: datetime
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MoveClaim:
-    """Move the claim message to a later takenUntil, or put a new one when it is lost."""
-
-    handle: MessageHandle | None
-    task_id: str
-    run_id: int
-    taken_until: datetime
-    started: datetime
+    handle: MessageHandle | None = None
+    """The message to move there; a new one is put if it is lost, or there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,7 +142,6 @@ Ahead = (
     | HoldPending
     | TakeLease
     | PutClaim
-    | MoveClaim
     | PutDeadline
     | PutResolved
     | AddPendingRow

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import field
 from datetime import datetime, timedelta
-from typing import Protocol, assert_never
+from typing import assert_never
 
 from shared.base.concurrency import both, together
 from shared.base.errors import ApiError, ResourceNotFound, ServiceUnavailable
@@ -124,32 +124,26 @@ class Stores:
         return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in, begun)
 
 
-class Follower(Protocol):
-    """Follows up resolutions that were committed, as `shared.queue.tasks.following` does."""
-
-    def delay(self) -> timedelta:
-        """How long a resolved message is hidden while its work is followed up here."""
-        ...
-
-    def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:
-        """Starts following up a committed resolution in the background; does nothing for other commits."""
-        ...
+BeginFollowing = Callable[[Task, Sequence[Ahead], WriteAhead], None]
+"""Starts following up a committed resolution in the background; does nothing for other commits."""
 
 
 class Executor:
     """Runs one transition of one task."""
 
-    def __init__(self, stores: Stores, follower: Follower | None = None) -> None:
-        """Without a follower, resolutions are left to their messages."""
+    def __init__(
+        self, stores: Stores, follow: BeginFollowing | None = None, delay: Callable[[], timedelta] | None = None
+    ) -> None:
+        """Without `follow`, resolutions are left to their messages; `delay` says how long these are then hidden."""
         self._stores = stores
-        self._follower = follower
+        self._follow = follow
+        self._delay = delay
         self._runtime = stores.runtime
         self._first_tries = FirstTries()
 
     def write_ahead(self, read: Loaded | None = None) -> WriteAhead:
         """A new record of what a call writes ahead of a commit that rests on what was `read`."""
-        delay = RESOLVED_DELAY if self._follower is None else self._follower.delay()
-        return self._stores.write_ahead(read, resolved_in=delay)
+        return self._stores.write_ahead(read, resolved_in=self._delay() if self._delay else RESOLVED_DELAY)
 
     def last_committed(self, task_id: str) -> Loaded | None:
         """The task as this process has committed it last, if a commit on that version is likely to hold, and while no
@@ -254,8 +248,8 @@ class Executor:
 
     async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         await self.follow_up(committed, decision)
-        if self._follower is not None:
-            self._follower.begin(committed.task, decision.ahead, ahead)
+        if self._follow is not None:
+            self._follow(committed.task, decision.ahead, ahead)
         if decision.refusal is not None:
             raise decision.refusal
         return committed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves, together
@@ -53,25 +53,27 @@ class _Page:
         return self.end is None and self.group_end is None and not self.left
 
 
-class TaskIndex(Protocol):
-    """The index, as far as resolutions need it."""
-
-    async def task_completed(self, definition: Definition, resolved: datetime) -> None:
-        """Indexes a task by its routes. May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
-        ...
+AddToIndex = Callable[[Definition, datetime], Awaitable[None]]
+"""Indexes a completed task by its routes, with the time of its resolution. May be repeated. Raises StorageUnavailable,
+ServiceUnavailable."""
 
 
 class Resolution:
     """Carries a task's resolution to everybody who waits for it. Every step may be repeated."""
 
     def __init__(
-        self, stores: Stores, dependents: Dependents, group_check: GroupCheck, uploads: Uploads, index: TaskIndex
+        self,
+        stores: Stores,
+        dependents: Dependents,
+        group_check: GroupCheck,
+        uploads: Uploads,
+        add_to_index: AddToIndex,
     ) -> None:
         self._stores = stores
         self._dependents = dependents
         self._group_check = group_check
         self._uploads = uploads
-        self._index = index
+        self._add_to_index = add_to_index
 
     async def resolved_due(self, message: ResolvedBody) -> None:
         """Handles one message.
@@ -89,9 +91,13 @@ class Resolution:
             return
         run = self._run(read.task, message.run_id)
         if run is None:
-            await self._wait_for_commit(message, looked)
-        elif _was_retried(read.task, message.run_id):
-            return
+            if looked - message.put < ORPHAN_AFTER:  # its commit may still come
+                await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
+        elif (
+            message.run_id < read.task.last_run_id
+            and read.task.runs[message.run_id + 1].reason_created in RETRY_OF.values()
+        ):
+            return  # it was followed by its retry: then it resolved only itself, not the task
         elif message.waiting is not None:
             await self._look_again(read, run, message, message.waiting)
         elif message.group_only:
@@ -125,8 +131,11 @@ class Resolution:
             ends |= {"attempts": 0, "waits": 0}  # a message of its own, with tries of its own
             await self._stores.messages.put(page.message.model_copy(update=ends), UNCOMMITTED_RESOLUTION.first)
             return
-        if page.message.start is None and page.is_last:
-            await self._remove_deadline(page.read.task, page.run.generation)
+        task, deadline = page.read.task, page.read.task.handles.deadline
+        # Only while the task is still resolved as read: a rerun has put a new one.
+        is_as_read = task.is_resolved and task.generation == page.run.generation
+        if page.message.start is None and page.is_last and is_as_read and deadline is not None:
+            await self._stores.messages.remove(deadline)
         if page.run.resolved is not None:
             runtime = self._stores.runtime
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
@@ -143,7 +152,7 @@ class Resolution:
         return [
             self._outside(page, at_once),
             self._settle(page),
-            self._add_to_index(page.read, page.run),
+            self._index(page.read, page.run),
             self._announce(page.read, page.message),
         ]
 
@@ -186,10 +195,6 @@ class Resolution:
         if run_id > task.last_run_id or not task.runs[run_id].state.is_resolved:
             return None
         return task.runs[run_id]
-
-    async def _wait_for_commit(self, message: ResolvedBody, looked: datetime) -> None:
-        if looked - message.put < ORPHAN_AFTER:
-            await self._put(message, visible_in=message.delay, delay=UNCOMMITTED_RESOLUTION.after(message.delay))
 
     async def _put(self, message: ResolvedBody, *, visible_in: float, **left: Any) -> None:
         """Puts another message of the run, for what is `left` of its work."""
@@ -269,10 +274,9 @@ class Resolution:
         over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
         await self._uploads.commit(task.task_id, over)
 
-    async def _add_to_index(self, read: Loaded, run: Run) -> None:
-        """Indexes a completed task by its routes."""
+    async def _index(self, read: Loaded, run: Run) -> None:
         if run.state is State.COMPLETED and run.resolved is not None:
-            await self._index.task_completed(read.definition, run.resolved)
+            await self._add_to_index(read.definition, run.resolved)
 
     async def _announce(self, read: Loaded, message: ResolvedBody) -> None:
         """Announces the resolution in place of a call that died, or was stopped, after its commit; before it the latest
@@ -306,15 +310,3 @@ class Resolution:
         if task.runs[run_id].reason_created is not Created.EXCEPTION:
             rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
             await self._stores.pools.change([rows], task.task_queue_id)
-
-    async def _remove_deadline(self, task: Task, generation: int) -> None:
-        """Removes the deadline message, but only while the task is still resolved as read: a rerun has put a new
-        one."""
-        handle = task.handles.deadline
-        if handle is not None and task.is_resolved and task.generation == generation:
-            await self._stores.messages.remove(handle)
-
-
-def _was_retried(task: Task, run_id: int) -> bool:
-    """Whether the run was followed by its retry: then it resolved only itself, not the task."""
-    return run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values()
