@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import azure.functions as func
+from opentelemetry.trace import SpanKind
 
 from functions import process, telemetry_export
 from functions.console import FOLDER, ConsoleSite, sources
@@ -138,7 +139,7 @@ async def _observed_answer(
         fields["traceId"] = trace_id
     fields |= {name: value for name, value in match.params.items() if name in _LOGGED}
     parent = context.trace_context.trace_parent or headers.get("traceparent")
-    with observed(services.runtime, match.endpoint.name, "server", fields, parent=parent) as seen:
+    with observed(services.runtime, match.endpoint.name, SpanKind.SERVER, fields, parent=parent) as seen:
         answer = await _in_time(services, call, request, query, seen.fields)
         seen.outcome = answer.outcome or str(answer.status)
         seen.failed = answer.status >= 500 and answer.outcome is None

@@ -12,6 +12,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
+from opentelemetry.trace import SpanKind, StatusCode, Tracer
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
 from shared.base.errors import CallAgain
 from shared.queue.events.announcer import Publisher
 from shared.queue.events.breaker import EventsUnavailable
@@ -20,7 +23,8 @@ from shared.runtime import Runtime
 from shared.store.counting import counting
 from shared.telemetry.instruments import DURATION, STORAGE_OPERATIONS
 from shared.telemetry.logs import READS, bound
-from shared.telemetry.tracing import Kind, Tracer
+
+_PARENTS = TraceContextTextMapPropagator()
 
 
 @contextmanager
@@ -31,12 +35,12 @@ def traced_request(tracer: Tracer, service: str, method: str, url: str) -> Itera
     """
     parts = urlsplit(url)
     attributes = {"http.request.method": method, "server.address": parts.hostname or "", "url.path": parts.path}
-    with tracer.span(f"{service} {method}", "client", attributes) as span:
+    with tracer.start_as_current_span(f"{service} {method}", kind=SpanKind.CLIENT, attributes=attributes) as span:
 
         def answered(status: int) -> None:
-            span.note({"http.response.status_code": status})
+            span.set_attribute("http.response.status_code", status)
             if status >= 500:
-                span.fail(str(status))
+                span.set_status(StatusCode.ERROR, str(status))
 
         yield answered
 
@@ -52,11 +56,11 @@ class TracedPublisher:
         """Like `publish` of the wrapped publisher, in a span."""
         topics = ",".join(sorted({message.topic for message in messages}))
         attributes = {"messaging.system": "servicebus", "messaging.destination.name": topics}
-        with self._tracer.span("publish", "producer", attributes) as span:
+        with self._tracer.start_as_current_span("publish", kind=SpanKind.PRODUCER, attributes=attributes) as span:
             try:
                 await self._publisher.publish(messages)
             except EventsUnavailable:
-                span.fail("unavailable")
+                span.set_status(StatusCode.ERROR, "unavailable")
                 raise
 
 
@@ -82,14 +86,16 @@ class Observed:
 
 @contextmanager
 def observed(
-    runtime: Runtime, call: str, kind: Kind, fields: dict[str, str | int], *, parent: str | None = None
+    runtime: Runtime, call: str, kind: SpanKind, fields: dict[str, str | int], *, parent: str | None = None
 ) -> Iterator[Observed]:
-    """A context manager around one call or message. `fields` are in every line that is logged inside."""
+    """A context manager around one call or message. `fields` are in every line that is logged inside. `parent` is the
+    caller's span, as a W3C traceparent."""
     seen, started = Observed(), time.monotonic()
+    context = _PARENTS.extract({"traceparent": parent}) if parent else None
     with (
         bound(call=call, **fields),
         counting() as operations,
-        runtime.tracer.span(call, kind, fields, parent=parent) as span,
+        runtime.tracer.start_as_current_span(call, context, kind, fields) as span,
     ):
         try:
             yield seen
@@ -98,9 +104,9 @@ def observed(
             runtime.meter.record(DURATION, seconds, call, seen.outcome)
             runtime.meter.record(STORAGE_OPERATIONS, operations.total, call)
             figures = {**seen.fields, "outcome": seen.outcome, "storageOperations": operations.total}
-            span.note(figures)
+            span.set_attributes(figures)
             if seen.failed:
-                span.fail(seen.outcome)
+                span.set_status(StatusCode.ERROR, seen.outcome)
             is_read = seen.is_success and not operations.has_changed
             (reads if is_read else log).info(
                 "%s: %s after %.0f ms",

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 import azure.functions as func
+from opentelemetry.trace import SpanKind
 
 from functions import process
 from functions.observation import observed
@@ -64,7 +65,7 @@ async def handle(
     """Handles a message of an internal queue. Raises only when the message could not even be put again."""
     services = await process.services()
     text = message.get_body().decode(errors="replace")
-    with observed(services.runtime, body_type.queue, "consumer", {"messageId": message.id or ""}) as seen:
+    with observed(services.runtime, body_type.queue, SpanKind.CONSUMER, {"messageId": message.id or ""}) as seen:
         seen.outcome = await _handle(services, text, body_type, work, message.dequeue_count or 1)
         seen.failed = seen.outcome != DONE
 

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 import azure.functions as func
+from opentelemetry.trace import SpanKind
 
 from functions import process
 from functions.observation import observed
@@ -29,7 +30,7 @@ async def _run(name: str, work: Callable[[Services], Awaitable[None]]) -> None:
     """One run, within the time limit. An alert watches that there are some."""
     async with asyncio.timeout(LONGEST_RUN):
         services = await process.services()
-        with observed(services.runtime, name, "internal", {}) as seen:
+        with observed(services.runtime, name, SpanKind.INTERNAL, {}) as seen:
             await work(services)
             seen.outcome = "done"
 

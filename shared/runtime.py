@@ -12,11 +12,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
+from opentelemetry.trace import NoOpTracer, Tracer
+
 from shared.base.frozen import dataclass
 from shared.base.ids import new_slugid
 from shared.base.retrying import LOST_RACE, Retries
 from shared.telemetry.meter import Meter
-from shared.telemetry.tracing import NoTracer, Tracer
 
 
 def utc_now() -> datetime:
@@ -36,7 +37,7 @@ class Runtime:
     """Waits for the given seconds."""
     meter: Meter = field(default_factory=Meter)
     """Receives measurements."""
-    tracer: Tracer = field(default_factory=NoTracer)
+    tracer: Tracer = field(default_factory=NoOpTracer)
     """Receives the spans of calls."""
 
 

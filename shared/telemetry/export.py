@@ -10,7 +10,6 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from typing import Literal
 
 from opentelemetry import metrics, trace
@@ -22,31 +21,18 @@ from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMe
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
-from opentelemetry.trace import Span as OpenTelemetrySpan
-from opentelemetry.trace import SpanKind, StatusCode
-from opentelemetry.trace import Tracer as OpenTelemetryTracer
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
-from shared.telemetry.instruments import INSTRUMENTS, Instrument
+from shared.telemetry.instruments import INSTRUMENTS, SCOPE, Instrument
 from shared.telemetry.logs import NAMESPACE, READS, Record
 from shared.telemetry.meter import Labels, Meter, bounded
 from shared.telemetry.nameless import Nameless
 from shared.telemetry.sampling import OwnChoice
-from shared.telemetry.tracing import Attributes, Kind, Span
 
 _Take = Callable[[float, dict[str, str]], None]
 GAUGE_SECONDS = 150.0
 """How long a gauge is reported after it was read: they are read every minute."""
-_SCOPE = "taskcluster-queue"
-_KINDS = {
-    "server": SpanKind.SERVER,
-    "consumer": SpanKind.CONSUMER,
-    "producer": SpanKind.PRODUCER,
-    "client": SpanKind.CLIENT,
-    "internal": SpanKind.INTERNAL,
-}
 
 
 @dataclass(frozen=True)
@@ -60,13 +46,9 @@ class Export:
     replaces_host: bool
     """Whether log lines go to Application Insights, where the Functions host would send their text as well."""
 
-    def tracer(self) -> OpenTelemetrySpans:
-        """Spans that are exported."""
-        return OpenTelemetrySpans(self.traces.get_tracer(_SCOPE))
-
     def listen(self, meter: Meter) -> None:
         """Exports what has been counted so far, and everything that is measured from now on."""
-        meter.listen(_Measurements(self.metrics.get_meter(_SCOPE)))
+        meter.listen(_Measurements(self.metrics.get_meter(SCOPE)))
 
     def take_lines(self) -> None:
         """From now on only the exporter sends log lines, if the host would send each of them a second time, as plain
@@ -89,13 +71,13 @@ def start_export(settings: Settings, process: str) -> Export:
     """Starts what the settings ask for; `process` names this process among those of the deployment."""
     resource = Resource.create(
         {
-            "service.name": os.environ.get("OTEL_SERVICE_NAME", "") or _SCOPE,
+            "service.name": os.environ.get("OTEL_SERVICE_NAME", "") or SCOPE,
             "service.version": settings.app_version,
             "service.instance.id": process,
         }
     )
     traces = TracerProvider(sampler=OwnChoice.of(os.environ), resource=resource)
-    trace.set_tracer_provider(traces)  # where Azure's exporter looks for the resource
+    trace.set_tracer_provider(traces)  # from now on the process's tracer records; Azure's exporter finds the resource
     for span_exporter in _span_exporters(settings):
         traces.add_span_processor(_SpanProcessor(span_exporter))
     readers = [PeriodicExportingMetricReader(exporter) for exporter in _metric_exporters(settings)]
@@ -103,7 +85,7 @@ def start_export(settings: Settings, process: str) -> Export:
     logs = _logs(settings, resource)
     handler = None
     if logs is not None:
-        handler = _LogHandler(logs.get_logger(_SCOPE))
+        handler = _LogHandler(logs.get_logger(SCOPE))
         logging.getLogger(NAMESPACE).addHandler(handler)
     replaces_host = settings.applicationinsights_connection_string is not None
     return Export(traces, measured, logs, handler, replaces_host)
@@ -225,36 +207,6 @@ class _Gauge:
                 yield metrics.Observation(value, dict(labels))
             else:
                 del self._values[labels]
-
-
-class OpenTelemetrySpans:
-    """A tracer (`tracing.Tracer`) whose spans are OpenTelemetry's."""
-
-    is_on = True
-
-    def __init__(self, tracer: OpenTelemetryTracer) -> None:
-        self._tracer = tracer
-        self._propagator = TraceContextTextMapPropagator()
-
-    @contextmanager
-    def span(self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None) -> Iterator[Span]:
-        """A span that is the parent of all spans begun inside it."""
-        context = self._propagator.extract({"traceparent": parent}) if parent else None
-        with self._tracer.start_as_current_span(
-            name, context=context, kind=_KINDS[kind], attributes=dict(attributes)
-        ) as span:
-            yield _Span(span)
-
-
-class _Span:
-    def __init__(self, span: OpenTelemetrySpan) -> None:
-        self._span = span
-
-    def note(self, attributes: Attributes) -> None:
-        self._span.set_attributes(dict(attributes))
-
-    def fail(self, reason: str) -> None:
-        self._span.set_status(StatusCode.ERROR, reason)
 
 
 class _LogHandler(logging.Handler):

@@ -9,6 +9,8 @@ from typing import Literal
 
 from shared.base.frozen import dataclass
 
+SCOPE = "taskcluster-queue"
+"""The name under which OpenTelemetry gets all of it."""
 _POOL = ("provisionerId", "workerType")
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 _REQUESTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50, 100)
@@ -210,29 +212,4 @@ DURATION = Instrument(
     buckets=_SECONDS,
 )
 
-INSTRUMENTS: tuple[Instrument, ...] = (
-    PENDING,
-    CLAIMED,
-    OLDEST_PENDING,
-    DESIRED_WORKERS,
-    STALLED,
-    WAITING_WORKERS,
-    TOLD,
-    COMPLETED,
-    FAILED,
-    EXCEPTION,
-    WAITING,
-    FAILED_CLAIMS,
-    TIMER_LATENESS,
-    FAN_OUT_LAG,
-    EVENT_BACKLOG,
-    EVENTS_DEFERRED,
-    EVENTS_LOST,
-    UNANNOUNCED_EXPIRATIONS,
-    POISON_DEPTH,
-    POISONED,
-    EXPIRATIONS_FAILED,
-    ENDING_CREDENTIALS,
-    STORAGE_OPERATIONS,
-    DURATION,
-)
+INSTRUMENTS: tuple[Instrument, ...] = tuple(each for each in list(globals().values()) if isinstance(each, Instrument))

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import AbstractContextManager
+
+from opentelemetry.trace import NoOpTracer, Tracer, get_tracer
 
 from shared.base.frozen import dataclass
 from shared.base.ids import new_slugid
 from shared.base.settings import Settings
+from shared.telemetry.instruments import SCOPE
 from shared.telemetry.logs import structure_logs
 from shared.telemetry.meter import Meter
-from shared.telemetry.tracing import Attributes, Kind, NoTracer, Span, Tracer
 
 log = logging.getLogger("taskcluster.telemetry")
 
@@ -25,20 +26,6 @@ class Telemetry:
     tracer: Tracer
 
 
-class _LateTracer:
-    """Spans go nowhere until the exporter has been loaded."""
-
-    is_on = True
-
-    def __init__(self) -> None:
-        self.tracer: Tracer = NoTracer()
-
-    def span(
-        self, name: str, kind: Kind, attributes: Attributes, *, parent: str | None = None
-    ) -> AbstractContextManager[Span]:
-        return self.tracer.span(name, kind, attributes, parent=parent)
-
-
 def start_telemetry(settings: Settings) -> Telemetry:
     """Structured logs in any case, exporters where they are set up.
 
@@ -46,9 +33,9 @@ def start_telemetry(settings: Settings) -> Telemetry:
     loaded, that is logged and it is left out: the service does not depend on it.
     """
     structure_logs()
-    process, meter, late = new_slugid(), Meter(), _LateTracer()
+    process, meter = new_slugid(), Meter()
     if not settings.exports_telemetry:
-        return Telemetry(process, meter, NoTracer())
+        return Telemetry(process, meter, NoOpTracer())
 
     def load() -> None:
         try:
@@ -59,9 +46,8 @@ def start_telemetry(settings: Settings) -> Telemetry:
             log.exception("telemetry is not exported", extra={"action": "telemetry_failed"})
             return
         export.listen(meter)
-        late.tracer = export.tracer()
         log.info("telemetry is exported", extra={"action": "telemetry_started"})
         export.take_lines()
 
     threading.Thread(target=load, name="telemetry", daemon=True).start()
-    return Telemetry(process, meter, late)
+    return Telemetry(process, meter, get_tracer(SCOPE))  # its spans go nowhere until the exporter has been loaded

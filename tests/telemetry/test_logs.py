@@ -12,11 +12,12 @@ import pytest
 from opentelemetry._logs import NoOpLogger
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.sampling import ALWAYS_OFF, ALWAYS_ON, Sampler
+from opentelemetry.trace import SpanKind
 
 from functions.observation import observed
 from shared.runtime import Runtime
 from shared.store.counting import Kind, recorded
-from shared.telemetry.export import OpenTelemetrySpans, _LogHandler
+from shared.telemetry.export import _LogHandler
 from shared.telemetry.logs import bound, structure_logs
 from shared.telemetry.sampling import OwnChoice
 
@@ -109,14 +110,13 @@ def test_lines_of_calls_that_only_read_are_exported_with_their_traces(
         def emit(self, *_: object, **said: Any) -> None:
             exported.append(said["attributes"]["call"])
 
-    tracer = OpenTelemetrySpans(TracerProvider(sampler=sampler).get_tracer("test"))
-    runtime = Runtime(tracer=tracer)
+    runtime = Runtime(tracer=TracerProvider(sampler=sampler).get_tracer("test"))
     handler = _LogHandler(Keep("kept"))
     logging.getLogger("taskcluster").addHandler(handler)
     try:
         for call, outcome, changes in (("status", "200", False), ("createTask", "200", True), ("task", "404", False)):
             kind = Kind.TABLE_WRITE if changes else Kind.TABLE_READ
-            with observed(runtime, call, "server", {}) as seen, recorded(kind, "Tasks"):
+            with observed(runtime, call, SpanKind.SERVER, {}) as seen, recorded(kind, "Tasks"):
                 seen.outcome = outcome
     finally:
         logging.getLogger("taskcluster").removeHandler(handler)

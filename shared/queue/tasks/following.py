@@ -68,9 +68,9 @@ class Following:
         fields: dict[str, str | int] = {"taskId": message.task_id, "runId": message.run_id}
         with suppress(ServiceUnavailable):
             async with self._places.hold():
-                with self._stores.runtime.tracer.span("resolved", "internal", fields) as span:
+                with self._stores.runtime.tracer.start_as_current_span("resolved", attributes=fields) as span:
                     is_done = await self._is_done(message, handle)
-                    span.note({"outcome": "done" if is_done else "left"})
+                    span.set_attribute("outcome", "done" if is_done else "left")
 
     async def _is_done(self, message: ResolvedBody, handle: MessageHandle) -> bool:
         """Does the work. Returns False if it is left to the message."""
