@@ -84,23 +84,18 @@ class Claiming:
             return None
 
         outcomes = await in_waves(max(len(messages), 1), attempt, messages)
-        prepared = await self._one_of_each_task([outcome for outcome in outcomes if outcome is not None])
+        prepared = [outcome for outcome in outcomes if outcome is not None]
+        # A retried put may leave two messages of a run. One transaction cannot hold both claims, and if one were in
+        # doubt, the other would be given back. The message of a dropped claim is shown again later.
+        first = {each.task.task_id: each for each in reversed(prepared)}
+        await together(*(each.drop() for each in prepared if first[each.task.task_id] is not each))
+        prepared = [each for each in prepared if first[each.task.task_id] is each]
         delivered: list[Loaded] = []
         if prepared:
             delivered = await self._handing_out.hand_out(prepared, record, request)
         if request.unavailable and not delivered:
             raise request.unavailable[0]
         return delivered
-
-    async def _one_of_each_task(self, prepared: Sequence[Prepared]) -> Sequence[Prepared]:
-        """Drops further claims of a run that was received more than once: a retried put may leave two messages. One
-        transaction cannot hold both, and if one were in doubt, the other would be given back.
-
-        Their messages are shown again later, when the run is in the claim of the first one.
-        """
-        first = {each.task.task_id: each for each in reversed(prepared)}
-        await together(*(each.drop() for each in prepared if first[each.task.task_id] is not each))
-        return [each for each in prepared if first[each.task.task_id] is each]
 
     async def _attempt(self, at: _Attempt, share: MemoryShare) -> Prepared | None:
         """Prepares the claim of one message by the table of design 4, without its rows; None if the message leads to no
@@ -238,7 +233,10 @@ class Claiming:
 
         async for attempt in attempts(self._runtime):
             if attempt:
-                read = await self._read_again(read)
+                latest = await self._stores.tasks.load_again(read)
+                if latest is None:
+                    raise ResourceNotFound(f"task {read.task.task_id} does not exist")
+                read = latest
             decision = decide(read, self._runtime.now())
             if not decision.ahead:  # a repeat, whose rows exist
                 try:
@@ -256,12 +254,6 @@ class Claiming:
             if request.ended.is_set():
                 break
         raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} gets no work at present")
-
-    async def _read_again(self, read: Loaded) -> Loaded:
-        latest = await self._stores.tasks.load_again(read)
-        if latest is None:
-            raise ResourceNotFound(f"task {read.task.task_id} does not exist")
-        return latest
 
     async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
         """A claim with messages of its own; its lease is removed if the claim fails."""

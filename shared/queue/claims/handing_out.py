@@ -21,6 +21,7 @@ from shared.queue.pools.workers import Presence, WorkRequest
 from shared.queue.tasks.ahead import WriteAhead
 from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision, ReturnRow
 from shared.queue.tasks.executor import Executor, Stores
+from shared.queue.tasks.internal_messages import ClaimBody
 from shared.queue.tasks.rows import CommitLost, Loaded
 from shared.queue.tasks.rules import Task, UndeliveredClaim
 from shared.runtime import Runtime
@@ -80,11 +81,6 @@ class _Claimed:
     loaded: Loaded
     decision: Decision
 
-    def before_running(self) -> _Claimed:
-        """This claim without its task-running event, but with the task-pending event of a retry."""
-        events = tuple(event for event in self.decision.events if event.exchange is not Exchange.TASK_RUNNING)
-        return replace(self, decision=replace(self.decision, events=events))
-
 
 class HandingOut:
     """Hands claims out to the worker that asked for them, or back where it may not have them any more."""
@@ -108,9 +104,7 @@ class HandingOut:
         commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]
         is_wanted = not request.ended.is_set()
-        if not is_wanted:
-            claimed = [each.before_running() for each in claimed]
-        outcomes = await together(*(self._announce(each, request) for each in claimed))
+        outcomes = await together(*(self._announce(each, request, is_wanted) for each in claimed))
         delivered: list[_Claimed] = []
         returned: list[Awaitable[None]] = []
         for each, failure in zip(claimed, outcomes, strict=True):
@@ -187,11 +181,14 @@ class HandingOut:
             log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
         await prepared.release(is_defect)
 
-    async def _announce(self, claimed: _Claimed, request: WorkRequest) -> timedelta | None:
-        """Announces the claim. Returns None or, if that failed, the time after which its run may be claimed again."""
-        task = claimed.loaded.task
+    async def _announce(self, claimed: _Claimed, request: WorkRequest, is_wanted: bool) -> timedelta | None:
+        """Announces the claim; of one that is not wanted any more only the task-pending event of a retry. Returns None
+        or, if that failed, the time after which its run may be claimed again."""
+        task, events = claimed.loaded.task, claimed.decision.events
+        if not is_wanted:
+            events = tuple(event for event in events if event.exchange is not Exchange.TASK_RUNNING)
         try:
-            await self._stores.announcer.announce(claimed.decision.events, claimed.loaded)
+            await self._stores.announcer.announce(events, claimed.loaded)
         except StorageUnavailable as failure:
             request.unavailable.append(failure)
             return AT_ONCE
@@ -222,8 +219,8 @@ AFTER_DEFECT = timedelta(minutes=1)
 """Delay until a run is shown to workers again after its claim failed for a defect, as the next claim is likely to fail
 too.
 """
-AGAIN = timedelta(seconds=5)
-"""Delay of the message that gives a claim back if its call could not."""
+AGAIN = 5.0
+"""Delay in seconds of the message that gives a claim back if its call could not."""
 
 
 class GivingBack:
@@ -258,7 +255,8 @@ class GivingBack:
 
     async def _leave_to_message(self, claim: UndeliveredClaim) -> None:
         try:
-            await self._stores.messages.put_undelivered(claim, self._stores.runtime.now() + AGAIN)
+            message = ClaimBody.returning(claim, self._stores.runtime.now())
+            await self._stores.messages.put(message, AGAIN)
         except StorageUnavailable:
             log.warning("the claim of task %s was not returned", claim.task_id, extra=_extra(claim))
 

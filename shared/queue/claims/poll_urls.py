@@ -135,7 +135,9 @@ class PollUrls:
                 for band in PRIORITIES
             )
         )
-        self._note(task_queue_id, expires)
+        given = self._given.get(task_queue_id) or deque(maxlen=bounds.COUNTED_URLS)
+        given.append(expires)
+        self._given[task_queue_id] = given
         return [
             PollUrl(
                 poll=f"{queue.url}/messages?visibilitytimeout={self._hidden_for}&{queue.sas}",
@@ -143,11 +145,6 @@ class PollUrls:
             )
             for queue in signed
         ], expires
-
-    def _note(self, task_queue_id: str, expires: datetime) -> None:
-        given = self._given.get(task_queue_id) or deque(maxlen=bounds.COUNTED_URLS)
-        given.append(expires)
-        self._given[task_queue_id] = given
 
 
 WINDOW = timedelta(seconds=10)

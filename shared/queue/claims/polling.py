@@ -251,7 +251,9 @@ class Poller:
                     await self._tell(task_queue_id, pool)
                     found = False
                 if not found and pool.waiters:
-                    await self._pause(pool)
+                    is_idle = _monotonic() - pool.last_found > IDLE_AFTER
+                    seconds = self._intervals.idle if is_idle else self._intervals.busy
+                    await comes_within(pool.wake, min(seconds, CALLS_AGAIN) if pool.expected else seconds)
         except Exception as error:  # raised in the waiting calls: nobody would see it in this background task
             self._serve_begun(pool)
             for waiter in pool.waiters:
@@ -271,7 +273,8 @@ class Poller:
         found = 0
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
             while wanted := min(sum(waiter.lacks for waiter in pool.new), MAX_MESSAGES):
-                messages = await self._get(task_queue_id, band, wanted)
+                hidden_for = HIDDEN_WHILE_CLAIMING.total_seconds()
+                messages = await self._messages.poll(task_queue_id, band, count=wanted, hidden_for=hidden_for)
                 if messages:
                     found += len(messages)
                     pool.last_found = _monotonic()
@@ -282,11 +285,6 @@ class Poller:
         if found:
             pool.expected, pool.urgency = max(pool.expected - found, 0), 1
         return found > 0
-
-    async def _get(self, task_queue_id: str, band: Priority, wanted: int) -> list[PendingMessage]:
-        return await self._messages.poll(
-            task_queue_id, band, count=wanted, hidden_for=HIDDEN_WHILE_CLAIMING.total_seconds()
-        )
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
         remaining = deque(messages)
@@ -351,11 +349,6 @@ class Poller:
                 break
             visible += await self._messages.visible(task_queue_id, band, min(lacking, MAX_MESSAGES))
         return visible
-
-    async def _pause(self, pool: _Pool) -> None:
-        idle = _monotonic() - pool.last_found > IDLE_AFTER
-        seconds = self._intervals.idle if idle else self._intervals.busy
-        await comes_within(pool.wake, min(seconds, CALLS_AGAIN) if pool.expected else seconds)
 
 
 def _who_calls_soonest(waiters: Sequence[_Waiter], now: float, urgency: int) -> list[_Waiter]:

@@ -88,8 +88,10 @@ class GroupCheck:
                 task = None  # a call that was refused, or died, has named a task of another group
             if task is not None and task.generation == row.generation:
                 if not task.is_resolved:
-                    self._unresolved[task_group_id] = _Unresolved(row, task.deadline, self._stores.runtime.now())
-                    await self._ensure_its_deadline(task)
+                    now = self._stores.runtime.now()
+                    self._unresolved[task_group_id] = _Unresolved(row, task.deadline, now)
+                    if now - task.deadline > OVERDUE:  # else it will be resolved at its deadline
+                        await self._stores.messages.put_lost_deadline(task)
                     return _Look()
                 if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
                     await self._ensure_its_handler(task, row)
@@ -120,11 +122,6 @@ class GroupCheck:
         else:
             await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
 
-    async def _ensure_its_deadline(self, task: Task) -> None:
-        """Called for an unresolved task: makes sure that it will be resolved at its deadline."""
-        if self._stores.runtime.now() - task.deadline > OVERDUE:
-            await self._stores.messages.put_lost_deadline(task)
-
     async def _ensure_its_handler(self, task: Task, row: Active) -> None:
         """Called for a task that is resolved and not settled. Usually its own handler will still run, and check the
         group.
@@ -132,7 +129,5 @@ class GroupCheck:
         If the resolution is old, its message is put again.
         """
         resolved = task.last_run.resolved
-        if resolved is not None:
-            age = self._stores.runtime.now() - max(resolved, row.written)
-            if age > ORPHAN_AFTER:
-                await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
+        if resolved is not None and self._stores.runtime.now() - max(resolved, row.written) > ORPHAN_AFTER:
+            await self._stores.messages.put_resolved(task.task_id, task.last_run_id)

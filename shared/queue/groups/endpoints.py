@@ -38,14 +38,11 @@ class ListTaskGroupResponse(TaskGroupResponse):
 
 
 class RecentTaskGroup(TaskGroupResponse):
-    """A task group, with what its first task says: `taskId` is that task's. `single`: the group has no other task.
-
-    `taskId` and `projectId` are absent for a group that was created before they were noted.
-    """
+    """A task group, with what its first task says: `taskId` is that task's. `single`: the group has no other task."""
 
     created: Date
-    taskId: SlugId = optional()
-    projectId: str = optional()
+    taskId: SlugId
+    projectId: str
     single: bool
     name: str
     owner: str
@@ -248,7 +245,8 @@ def _recent(group: RecentGroup) -> dict[str, Any]:
     return {
         **_group(group.header),
         "created": format_date(created.created),
-        **({"taskId": created.task_id, "projectId": created.project_id} if created.task_id else {}),
+        "taskId": created.task_id,
+        "projectId": created.project_id,
         "single": group.is_single,
         "name": created.name,
         "owner": created.owner,

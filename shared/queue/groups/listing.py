@@ -79,30 +79,22 @@ class Pages:
         block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
         room for that, ServiceUnavailable when too many wait.
         """
-        async with self._turns.hold():
-            return await self._filled(items, find, unpack)
-
-    async def _filled(
-        self,
-        items: Sequence[S],
-        find: Callable[[S], Awaitable[F | None]],
-        unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
-    ) -> tuple[list[T], int | None]:
-        share = self._tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
         filled: list[T] = []
-        for start in range(0, len(items), bounds.TASKS_AT_A_TIME):
-            wave = items[start : start + bounds.TASKS_AT_A_TIME]
-            for index, found in enumerate(await in_waves(bounds.TASKS_AT_A_TIME, find, wave), start):
-                if found is None:
-                    continue
-                try:
-                    unpacked = await unpack(found, share)
-                except NoRoom:
-                    if not filled:
-                        raise
-                    return filled, index
-                if unpacked is not None:
-                    filled.append(unpacked)
+        async with self._turns.hold():
+            share = self._tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
+            for start in range(0, len(items), bounds.TASKS_AT_A_TIME):
+                wave = items[start : start + bounds.TASKS_AT_A_TIME]
+                for index, found in enumerate(await in_waves(bounds.TASKS_AT_A_TIME, find, wave), start):
+                    if found is None:
+                        continue
+                    try:
+                        unpacked = await unpack(found, share)
+                    except NoRoom:
+                        if not filled:
+                            raise
+                        return filled, index
+                    if unpacked is not None:
+                        filled.append(unpacked)
         return filled, None
 
 
@@ -180,7 +172,9 @@ class Groups:
                 group = replace(group, sealed=now)
             elif group.sealed in tried:
                 note(entry, True)  # the answer to our own write was lost
-            await self._stores.announcer.announce_group(sealed_event(group))
+            # Sealing happens once: its repeats are the same event, and its time tells groups of one id apart.
+            occasion = format_date(group.sealed or self._stores.runtime.now())
+            await self._stores.announcer.announce_group(group_event(Exchange.TASK_GROUP_SEALED, group, occasion))
             return group
         raise ServiceUnavailable("the task group is contended; send the call again")
 
@@ -222,13 +216,6 @@ class Groups:
         assert packed is not None, "its definition is in the row"
         definition = await self._stores.tasks.definitions.unpack(found.member.task_id, packed, share, keep=False)
         return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
-
-
-def sealed_event(group: Group) -> GroupEvent:
-    """taskGroupSealed: sealing happens once, so its repeats are the same event, and its time tells groups of one id
-    apart."""
-    occasion = "sealed" if group.sealed is None else format_date(group.sealed)
-    return group_event(Exchange.TASK_GROUP_SEALED, group, occasion)
 
 
 class Batches:

@@ -27,10 +27,10 @@ class CreatedGroup:
 
     key: str
     task_group_id: str
-    task_id: str = ""
-    """Its first task; "" for a group that was created before that was noted."""
-    project_id: str = ""
-    """Project of its first task; "" for such a group as well."""
+    task_id: str
+    """Its first task."""
+    project_id: str
+    """Project of its first task."""
     created: datetime
     """When its first task was accepted."""
     name: str

@@ -135,8 +135,9 @@ class GroupStatuses:
         async def read() -> Vouchers:
             earliest, latest = since, pool.latest
             most = max(1, len(tasks) // TASKS_A_PAGE)
-            if latest is not None and self._now() - latest.begun.at <= REMEMBERED:
-                if self._serves(latest, since, with_claimed=with_claimed):
+            if latest is not None and (age := self._now() - latest.begun.at) <= REMEMBERED:
+                has_all = latest.is_complete and (latest.indexed is not None or not with_claimed)
+                if age <= FRESH and latest.since <= since and has_all:
                     return latest
                 if latest.is_complete and len(latest.pending) < most * MAX_PAGE:
                     earliest = min(since, latest.since)  # successive pages of a group share one reading
@@ -144,11 +145,6 @@ class GroupStatuses:
             return pool.latest
 
         return await pool.readings.run(read)
-
-    def _serves(self, latest: Vouchers, since: datetime, *, with_claimed: bool) -> bool:
-        if self._now() - latest.begun.at > FRESH or latest.since > since:
-            return False
-        return latest.is_complete and (latest.indexed is not None or not with_claimed)
 
 
 _VOUCHED = frozenset({State.PENDING, State.UNSCHEDULED})

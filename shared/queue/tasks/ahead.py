@@ -59,7 +59,7 @@ class FirstTries:
         return self._share >= _ENOUGH
 
     def note(self, *, succeeds: bool) -> None:
-        """Notes how a first try ended, or what a read shows: how it would have ended."""
+        """Notes how a first try ended, or would have ended, as a read shows."""
         self._share += (succeeds - self._share) * _WEIGHT
 
 
@@ -159,13 +159,11 @@ class WriteAhead:
 
     def handle(self, effect: Ahead) -> MessageHandle | None:
         """The message that an effect put or moved; None if it was not written."""
-        written = self._written.get(effect)
-        return None if written is None else written.handle
+        return self._written[effect].handle if effect in self._written else None
 
     def existed_before(self, effect: Ahead) -> bool:
         """Whether what the effect writes existed already, written by another call: it was only rewritten."""
-        written = self._written.get(effect)
-        return written is not None and written.roll_back is None
+        return effect in self._written and self._written[effect].roll_back is None
 
     def leave(self) -> None:
         """Never rolls back what is written so far: the outcome of the commit that needs it is unknown."""

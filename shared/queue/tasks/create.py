@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
+from typing import Any
 
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
@@ -79,11 +80,6 @@ class _Attempt:
         required = [each for each in self.definition.dependencies if each == own or self.groups[each] == group]
         return Edges.of(own, required, [each for each in required if self.is_satisfied(each)])
 
-    @property
-    def elsewhere(self) -> list[str]:
-        """Dependencies of other groups."""
-        return [each for each, group in self.groups.items() if group != self.definition.task_group_id]
-
     async def withdraw(self) -> None:
         """Rolls back what this call alone has written ahead: as many edges at a time as were written."""
         await both(self.ahead.withdraw(), in_waves(bounds.ROWS_AT_A_TIME, lambda undo: undo(), self.roll_back))
@@ -133,7 +129,7 @@ class CreateTask:
         definition = attempt.definition
         attempt.ahead.begin()
         unknown = self._recall(attempt)
-        beside = [attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead)]
+        beside: list[Awaitable[Any]] = [attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead)]
         if attempt.packed.spilled_to is not None:
             beside.append(self._spill(attempt, attempt.packed.spilled_to))
         if unknown:
@@ -144,8 +140,9 @@ class CreateTask:
             except InputError as refusal:
                 await self._join(attempt, NO_EDGES)
                 return await self._refused(attempt, refusal)
-        if attempt.elsewhere:
-            beside.append(self._link_elsewhere(attempt))
+        if elsewhere := [each for each, group in attempt.groups.items() if group != definition.task_group_id]:
+            link = partial(self._link, attempt)
+            beside.append(in_waves(bounds.ROWS_AT_A_TIME, link, elsewhere))
         await together(self._join(attempt, attempt.edges), *beside)
         if attempt.member_existed:
             existing = await self._stores.tasks.load(definition.task_id)
@@ -223,12 +220,9 @@ class CreateTask:
         if attempt.ahead.is_later_than(LATEST_COMMIT):  # the row that was to delete it may be gone
             await self._expiry.definition(definition.task_id, path, definition.expires)
 
-    async def _link_elsewhere(self, attempt: _Attempt) -> None:
-        """Writes the edges out of tasks of other groups."""
-        await in_waves(bounds.ROWS_AT_A_TIME, lambda required: self._link(attempt, required), attempt.elsewhere)
-
     async def _link(self, attempt: _Attempt, required: str) -> None:
-        """Writes one edge, then reads the task: what resolves after the read finds the edge (design 5)."""
+        """Writes the edge out of a task of another group, then reads that task: what resolves after the read finds the
+        edge (design 5)."""
         dependent = attempt.definition.task_id
         attempt.ahead.refuse_late()
         etag = await self._stores.tasks.edges.rewrite(required, dependent)

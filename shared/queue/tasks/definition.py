@@ -66,11 +66,6 @@ class Definition:
         return {task_id: index for index, task_id in enumerate(self.dependencies)}
 
     @property
-    def requires_completed(self) -> bool:
-        """Whether only completed dependencies satisfy (`all-completed`), or resolved ones as well."""
-        return bool(self.body["requires"] == Requires.ALL_COMPLETED)
-
-    @property
     def routes(self) -> tuple[str, ...]:
         return tuple(self.body["routes"])
 
@@ -219,7 +214,7 @@ def create_again(task: Task, now: datetime) -> Decision:
 
 def satisfies(dependent: Definition, state: State) -> bool:
     """Whether a required task in that state unblocks the dependent (contract 6)."""
-    return state is State.COMPLETED or (state.is_resolved and not dependent.requires_completed)
+    return state is State.COMPLETED or (state.is_resolved and dependent.body["requires"] == Requires.ALL_RESOLVED)
 
 
 def refuse_other_definition(wanted: Definition, existing: Definition, task: Task) -> None:

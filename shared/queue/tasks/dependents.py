@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from types import TracebackType
-from typing import Self, TypeVar
+from itertools import starmap
+from typing import TypeVar
 
 from shared.base.concurrency import together
 from shared.base.errors import ResourceNotFound
@@ -36,37 +38,38 @@ class PendingRows:
         self._pools = pools
         self._expected = 0
         self._waiting: dict[str, list[tuple[PoolRow, asyncio.Future[str | None]]]] = defaultdict(list)
-        self._writes: set[asyncio.Task[None]] = set()
+        self._writes: set[asyncio.Task[list[None]]] = set()
 
-    def expect(self) -> RowToCome:
-        """Announces one more dependent that may get a run: the rows of the others wait for its row."""
+    @contextmanager
+    def expect(self) -> Iterator[RowToCome]:
+        """Announces one more dependent that may get a run: until this ends, the rows of the others wait for its row."""
         self._expected += 1
-        return RowToCome(self)
+        row = RowToCome(self)
+        try:
+            yield row
+        finally:
+            row.none()
 
-    async def add(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """Like `PoolStore.add_pending`, with the rows of all dependents that are being looked at."""
+    async def add(self, task_queue_id: str, row: PoolRow, *, alone: bool) -> str | None:
+        """Like `PoolStore.add_pending`, with the rows of all dependents that are being looked at, unless it comes after
+        them (`alone`)."""
+        if alone:
+            return await self._pools.add_pending(task_queue_id, row)
         written: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
         self._waiting[task_queue_id].append((row, written))
         self.one_less()
         return await written
 
-    async def add_alone(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """Writes a row that comes after the others."""
-        return await self._pools.add_pending(task_queue_id, row)
-
     def one_less(self) -> None:
         """Counts one expected row less, and writes the collected rows once no more are expected."""
         self._expected -= 1
         if self._expected == 0 and self._waiting:
-            writing = asyncio.create_task(self._write(self._waiting))
+            writing = asyncio.create_task(together(*starmap(self._write, self._waiting.items())))
             self._waiting = defaultdict(list)
             self._writes.add(writing)
             writing.add_done_callback(self._writes.discard)
 
-    async def _write(self, by_pool: dict[str, list[tuple[PoolRow, asyncio.Future[str | None]]]]) -> None:
-        await together(*(self._write_pool(*each) for each in by_pool.items()))
-
-    async def _write_pool(self, task_queue_id: str, rows: list[tuple[PoolRow, asyncio.Future[str | None]]]) -> None:
+    async def _write(self, task_queue_id: str, rows: list[tuple[PoolRow, asyncio.Future[str | None]]]) -> None:
         futures = [written for _, written in rows]
         try:
             etags = await self._pools.add_pending_together(task_queue_id, [row for row, _ in rows])
@@ -78,21 +81,11 @@ class PendingRows:
 
 
 class RowToCome:
-    """A dependent that may get an index row. A context manager: until it ends, the rows of the others wait for this
-    one.
-    """
+    """A dependent that may get an index row."""
 
     def __init__(self, rows: PendingRows) -> None:
         self._rows = rows
         self._is_open = True
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self.none()
 
     def none(self) -> None:
         """The other rows need not wait for this one any more: there will be none, or it takes too long."""
@@ -102,10 +95,8 @@ class RowToCome:
 
     async def add(self, task_queue_id: str, row: PoolRow) -> str | None:
         """See `PendingRows.add`."""
-        if not self._is_open:
-            return await self._rows.add_alone(task_queue_id, row)
-        self._is_open = False
-        return await self._rows.add(task_queue_id, row)
+        is_open, self._is_open = self._is_open, False
+        return await self._rows.add(task_queue_id, row, alone=not is_open)
 
 
 @dataclass(eq=False, slots=True)

@@ -24,7 +24,7 @@ from shared.queue.tasks.internal_messages import (
     decode_body,
     encode_body,
 )
-from shared.queue.tasks.rules import MessageHandle, Task, UndeliveredClaim
+from shared.queue.tasks.rules import MessageHandle, Task
 from shared.runtime import Runtime
 from shared.store.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.store.limits import MAX_MESSAGE, MAX_MESSAGES
@@ -175,10 +175,6 @@ class Messages:
         body = ClaimBody(task_id=task_id, run_id=run_id, put=put or self._now(), started=started)
         return await self.put(body, self._delay(taken_until))
 
-    async def put_undelivered(self, claim: UndeliveredClaim, visible: datetime) -> MessageHandle:
-        """Puts a message that asks for the return of a claim that no worker has received."""
-        return await self.put(ClaimBody.returning(claim, self._now()), self._delay(visible))
-
     async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""
         return await self._move(handle, taken_until, None)
@@ -238,7 +234,8 @@ class Messages:
             "runId": content.run_id,
             "hintId": content.hint_id,
             "signature": self._signer.sign(content),
-            "priority": _priority_of(queue),
+            # The band, which the name of the queue ends with: a worker that hands a message in does not say its queue.
+            "priority": PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1],
         }
         return encode_body(body)
 
@@ -250,12 +247,6 @@ class Messages:
 
 
 _PENDING_FIELDS = ("taskId", "runId", "hintId", "signature", "priority")
-
-
-def _priority_of(queue: str) -> Priority:
-    """The band that a pending queue is for. Messages name it, since a worker that hands one in does not say its
-    queue."""
-    return PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1]
 
 
 def _handle(queue: str, receipt: Receipt) -> MessageHandle:

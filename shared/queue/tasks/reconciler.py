@@ -67,7 +67,9 @@ class Reconciler:
         keep others from being checked. Raises StorageUnavailable when the directory cannot be read.
         """
         until = self._now() + timedelta(seconds=seconds)
-        first = await self._first_pool()
+        if self._next is None:  # asked once: a process knows where its own runs have ended
+            self._next = await self._stores.pools.next_to_check()
+        first = self._next
         looked_into = 0
         is_begun = False
         for start, end in ((first, ""), ("", first)) if first else (("", ""),):
@@ -81,12 +83,6 @@ class Reconciler:
                 if self._now() >= until:
                     return looked_into
         return looked_into
-
-    async def _first_pool(self) -> str:
-        """Where a run begins: asked once, as a process knows where its own runs have ended."""
-        if self._next is None:
-            self._next = await self._stores.pools.next_to_check()
-        return self._next
 
     async def _note_next(self, following: str) -> None:
         if following != self._next:
@@ -113,7 +109,9 @@ class Reconciler:
         looked_into = await self._check_claimed(task_queue_id)
         rows, resume = await pools.pending(task_queue_id, MAX_PAGE)
         if not rows:
-            await self._retire(task_queue_id)
+            until = self._in_use_until.get(task_queue_id)
+            if until is None or until <= self._now():
+                self._in_use_until[task_queue_id] = await pools.queues.retire(task_queue_id, UNUSED_FOR)
         looked_into += await self._check_rows(task_queue_id, rows)
         if resume is None:
             return looked_into
@@ -127,11 +125,6 @@ class Reconciler:
                 break
         await pools.queues.note_checked(task_queue_id, pages.resume or "")
         return looked_into
-
-    async def _retire(self, task_queue_id: str) -> None:
-        until = self._in_use_until.get(task_queue_id)
-        if until is None or until <= self._now():
-            self._in_use_until[task_queue_id] = await self._stores.pools.queues.retire(task_queue_id, UNUSED_FOR)
 
     async def _check_claimed(self, task_queue_id: str) -> int:
         """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined.

@@ -292,21 +292,16 @@ class Resolution:
         """Clears what belonged to the unresolved task; then its group's edges are followed, and its group checked."""
         # The member row is written first: until it has the final status, listings notice by the index row that the task
         # has changed.
-        task = page.read.task
+        task, run_id = page.read.task, page.message.run_id
         due = await self._stores.groups.settle(task, page.run)
-        await together(
-            self._inside(page),
-            self._remove_rows(task, page.message.run_id),
-            self._check_group(page, due),
-        )
+        work: list[Awaitable[Any]] = [self._inside(page), self._check_group(page, due)]
+        if page.run.reason_created is not Created.EXCEPTION:
+            rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
+            work.append(self._stores.pools.change([rows], task.task_queue_id))
+        await together(*work)
 
     async def _check_group(self, page: _Page, due: str | None) -> None:
         task = page.read.task
         again = await self._group_check.check(task.task_group_id, due_of(task, page.run.generation), due)
         if again is not None:
             page.left.append((again, {"group_only": True}))
-
-    async def _remove_rows(self, task: Task, run_id: int) -> None:
-        if task.runs[run_id].reason_created is not Created.EXCEPTION:
-            rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
-            await self._stores.pools.change([rows], task.task_queue_id)

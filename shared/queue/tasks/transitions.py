@@ -120,6 +120,9 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
     written ahead in a request of its own.
     """
     after = with_retry(task, run_id, reason, now)
+    moved = ChangePoolRows(
+        task_queue_id=task.task_queue_id, remove=(row_of(after, run_id),), add=(row_of(after, run_id + 1),)
+    )
     ahead: tuple[Ahead, ...] = ()
     show: tuple[After, ...] = ()
     if task.handles.pending is None:
@@ -129,7 +132,7 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
         ahead=ahead,
-        after=((move_rows(after, run_id),), (*show, *remove(task.handles.claim))),
+        after=((moved,), (*show, *remove(task.handles.claim))),
         events=(announcements.exception(after, run_id), announcements.pending(after, run_id + 1)),
     )
 
@@ -147,13 +150,6 @@ def ended(run: Run, reason: Resolved, now: datetime) -> Run:
     small.
     """
     return replace(run, state=reason.state, reason_resolved=reason, resolved=now, unfinished=())
-
-
-def move_rows(task: Task, run_id: int) -> ChangePoolRows:
-    """Replaces the index row of a retried run by that of the retry run."""
-    return ChangePoolRows(
-        task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),), add=(row_of(task, run_id + 1),)
-    )
 
 
 def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
