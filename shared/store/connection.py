@@ -1,20 +1,23 @@
-"""Connects to a storage account: the connections of hot requests, and one lean pipeline a service for the SDKs'."""
+"""Connects to a storage account: the connections of hot requests, and the clients of the SDKs for all others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
 from datetime import datetime
+from functools import cached_property
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self
 
 from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.base.frozen import dataclass
-from shared.store.authorisation import TOKEN_SCOPE, Authorisations
+from shared.store import counting
+from shared.store.authorisation import Authorisations
 from shared.store.azure_blobs import AzureBlobs
 from shared.store.azure_queues import AzureQueues
 from shared.store.azure_tables import AzureTables
+from shared.store.counting import Kind
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.names import Names
@@ -23,16 +26,13 @@ from shared.store.signing import AccountKey, DelegatedKey, SignedAccess, Signers
 from shared.store.wire import Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
-    from azure.core.pipeline import AsyncPipeline
     from azure.storage.blob import UserDelegationKey as BlobDelegationKey
-    from azure.storage.blob.aio import BlobClient, ContainerClient
+    from azure.storage.blob.aio import BlobClient, BlobServiceClient, ContainerClient
     from azure.storage.queue import UserDelegationKey
-    from azure.storage.queue.aio import QueueClient
+    from azure.storage.queue.aio import QueueClient, QueueServiceClient
 
-    from shared.store.pipeline import Credentials, Transport
+    from shared.store.pipeline import Transport
 
-
-C = TypeVar("C")
 
 _EMULATOR = "UseDevelopmentStorage=true"
 _EMULATOR_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
@@ -92,7 +92,6 @@ class AzureStorage:
         self._exchange = exchange or Connections(self._patience)
         self._transport = transport
         self._watch = watch
-        self._pipelines: dict[str, AsyncPipeline[Any, Any]] = {}
         authorisations = Authorisations.of(credential)
         tables = Wire("table", self._exchange, authorisations.table, self._patience, watch)
         queues = Wire("queue", self._exchange, authorisations.queue, self._patience, watch)
@@ -152,60 +151,61 @@ class AzureStorage:
             ensure_container=blobs.ensure,
         )
 
-    def _pipeline(self, service: str) -> AsyncPipeline[Any, Any]:
-        """The pipeline of the SDK's clients. Like these, it is made at its first use, since loading the SDKs is
-        slow."""
-        from shared.store.pipeline import Transport, make_pipeline
+    def _transport_of_sdks(self) -> Transport:
+        from shared.store.pipeline import Transport
 
         if self._transport is None:
             self._transport = Transport(self._patience)
-        if service not in self._pipelines:
-            credentials = _credentials(service, self.credential)
-            self._pipelines[service] = make_pipeline(service, self._transport, credentials, self._patience, self._watch)
-        return self._pipelines[service]
+        return self._transport
 
-    async def _queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
+    def _options(self, service: str) -> dict[str, Any]:
+        """What the SDK's clients of a service are made with."""
+        from shared.store.pipeline import Tries
+
+        tries = Tries(service, self._patience, self._watch)
+        return {"credential": self.credential, "transport": self._transport_of_sdks(), "retry_policy": tries}
+
+    @cached_property
+    def _queues(self) -> QueueServiceClient:
+        """Like the other clients of SDKs, made at its first use, since loading them is slow."""
         from azure.storage.queue.aio import QueueServiceClient
 
-        with unavailable():
-            return await self._client(QueueServiceClient, "queue").get_user_delegation_key(start=start, expiry=expiry)
+        return QueueServiceClient(self.endpoints.queue, **self._options("queue"))
 
-    async def _blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
+    @cached_property
+    def _blobs(self) -> BlobServiceClient:
         from azure.storage.blob.aio import BlobServiceClient
 
+        return BlobServiceClient(self.endpoints.blob, **self._options("blob"))
+
+    async def _queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
         with unavailable():
-            return await self._client(BlobServiceClient, "blob").get_user_delegation_key(start, expiry)
+            return await self._queues.get_user_delegation_key(start=start, expiry=expiry)
+
+    async def _blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
+        with unavailable():
+            return await self._blobs.get_user_delegation_key(start, expiry)
 
     async def _make_table(self, name: str) -> None:
         from azure.data.tables.aio import TableClient
 
-        client = TableClient(self.endpoints.table, name, credential=self.credential, pipeline=self._pipeline("table"))
+        made = TableClient(self.endpoints.table, name, credential=self.credential, transport=self._transport_of_sdks())
         try:
-            with unavailable():
-                await client.create_table(error_map=REFUSALS)
+            with unavailable(), counting.recorded(Kind.MAKE, name):
+                async with asyncio.timeout(self._patience.total):
+                    await made.create_table(error_map=REFUSALS)
         except Refused as answer:
             if answer.code != "TableAlreadyExists":
                 raise
 
     def _queue_client(self, name: str) -> QueueClient:
-        from azure.storage.queue.aio import QueueClient
-
-        return self._client(QueueClient, "queue", name)
+        return self._queues.get_queue_client(name)
 
     def _blob_client(self, container: str, path: str) -> BlobClient:
-        from azure.storage.blob.aio import BlobClient
-
-        return self._client(BlobClient, "blob", self.names.container(container), path)
+        return self._blobs.get_blob_client(self.names.container(container), path)
 
     def _container_client(self, container: str) -> ContainerClient:
-        from azure.storage.blob.aio import ContainerClient
-
-        return self._client(ContainerClient, "blob", self.names.container(container))
-
-    def _client(self, make: Callable[..., C], service: str, *names: str) -> C:
-        """A client of the SDK's for blobs or queues."""
-        url = getattr(self.endpoints, service)
-        return make(url, *names, credential=self.credential, _pipeline=self._pipeline(service))
+        return self._blobs.get_container_client(self.names.container(container))
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:
@@ -226,19 +226,3 @@ def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredenti
         for service in _EMULATOR_PORTS
     }
     return Endpoints(**{service: url.rstrip("/") for service, url in endpoints.items()}), credential
-
-
-def _credentials(service: str, credential: Credential) -> Credentials:
-    """What authorises the requests to a service: tokens, or signatures (Tables sign less than the others)."""
-    if not isinstance(credential, AzureNamedKeyCredential):
-        from azure.core.pipeline.policies import AsyncBearerTokenCredentialPolicy
-
-        return AsyncBearerTokenCredentialPolicy(credential, TOKEN_SCOPE)
-    if service == "table":
-        from azure.data.tables._authentication import SharedKeyCredentialPolicy as TableKeyPolicy
-
-        return TableKeyPolicy(credential)  # type: ignore[no-untyped-call]  # the SDK's own, without types
-    from azure.storage.queue._shared.authentication import SharedKeyCredentialPolicy as StorageKeyPolicy
-
-    name, key = credential.named_key
-    return StorageKeyPolicy(name, key)  # type: ignore[no-untyped-call]  # the SDK's own, without types

@@ -4,7 +4,7 @@
         await some_call()
     assert operations.total <= 6 and operations.depth <= 2
 
-The recorder is shared by the SDK pipeline (`CountingPolicy`) and by the tests' in-memory twin (`recorded`), so that a
+The recorder is shared by the SDKs' clients (`pipeline.Tries`) and by the tests' in-memory twin (`recorded`), so that a
 budget holds for both. It follows a call into the tasks that the call starts. Without `counting` nothing is recorded.
 """
 
@@ -16,11 +16,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import field
 from enum import StrEnum
-from typing import Any
-from urllib.parse import urlsplit
-
-from azure.core.pipeline import PipelineRequest, PipelineResponse
-from azure.core.pipeline.policies import AsyncHTTPPolicy
 
 from shared.base.frozen import dataclass
 
@@ -144,30 +139,3 @@ def retried() -> None:
     """The request that runs now is sent once more."""
     for operations in _recorders.get():
         operations.retries += 1
-
-
-class CountingPolicy(AsyncHTTPPolicy[Any, Any]):
-    """First policy of an SDK pipeline: counts each request of the service "table", "queue" or "blob" once."""
-
-    def __init__(self, service: str) -> None:
-        super().__init__()
-        self._kind = _blob_kind if service == "blob" else _other_kind
-
-    async def send(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
-        """Count, then go on."""
-        if not _recorders.get():
-            return await self.next.send(request)
-        url = urlsplit(request.http_request.url)
-        with recorded(self._kind(request.http_request.method, url.query), url.path):
-            return await self.next.send(request)
-
-
-def _other_kind(method: str, query: str) -> Kind:
-    """The kind of a request that an SDK's client sends to tables or queues. `wire` counts the hot requests itself."""
-    return Kind.QUEUE_LENGTH if method == "GET" else Kind.MAKE
-
-
-def _blob_kind(method: str, query: str) -> Kind:
-    if method == "PUT" and "restype=container" in query:
-        return Kind.MAKE
-    return Kind.BLOB_READ if method in {"GET", "HEAD"} else Kind.BLOB_WRITE

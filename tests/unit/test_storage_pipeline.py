@@ -9,9 +9,9 @@ from aiohttp.test_utils import unused_port
 
 from shared.base.retrying import STORAGE_REQUEST
 from shared.store.connection import AzureStorage, Endpoints, parse_connection_string
-from shared.store.counting import counting
+from shared.store.counting import Kind, counting
 from shared.store.interface import Create, Refusal, StorageUnavailable, TransactionRefused, Upsert
-from shared.store.wire import Patience
+from shared.store.wire import REQUEST_ID, Patience
 from tests.unit.hot_requests import Identity, IdentityWithInfo, Script, Service, cut_off, name_of, serving
 
 _KEY = "c2VjcmV0LWtleQ=="
@@ -60,6 +60,23 @@ async def test_what_may_pass_is_tried_again(service: Service, status: int | str)
     assert operations.total == 1
     if status != "reset":  # aiohttp repeats some by itself, when the connection was in use before
         assert (operations.retries, len(service.requests)) == (2, 3)
+
+
+async def test_requests_of_the_sdks_are_tried_again_and_count_once(service: Service) -> None:
+    """Also when another request's answer comes, as after a try that was given up."""
+
+    async def of_another(request: web.Request) -> web.StreamResponse:
+        return web.Response(headers={REQUEST_ID: "another"})
+
+    async def fine(request: web.Request) -> web.StreamResponse:
+        return web.Response(headers={"x-ms-approximate-messages-count": "3", **name_of(request)})
+
+    service.script = [_status(503), of_another, fine]
+    async with service.account() as account:
+        with counting() as operations:
+            assert await account.storage.queues.length("queue-1") == 3
+    assert (operations.counts, operations.retries) == ({Kind.QUEUE_LENGTH: 1}, 2)
+    assert len({request.headers[REQUEST_ID] for request in service.requests}) == 3
 
 
 async def test_no_connection_is_storage_unavailable_without_the_address(service: Service) -> None:
