@@ -12,7 +12,6 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.base.frozen import dataclass
-from shared.store import counting
 from shared.store.authorisation import Authorisations
 from shared.store.azure_blobs import AzureBlobs
 from shared.store.azure_queues import AzureQueues
@@ -189,11 +188,17 @@ class AzureStorage:
     async def _make_table(self, name: str) -> None:
         from azure.data.tables.aio import TableClient
 
+        from shared.store.pipeline import noted
+
         made = TableClient(self.endpoints.table, name, credential=self.credential, transport=self._transport_of_sdks())
         try:
-            with unavailable(), counting.recorded(Kind.MAKE, name):
+            with (
+                unavailable(),
+                noted(self._watch, Kind.MAKE, "table", "POST", f"{self.endpoints.table}/{name}") as note,
+            ):
                 async with asyncio.timeout(self._patience.total):
                     await made.create_table(error_map=REFUSALS)
+                note(201)
         except Refused as answer:
             if answer.code != "TableAlreadyExists":
                 raise

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import io
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -53,6 +54,14 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
         return answer
 
 
+@contextmanager
+def noted(watch: Watch | None, kind: Kind, service: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
+    """Counts and shows a request once, whatever retries follow; yields a function that takes its status."""
+    watched = watch(service, method, url) if watch else nullcontext(lambda _: None)
+    with watched as note, counting.recorded(kind, urlsplit(url).path):
+        yield note
+
+
 class Tries(AsyncHTTPPolicy[Any, Any]):
     """The retry policy of a service's clients: tries again what `wire.Wire` does (no connection, no answer, 408, 429,
     5xx), and counts and shows each request once, whatever retries follow.
@@ -69,9 +78,7 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
         """Tries within the time allowed. Raises the last error, or ServiceResponseTimeoutError at the end of time."""
         asked = request.http_request
         seconds = request.context.options.pop("time_allowed", None) or self._patience.total
-        url = urlsplit(asked.url)
-        watched = self._watch(self._service, asked.method, asked.url) if self._watch else nullcontext(lambda _: None)
-        with watched as note, counting.recorded(self._kind(asked.method, url.query), url.path):
+        with noted(self._watch, self._kind(asked), self._service, asked.method, asked.url) as note:
             try:
                 async with asyncio.timeout(seconds):
                     response = await self._try(request)
@@ -95,12 +102,12 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
             counting.retried()
         return await self.next.send(request)
 
-    def _kind(self, method: str, query: str) -> Kind:
+    def _kind(self, asked: Any) -> Kind:
         if self._service == "queue":
-            return Kind.QUEUE_LENGTH if method == "GET" else Kind.MAKE
-        if method == "PUT" and "restype=container" in query:
+            return Kind.QUEUE_LENGTH if asked.method == "GET" else Kind.MAKE
+        if asked.method == "PUT" and "restype=container" in asked.url:
             return Kind.MAKE
-        return Kind.BLOB_READ if method in {"GET", "HEAD"} else Kind.BLOB_WRITE
+        return Kind.BLOB_READ if asked.method in {"GET", "HEAD"} else Kind.BLOB_WRITE
 
 
 def _close_connection(response: aiohttp.ClientResponse) -> None:
