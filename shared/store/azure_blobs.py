@@ -6,14 +6,13 @@ import logging
 from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from azure.core import MatchConditions
 
 from shared.store import limits
-from shared.store.interface import MAX_PAGE, BlobMissing, BlobProperties
-from shared.store.refusals import REFUSALS
-from shared.store.wire import Patience, Refused, unavailable
+from shared.store.interface import MAX_PAGE, BlobHeaders, BlobMissing, BlobProperties
+from shared.store.wire import REFUSALS, Patience, Refused, unavailable
 
 if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second
     from azure.storage.blob import ContentSettings
@@ -58,17 +57,8 @@ class AzureBlobs:
             self._made.add(container)
 
     async def upload(
-        self,
-        container: str,
-        path: str,
-        content: bytes,
-        *,
-        content_type: str,
-        content_encoding: str = "",
-        content_disposition: str = "",
-        only_new: bool = False,
+        self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """See `interface.Blobs.upload`."""
         try:
             await self._write(
                 container,
@@ -77,7 +67,7 @@ class AzureBlobs:
                     _BLOCK_BLOB,
                     len(content),
                     overwrite=not only_new,
-                    content_settings=_settings(content_type, content_encoding, content_disposition),
+                    content_settings=_settings(headers),
                     error_map=REFUSALS,
                     time_allowed=self._transfer(len(content)),
                 ),
@@ -89,7 +79,7 @@ class AzureBlobs:
         return True
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
-        """See `interface.Blobs.download`. The bytes as stored: a content encoding is not undone."""
+        """The bytes as stored: a content encoding is not undone."""
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
         try:
@@ -109,7 +99,7 @@ class AzureBlobs:
             raise
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        """See `interface.Blobs.properties`. Raises StorageUnavailable."""
+        """Raises StorageUnavailable."""
         try:
             with unavailable():
                 found = await self._open_blob(container, path).get_blob_properties(error_map=REFUSALS)
@@ -128,7 +118,7 @@ class AzureBlobs:
         )
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        """See `interface.Blobs.put_block`. `block_id` is the id before base64; all of a blob are equally long.
+        """`block_id` is the id before base64; all of a blob are equally long.
 
         Raises ValueError when they are not.
         """
@@ -151,18 +141,15 @@ class AzureBlobs:
         path: str,
         block_ids: Sequence[str],
         *,
-        content_type: str,
-        content_encoding: str,
-        content_disposition: str = "",
         only_new: bool = False,
+        **headers: Unpack[BlobHeaders],
     ) -> bool:
-        """See `interface.Blobs.commit_blocks`."""
         from azure.storage.blob import BlobBlock
 
         for block_id in block_ids:
             limits.check_block_id(block_id)
         state: Any = _Block.UNCOMMITTED if only_new else _Block.LATEST
-        settings = _settings(content_type, content_encoding, content_disposition)
+        settings = _settings(headers)
         try:
             await self._write(
                 container,
@@ -186,17 +173,9 @@ class AzureBlobs:
         return True
 
     async def set_headers(
-        self,
-        container: str,
-        path: str,
-        *,
-        content_type: str,
-        content_encoding: str,
-        content_disposition: str = "",
-        etag: str | None = None,
+        self, container: str, path: str, *, etag: str | None = None, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """See `interface.Blobs.set_headers`."""
-        settings = _settings(content_type, content_encoding, content_disposition)
+        settings = _settings(headers)
         only: dict[str, Any] = {"etag": etag, "match_condition": MatchConditions.IfNotModified} if etag else {}
         try:
             await self._despite_leases(
@@ -209,7 +188,6 @@ class AzureBlobs:
         return True
 
     async def delete(self, container: str, path: str) -> None:
-        """See `interface.Blobs.delete`."""
         try:
             await self._despite_leases(
                 container, path, lambda blob: blob.delete_blob(delete_snapshots="include", error_map=REFUSALS)
@@ -219,7 +197,7 @@ class AzureBlobs:
                 raise
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
-        """See `interface.Blobs.list_paths`. Further pages are read until there are `limit` paths or no more."""
+        """Further pages are read until there are `limit` paths or no more."""
         limits.check_page(limit)
         pages = (
             self._open_container(container)
@@ -283,11 +261,11 @@ class AzureBlobs:
         return self._patience.total + length / self._patience.bytes_per_second
 
 
-def _settings(content_type: str, content_encoding: str, content_disposition: str) -> ContentSettings:
+def _settings(headers: BlobHeaders) -> ContentSettings:
     from azure.storage.blob import ContentSettings
 
     return ContentSettings(
-        content_type=content_type,
-        content_encoding=content_encoding or None,
-        content_disposition=content_disposition or None,
+        content_type=headers["content_type"],
+        content_encoding=headers.get("content_encoding") or None,
+        content_disposition=headers.get("content_disposition") or None,
     )

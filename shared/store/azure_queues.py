@@ -18,8 +18,8 @@ from azure.core.exceptions import ResourceExistsError
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
-from shared.store.refusals import REFUSALS
 from shared.store.wire import (
+    REFUSALS,
     USER_AGENT,
     Refused,
     Request,
@@ -64,7 +64,6 @@ class AzureQueues:
         await _make(self._client(queue))
 
     async def drop(self, queue: str) -> None:
-        """See `interface.Queues.drop`."""
         try:
             with unavailable():
                 await self._client(queue).delete_queue(error_map=REFUSALS)
@@ -73,7 +72,6 @@ class AzureQueues:
                 raise
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
-        """See `interface.Queues.put`."""
         limits.check_text(text)
         delay = limits.whole_delay(visible_in)
         request = put(self._endpoint, self._name(queue), text, delay)
@@ -86,7 +84,7 @@ class AzureQueues:
         return read_put(await self._wire.send(request))
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
-        """See `interface.Queues.get`. Messages are hidden for a second at least."""
+        """Messages are hidden for a second at least."""
         limits.check_count(count)
         seconds = max(1, limits.whole_delay(hidden_for))
         request = get(self._endpoint, self._name(queue), count, seconds)
@@ -98,7 +96,7 @@ class AzureQueues:
         return []
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
-        """See `interface.Queues.peek`. A peeked message's `receipt.visible` is the time of its insertion."""
+        """A peeked message's `receipt.visible` is the time of its insertion."""
         limits.check_count(count)
         request = peek(self._endpoint, self._name(queue), count)
         try:
@@ -109,7 +107,6 @@ class AzureQueues:
         return []
 
     async def length(self, queue: str) -> int:
-        """See `interface.Queues.length`."""
         try:
             with unavailable():
                 found = await self._client(queue).get_queue_properties(error_map=REFUSALS)
@@ -120,7 +117,6 @@ class AzureQueues:
         return found.approximate_message_count or 0
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
-        """See `interface.Queues.update`."""
         if text is not None:
             limits.check_text(text)
         delay = limits.whole_delay(visible_in)
@@ -128,7 +124,6 @@ class AzureQueues:
         return read_update(answer, receipt)
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
-        """See `interface.Queues.delete`."""
         await self._hold(delete(self._endpoint, self._name(queue), receipt))
 
     async def _hold(self, request: Request) -> StorageAnswer:

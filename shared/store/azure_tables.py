@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from shared.store import limits, table_requests
-from shared.store import table_requests as batch
 from shared.store.interface import MAX_PAGE, Operation, Page, Refusal, Row, StorageUnavailable, TransactionRefused
 from shared.store.wire import Refused, StorageEndpoint, Wire
 
@@ -48,7 +47,7 @@ class AzureTables:
         limit: int = MAX_PAGE,
         select: Sequence[str] | None = None,
     ) -> Page:
-        """See `interface.Tables.query`. An empty page with a continuation is followed up here, by one more request.
+        """An empty page with a continuation is followed up here, by one more request.
 
         Azure's continuation is opaque, so `resume` is made from the last key: the next legal key after it is at
         least that key and a space, the lowest character that keys may hold.
@@ -81,7 +80,6 @@ class AzureTables:
         return Page(rows=rows, resume=resume, is_of_one_moment=requests == 1)
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """See `interface.Tables.transact`."""
         limits.check_transaction(partition, operations)
         try:
             return await self._send(table, partition, operations)
@@ -94,22 +92,16 @@ class AzureTables:
     async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         """One request. Raises Refused when the table is missing, and for what we cannot explain."""
         try:
-            if len(operations) > 1:
-                return await self._send_batch(table, partition, operations)
-            (operation,) = operations
-            request = table_requests.write(self._endpoint, self._name(table), partition, operation)
-            return [table_requests.read_etag(await self._wire.send(request), operation)]
+            if len(operations) == 1:
+                request = table_requests.write(self._endpoint, self._name(table), partition, operations[0])
+                return [table_requests.read_etag(await self._wire.send(request), operations[0])]
+            request = table_requests.encode(self._endpoint, self._name(table), partition, operations)
+            answer = await self._wire.send(request)
+            if answer.status != 202:
+                raise StorageUnavailable(f"a transaction was answered with {answer.status}")
+            return table_requests.decode(answer.content, operations)
         except Refused as answer:
             raise _explained(answer) from None
-
-    async def _send_batch(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        answer = await self._wire.send(batch.encode(self._endpoint, self._name(table), partition, operations))
-        if answer.status != 202:
-            raise StorageUnavailable(f"a transaction was answered with {answer.status}")
-        try:
-            return batch.decode(answer.content, operations)
-        except batch.OperationRefused as refusal:
-            raise Refused(refusal.status, refusal.code, refusal.index) from None
 
 
 def _explained(answer: Refused) -> Exception:

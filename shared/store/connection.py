@@ -20,9 +20,8 @@ from shared.store.counting import Kind
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.names import Names
-from shared.store.refusals import REFUSALS
 from shared.store.signing import AccountKey, DelegatedKey, SignedAccess, Signers
-from shared.store.wire import Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
+from shared.store.wire import REFUSALS, Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
     from azure.storage.blob import UserDelegationKey as BlobDelegationKey

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
-from typing import Protocol
+from typing import NotRequired, Protocol, TypedDict, Unpack
 
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
@@ -248,19 +248,19 @@ class BlobProperties:
     etag: str
 
 
+class BlobHeaders(TypedDict):
+    """What a blob says of itself; empty where it says nothing."""
+
+    content_type: str
+    content_encoding: NotRequired[str]
+    content_disposition: NotRequired[str]
+
+
 class Blobs(Protocol):
     """Azure Blob Storage, block blobs only."""
 
     async def upload(
-        self,
-        container: str,
-        path: str,
-        content: bytes,
-        *,
-        content_type: str,
-        content_encoding: str = "",
-        content_disposition: str = "",
-        only_new: bool = False,
+        self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
         """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable.
 
@@ -294,10 +294,8 @@ class Blobs(Protocol):
         path: str,
         block_ids: Sequence[str],
         *,
-        content_type: str,
-        content_encoding: str,
-        content_disposition: str = "",
         only_new: bool = False,
+        **headers: Unpack[BlobHeaders],
     ) -> bool:
         """Commit the named blocks, each as last uploaded, as the blob. Returns False if a block is missing, or if
         something else is in the blob's place.
@@ -308,14 +306,7 @@ class Blobs(Protocol):
         ...
 
     async def set_headers(
-        self,
-        container: str,
-        path: str,
-        *,
-        content_type: str,
-        content_encoding: str,
-        content_disposition: str = "",
-        etag: str | None = None,
+        self, container: str, path: str, *, etag: str | None = None, **headers: Unpack[BlobHeaders]
     ) -> bool:
         """Change what a blob says of itself; False when it is gone, or no longer has the ETag that is given.
 

@@ -98,7 +98,6 @@ class SignedAccess:
         self._ensure_container = ensure_container
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
-        """See `interface.Access.process_queue`."""
         from azure.storage.queue import QueueSasPermissions, generate_queue_sas
 
         name = self._names.queue(queue)
@@ -125,7 +124,6 @@ class SignedAccess:
         content_type: str,
         content_disposition: str,
     ) -> str:
-        """See `interface.Access.read_blob`."""
         headers = {
             "content_type": content_type,
             "content_disposition": content_disposition,
@@ -134,12 +132,10 @@ class SignedAccess:
         return await self._blob(container, path, "r", start, expiry, **shown)
 
     async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:
-        """See `interface.Access.write_blob`."""
         await self._ensure_container(container)
         return await self._blob(container, path, "w", start, expiry)
 
     def plain_url(self, container: str, path: str) -> str:
-        """See `interface.Access.plain_url`."""
         return f"{self._blob_endpoint}/{self._names.container(container)}/{quote(path)}"
 
     async def _blob(

@@ -19,11 +19,10 @@ from json.encoder import encode_basestring_ascii as in_quotes  # json.dumps uses
 from typing import Any
 from urllib.parse import unquote
 
-from shared.base.errors import ServiceError
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, StorageUnavailable, Upsert, Value
-from shared.store.wire import USER_AGENT, Request, StorageAnswer, StorageEndpoint, in_path, in_query
+from shared.store.wire import USER_AGENT, Refused, Request, StorageAnswer, StorageEndpoint, in_path, in_query
 
 VERSION = "2019-02-02"
 """Of the Table service's protocol."""
@@ -190,16 +189,6 @@ _ERROR = re.compile(rb"^\{.*\}", re.MULTILINE)
 _INDEX = re.compile(r"(\d+):")
 
 
-class OperationRefused(ServiceError):
-    """The service refused operation `index`, and with it all: HTTP `status`, and its own `code`."""
-
-    def __init__(self, index: int, status: int, code: str) -> None:
-        super().__init__(f"operation {index}: {status} {code}")
-        self.index = index
-        self.status = status
-        self.code = code
-
-
 def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
     """The request for `operations`, which must have passed `limits.check_transaction`."""
     # Random, so that no value can hold it.
@@ -274,7 +263,7 @@ def _parts(body: bytes) -> Sequence[bytes]:
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
     """The new ETag of each row ("" where it was deleted).
 
-    Raises OperationRefused. Raises StorageUnavailable if the answer is incomplete, as the outcome is then unknown.
+    Raises Refused. Raises StorageUnavailable if the answer is incomplete, as the outcome is then unknown.
     """
     parts = _parts(body)
     for part in parts:
@@ -314,9 +303,9 @@ def _etag(part: bytes, operation: Operation) -> str:
     return found[1].decode()
 
 
-def _refused(status: int, part: bytes) -> OperationRefused:
+def _refused(status: int, part: bytes) -> Refused:
     if status == 413:
-        return OperationRefused(0, status, "")
+        return Refused(status, "")
     found = _ERROR.search(part)
     try:
         error = json.loads(found[0] if found else b"")["odata.error"]
@@ -324,4 +313,4 @@ def _refused(status: int, part: bytes) -> OperationRefused:
     except (ValueError, KeyError, TypeError):
         raise StorageUnavailable(f"a refusal ({status}) that does not say what was refused") from None
     index = _INDEX.match(message)
-    return OperationRefused(int(index[1]) if index else 0, status, code)
+    return Refused(status, code, int(index[1]) if index else 0)

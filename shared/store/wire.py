@@ -15,7 +15,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from functools import lru_cache
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 from urllib.parse import quote
 from wsgiref.handlers import format_date_time
 
@@ -367,9 +367,19 @@ def _passing_status(request: Request, answer: StorageAnswer) -> int:
 
 def _code(answer: StorageAnswer) -> str:
     """The service's word for an error. Azure Tables has it in a JSON body, without a header."""
-    if code := answer.headers.get("x-ms-error-code"):
-        return code
+    return answer.headers.get("x-ms-error-code") or _code_in(lambda: json.loads(answer.content))
+
+
+def _code_in(body: Callable[[], Any]) -> str:
     try:
-        return str(json.loads(answer.content)["odata.error"]["code"])
+        return str(body()["odata.error"]["code"])
     except (ValueError, KeyError, TypeError):
         return ""
+
+
+def _refused(response: Any) -> Refused:
+    return Refused(response.status_code, response.headers.get("x-ms-error-code") or _code_in(response.json))
+
+
+REFUSALS: Mapping[int, Callable[[Any], Refused]] = dict.fromkeys(REFUSED, _refused)
+"""The `error_map` of every SDK call: the SDKs' own errors cost a second parse, and hide the 404 of a delete."""

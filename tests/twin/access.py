@@ -12,7 +12,6 @@ class MemoryAccess:
     """See `interface.Access`."""
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
-        """See `interface.Access.process_queue`."""
         sas = urlencode({"sp": "p", "st": start.isoformat(), "se": expiry.isoformat()})
         return SignedQueue(url=f"https://memory.example.com/{queue}", sas=sas)
 
@@ -26,16 +25,13 @@ class MemoryAccess:
         content_type: str,
         content_disposition: str,
     ) -> str:
-        """See `interface.Access.read_blob`."""
         headers = {"rsct": content_type, "rscd": content_disposition}
         return self._blob(container, path, {"sp": "r", **headers}, start, expiry)
 
     async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:
-        """See `interface.Access.write_blob`."""
         return self._blob(container, path, {"sp": "w"}, start, expiry)
 
     def plain_url(self, container: str, path: str) -> str:
-        """See `interface.Access.plain_url`."""
         return f"https://memory.example.com/{container}/{path}"
 
     def _blob(self, container: str, path: str, allowed: dict[str, str], start: datetime, expiry: datetime) -> str:

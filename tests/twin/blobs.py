@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any, Unpack
 
 from shared.store import limits
 from shared.store.counting import Kind
-from shared.store.interface import BlobMissing, BlobProperties
+from shared.store.interface import BlobHeaders, BlobMissing, BlobProperties
 from shared.store.names import Names
 from tests.twin.gate import Call, Gate, perform
 
@@ -53,33 +54,23 @@ class MemoryBlobs:
     def put_foreign(self, container: str, path: str, content: bytes) -> None:
         """Puts an append blob there, as the holder of a URL for uploads may. No request of the service's."""
         self._staged.pop((container, path), None)
-        self._store(container, path, content, {}, ("text/plain", "", ""), is_foreign=True)
+        self._store(container, path, content, {}, {"content_type": "text/plain"}, is_foreign=True)
 
     async def upload(
-        self,
-        container: str,
-        path: str,
-        content: bytes,
-        *,
-        content_type: str,
-        content_encoding: str = "",
-        content_disposition: str = "",
-        only_new: bool = False,
+        self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """See `interface.Blobs.upload`."""
         _NAMES.container(container)
 
         def effect() -> bool:
             if only_new and path in self.blobs(container):
                 return False
             self._staged.pop((container, path), None)
-            self._store(container, path, content, {}, (content_type, content_encoding, content_disposition))
+            self._store(container, path, content, {}, headers)
             return True
 
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
-        """See `interface.Blobs.download`."""
         _NAMES.container(container)
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
@@ -88,7 +79,6 @@ class MemoryBlobs:
         return await perform(self._gate, call, lambda: self._committed(container, path).content[start:end])
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        """See `interface.Blobs.properties`."""
         _NAMES.container(container)
 
         def effect() -> BlobProperties | None:
@@ -106,7 +96,6 @@ class MemoryBlobs:
         return await perform(self._gate, Call(Kind.BLOB_READ, container, path), effect)
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        """See `interface.Blobs.put_block`."""
         _NAMES.container(container)
         limits.check_block_id(block_id)
 
@@ -125,12 +114,9 @@ class MemoryBlobs:
         path: str,
         block_ids: Sequence[str],
         *,
-        content_type: str,
-        content_encoding: str,
-        content_disposition: str = "",
         only_new: bool = False,
+        **headers: Unpack[BlobHeaders],
     ) -> bool:
-        """See `interface.Blobs.commit_blocks`."""
         _NAMES.container(container)
         for block_id in block_ids:
             limits.check_block_id(block_id)
@@ -144,47 +130,31 @@ class MemoryBlobs:
             blocks = {block_id: known[block_id] for block_id in block_ids}
             content = b"".join(known[block_id] for block_id in block_ids)
             self._staged.pop((container, path), None)
-            self._store(container, path, content, blocks, (content_type, content_encoding, content_disposition))
+            self._store(container, path, content, blocks, headers)
             return True
 
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def set_headers(
-        self,
-        container: str,
-        path: str,
-        *,
-        content_type: str,
-        content_encoding: str,
-        content_disposition: str = "",
-        etag: str | None = None,
+        self, container: str, path: str, *, etag: str | None = None, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """See `interface.Blobs.set_headers`."""
         _NAMES.container(container)
 
         def effect() -> bool:
             blob = self.blobs(container).get(path)
             if blob is None or etag not in {None, blob.etag}:
                 return False
-            self._blobs[container][path] = replace(
-                blob,
-                content_type=content_type,
-                content_encoding=content_encoding,
-                content_disposition=content_disposition,
-                etag=self._new_etag(),
-            )
+            self._blobs[container][path] = replace(blob, etag=self._new_etag(), **_all(headers))
             return True
 
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def delete(self, container: str, path: str) -> None:
-        """See `interface.Blobs.delete`."""
         _NAMES.container(container)
         call = Call(Kind.BLOB_WRITE, container, path)
         await perform(self._gate, call, lambda: self._blobs.get(container, {}).pop(path, None))
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
-        """See `interface.Blobs.list_paths`."""
         _NAMES.container(container)
         limits.check_page(limit)
 
@@ -205,20 +175,17 @@ class MemoryBlobs:
         path: str,
         content: bytes,
         blocks: Mapping[str, bytes],
-        headers: tuple[str, str, str],
+        headers: BlobHeaders,
         *,
         is_foreign: bool = False,
     ) -> None:
-        content_type, content_encoding, content_disposition = headers
         self._blobs.setdefault(container, {})[path] = StoredBlob(
-            content=bytes(content),
-            content_type=content_type,
-            content_encoding=content_encoding,
-            content_disposition=content_disposition,
-            etag=self._new_etag(),
-            blocks=blocks,
-            is_foreign=is_foreign,
+            content=bytes(content), etag=self._new_etag(), blocks=blocks, is_foreign=is_foreign, **_all(headers)
         )
 
     def _new_etag(self) -> str:
         return f'"0x{next(self._writes):X}"'
+
+
+def _all(headers: BlobHeaders) -> dict[str, Any]:
+    return {"content_encoding": "", "content_disposition": "", **headers}

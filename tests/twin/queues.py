@@ -73,12 +73,11 @@ class MemoryQueues:
         return repr([(queue, self.messages(queue)) for queue in self.names()])
 
     async def create(self, queue: str) -> None:
-        """See `interface.Queues.create`."""
         _NAMES.queue(queue)
         await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._make(queue))
 
     async def drop(self, queue: str) -> None:
-        """See `interface.Queues.drop`. As in Azure, the queue cannot be made again for `being_deleted_for` seconds."""
+        """As in Azure, the queue cannot be made again for `being_deleted_for` seconds."""
         _NAMES.queue(queue)
 
         def effect() -> None:
@@ -94,7 +93,6 @@ class MemoryQueues:
         self._queues.setdefault(queue, {})
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
-        """See `interface.Queues.put`."""
         _NAMES.queue(queue)
         limits.check_text(text)
         delay = limits.whole_delay(visible_in)
@@ -115,7 +113,6 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_PUT, queue), effect)
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
-        """See `interface.Queues.get`."""
         _NAMES.queue(queue)
         limits.check_count(count)
         seconds = max(1, limits.whole_delay(hidden_for))
@@ -132,7 +129,7 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_GET, queue), effect)
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
-        """See `interface.Queues.peek`. As in Azure's answer, `receipt.visible` is only the time of the insertion."""
+        """As in Azure's answer, `receipt.visible` is only the time of the insertion."""
         _NAMES.queue(queue)
         limits.check_count(count)
 
@@ -148,12 +145,10 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_PEEK, queue), effect)
 
     async def length(self, queue: str) -> int:
-        """See `interface.Queues.length`."""
         _NAMES.queue(queue)
         return await perform(self._gate, Call(Kind.QUEUE_LENGTH, queue), lambda: len(self.messages(queue)))
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
-        """See `interface.Queues.update`."""
         _NAMES.queue(queue)
         if text is not None:
             limits.check_text(text)
@@ -170,7 +165,6 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_UPDATE, queue, receipt.message_id), effect)
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
-        """See `interface.Queues.delete`."""
         _NAMES.queue(queue)
 
         def effect() -> None:

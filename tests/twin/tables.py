@@ -50,7 +50,6 @@ class MemoryTables:
         return repr([(table, self.rows(table)) for table in sorted(self._tables)])
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
-        """See `interface.Tables.get`."""
         _NAMES.table(table)
         limits.check_key(partition)
         limits.check_key(key)
@@ -67,7 +66,6 @@ class MemoryTables:
         limit: int = 1000,
         select: Sequence[str] | None = None,
     ) -> Page:
-        """See `interface.Tables.query`."""
         _NAMES.table(table)
         limits.check_key(partition)
         limits.check_page(limit)
@@ -81,7 +79,7 @@ class MemoryTables:
         return await perform(self._gate, Call(Kind.TABLE_READ, table, partition), effect)
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """See `interface.Tables.transact`. A merge whose result Azure would not store raises ValueError as well."""
+        """A merge whose result Azure would not store raises ValueError as well."""
         _NAMES.table(table)
         limits.check_transaction(partition, operations)
         call = Call(Kind.TABLE_WRITE, table, partition, tuple(operation.key for operation in operations))

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from shared.store import table_requests as batch
 from shared.store.interface import Create, Delete, StorageUnavailable
+from shared.store.wire import Refused
 
 OPERATIONS = (Create("a", {}), Delete("b"), Create("c", {}))
 _PART = "--changeset_x\r\nContent-Type: application/http\r\n\r\nHTTP/1.1 {}\r\n"
@@ -33,14 +34,14 @@ def test_a_whole_answer_has_every_etag() -> None:
 
 
 def test_a_refusal_names_operation_status_and_code() -> None:
-    with pytest.raises(batch.OperationRefused) as refused:
+    with pytest.raises(Refused) as refused:
         batch.decode(REFUSED, OPERATIONS)
     found = refused.value
     assert (found.index, found.status, found.code) == (1, 412, "UpdateConditionNotSatisfied")
 
 
 def test_a_refusal_for_size_needs_no_body() -> None:
-    with pytest.raises(batch.OperationRefused) as refused:
+    with pytest.raises(Refused) as refused:
         batch.decode(_PART.format("413 Too Large").encode(), OPERATIONS)
     assert refused.value.status == 413
 
