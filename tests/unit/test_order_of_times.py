@@ -15,7 +15,7 @@ from tools.local.state import ROOT
 
 OF_CLIENTS = {"created", "deadline", "expires", "until", "quarantine_until", "upload_until"}
 """Times that clients set, or that are computed from theirs."""
-NO_TIMES = {"now", "read", "waiting", "reconciler", "later", "first", "last", "hour"}
+NO_TIMES = {"now", "_now", "read", "waiting", "reconciler", "later", "first", "last", "hour"}
 """Fields of these names are methods, keys or counts elsewhere."""
 ALLOWED = {
     "since.at - known_since.at": "both of one process",

@@ -51,23 +51,19 @@ def object_name(task_id: str, run_id: int, name: str) -> str:
     return f"t/{task_id}/{run_id}/{name}"
 
 
+@dataclass(eq=False, repr=False)
 class Objects:
     """Objects of `object` artifacts. All methods raise ResourceNotFound for other names, and StorageUnavailable."""
 
-    def __init__(
-        self,
-        artifacts: ArtifactStore,
-        uploads: Uploads,
-        storage: Storage,
-        runtime: Runtime,
-        issuer: Issuer,
-    ) -> None:
-        self._artifacts = artifacts
-        self._uploads = uploads
-        self._blobs = storage.blobs
-        self._access = storage.access
-        self._runtime = runtime
-        self._issuer = issuer
+    _artifacts: ArtifactStore
+    _uploads: Uploads
+    _storage: Storage
+    _runtime: Runtime
+    _issuer: Issuer
+
+    def __post_init__(self) -> None:
+        self._blobs = self._storage.blobs
+        self._access = self._storage.access
 
     async def existing(self, name: str) -> Stored:
         """The artifact behind an object."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import KW_ONLY
 from datetime import datetime, timedelta
 from urllib.parse import quote
 
 from shared.base.concurrency import both
 from shared.base.errors import InputError, ResourceExpired, ResourceNotFound
+from shared.base.frozen import dataclass
 from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header, disposition
@@ -27,26 +29,22 @@ Authorise = Callable[[Sequence[str]], Awaitable[None]]
 """Raises InsufficientScopes unless the caller may get artifacts of all these names."""
 
 
+@dataclass(eq=False, repr=False)
 class Reading:
     """Reads artifacts, and signs URLs for their content."""
 
-    def __init__(
-        self,
-        tasks: TaskStore,
-        artifacts: ArtifactStore,
-        uploads: Uploads,
-        access: Access,
-        runtime: Runtime,
-        *,
-        public_base_url: str | None,
-    ) -> None:
-        """`public_base_url` is where `public/` content can be read without one."""
-        self._tasks = tasks
-        self._artifacts = artifacts
-        self._uploads = uploads
-        self._access = access
-        self._now = runtime.now
-        self._public_base_url = None if public_base_url is None else public_base_url.rstrip("/")
+    _tasks: TaskStore
+    _artifacts: ArtifactStore
+    _uploads: Uploads
+    _access: Access
+    _runtime: Runtime
+    _: KW_ONLY
+    public_base_url: str | None
+    """Where `public/` content can be read without a signed URL."""
+
+    def __post_init__(self) -> None:
+        self._now = self._runtime.now
+        self.public_base_url = None if self.public_base_url is None else self.public_base_url.rstrip("/")
 
     async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
         """An artifact that may be read now, links followed. The caller is authorised for `name` already.
@@ -101,8 +99,8 @@ class Reading:
         settled = await self._uploads.settled(stored)
         if settled is None:
             raise ResourceNotFound(f"the content of {artifact.name} has not been uploaded")
-        if self._public_base_url is not None and stored.container == keys.PUBLIC:
-            return f"{self._public_base_url}/{quote(stored.path)}"
+        if self.public_base_url is not None and stored.container == keys.PUBLIC:
+            return f"{self.public_base_url}/{quote(stored.path)}"
         start, expiry = self.window()
         return await self._access.read_blob(
             stored.container,

@@ -12,6 +12,7 @@ import hashlib
 import hmac
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY
 from datetime import datetime
 from functools import partial
 from urllib.parse import quote, urlencode
@@ -55,33 +56,25 @@ _TOO_MANY = "this process is storing as many uploads as it can; send the request
 _EXPIRED = "the artifact has expired"
 
 
+@dataclass(eq=False, repr=False)
 class Relay:
     """Hands out upload URLs, and takes what is put there."""
 
-    def __init__(
-        self,
-        tasks: TaskStore,
-        artifacts: ArtifactStore,
-        uploads: Uploads,
-        now: Callable[[], datetime],
-        *,
-        signing_keys: Sequence[str],
-        root_url: str,
-        limit: int,
-    ) -> None:
-        """The first key signs, all of them verify. `limit` is the most bytes of an upload; a process holds twice as
-        many, and `bounds.BYTES_WAITING` at least.
-        """
-        self._tasks = tasks
-        self._artifacts = artifacts
-        self._uploads = uploads
-        self._now = now
-        self._keys = [hashlib.sha256(f"artifact-relay\n{key}".encode()).digest() for key in signing_keys]
-        self._root_url = root_url
+    _tasks: TaskStore
+    _artifacts: ArtifactStore
+    _uploads: Uploads
+    _now: Callable[[], datetime]
+    _: KW_ONLY
+    signing_keys: Sequence[str]
+    """The first key signs, all of them verify."""
+    root_url: str
+    limit: int
+    """The most bytes of an upload; a process holds twice as many, and `bounds.BYTES_WAITING` at least."""
+
+    def __post_init__(self) -> None:
+        self._keys = [hashlib.sha256(f"artifact-relay\n{key}".encode()).digest() for key in self.signing_keys]
         self._rows: Memo[tuple[str, int, str, str], str] = Memo(remembered.ARTIFACT_ROWS)
-        self.limit = limit
-        # Each upload is in memory as a whole.
-        held = max(2 * limit, bounds.BYTES_WAITING)
+        held = max(2 * self.limit, bounds.BYTES_WAITING)
         self._memory = Scarce(held, Room(math.inf, held // 2), partial(ServiceUnavailable, _TOO_MANY))
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
@@ -98,7 +91,7 @@ class Relay:
         if etag:
             self._rows[task_id, run_id, artifact.name, artifact.version] = etag
         encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
-        return f"{self._root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
+        return f"{self.root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
 
     async def put(self, params: Mapping[str, str], query: Mapping[str, str], content: bytes, encoding: str) -> None:
         """Stores what was put to a URL, whose parameters are `params` and `query`, with its Content-Encoding.

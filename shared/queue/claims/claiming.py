@@ -42,22 +42,18 @@ class _Attempt:
     """Whether the answer to the request that was to hold it was lost."""
 
 
+@dataclass(eq=False, repr=False)
 class Claiming:
     """Claims what pending messages name."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        executor: Executor,
-        handing_out: HandingOut,
-        first_claim: timedelta,
-    ) -> None:
-        """`first_claim` is how long a claim lasts until it is renewed."""
-        self._stores = stores
-        self._executor = executor
-        self._handing_out = handing_out
-        self._first_claim = first_claim
-        self._runtime = stores.runtime
+    _stores: Stores
+    _executor: Executor
+    _handing_out: HandingOut
+    _first_claim: timedelta
+    """How long a claim lasts until it is renewed."""
+
+    def __post_init__(self) -> None:
+        self._runtime = self._stores.runtime
 
     async def claim(
         self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest

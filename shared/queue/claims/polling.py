@@ -127,6 +127,7 @@ class _Pool:
         return sum(not waiter.is_new for waiter in self.waiters)
 
 
+@dataclass(eq=False, repr=False)
 class Poller:
     """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
 
@@ -134,23 +135,17 @@ class Poller:
     the first poll of a call is, since its client was there a moment ago.
     """
 
-    def __init__(
-        self,
-        messages: Messages,
-        pools: PoolStore,
-        intervals: PollIntervals,
-        starvation: Starvation,
-        there_is_work: Callable[[str], None],
-        runtime: Runtime,
-    ) -> None:
-        """`there_is_work` is called with the task queue for whose work waits are ended."""
-        self._messages = messages
-        self._stores = pools
-        self._intervals = intervals
-        self._starvation = starvation
-        self._there_is_work = there_is_work
+    _messages: Messages
+    _stores: PoolStore
+    _intervals: PollIntervals
+    _starvation: Starvation
+    _there_is_work: Callable[[str], None]
+    """Called with the task queue for whose work waits are ended."""
+    _runtime: Runtime
+
+    def __post_init__(self) -> None:
         self._pools: dict[str, _Pool] = {}
-        self._quiet: Memo[str, float] = Memo(remembered.QUIET, runtime.now)
+        self._quiet: Memo[str, float] = Memo(remembered.QUIET, self._runtime.now)
 
     async def take(
         self, task_queue_id: str, count: int, seconds: float, ended: asyncio.Event, wait: Wait, *, is_new: bool = True

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import KW_ONLY
 from datetime import datetime, timedelta
 
 from shared.auth.certificates import task_client_id, task_scopes, temporary_credentials
@@ -64,37 +65,29 @@ class Claim:
     """takenUntil of the run, as the status shows it."""
 
 
+@dataclass(eq=False, repr=False)
 class Work:
     """Hands runs to workers."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        executor: Executor,
-        giving_back: GivingBack,
-        poller: Poller,
-        reconciler: Reconciler,
-        presence: Presence,
-        issuer: Issuer,
-        *,
-        first_claim: timedelta,
-        claim_timeout: timedelta,
-    ) -> None:
-        """`first_claim` is how long a claim lasts until it is first renewed, `claim_timeout` how long it then lasts."""
-        self._stores = stores
-        self._executor = executor
-        self._poller = poller
-        self._reconciler = reconciler
-        self._presence = presence
-        self._giving_back = giving_back
-        handing_out = HandingOut(stores, executor, presence, giving_back)
-        self._claiming = Claiming(stores, executor, handing_out, first_claim)
+    _stores: Stores
+    _executor: Executor
+    _giving_back: GivingBack
+    _poller: Poller
+    _reconciler: Reconciler
+    _presence: Presence
+    _issuer: Issuer
+    _: KW_ONLY
+    first_claim: timedelta
+    """How long a claim lasts until it is first renewed."""
+    claim_timeout: timedelta
+    """How long it then lasts."""
+
+    def __post_init__(self) -> None:
+        handing_out = HandingOut(self._stores, self._executor, self._presence, self._giving_back)
+        self._claiming = Claiming(self._stores, self._executor, handing_out, self.first_claim)
         self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
-        self._tellings = Tellings(stores.runtime.now)
-        self._issuer = issuer
-        self._first_claim = first_claim
-        self._claim_timeout = claim_timeout
-        self._runtime = stores.runtime
+        self._tellings = Tellings(self._stores.runtime.now)
+        self._runtime = self._stores.runtime
 
     async def claim_work(
         self,
@@ -317,13 +310,13 @@ class Work:
         record = await self._presence.arrived(request, LIFE_BY_CLAIM_TASK)
         if record.is_quarantined(now):
             raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
-        taken_until = now + self._first_claim
+        taken_until = now + self.first_claim
         loaded = await self._claiming.claim_by_task(read, run_id, taken_until, record, request)
         return self._claim(loaded, taken_until)
 
     async def reclaim_task(self, task_id: str, run_id: int) -> Claim:
         """reclaimTask: the claim lasts longer, with fresh credentials (contract 5.4)."""
-        taken_until = self._runtime.now() + self._claim_timeout
+        taken_until = self._runtime.now() + self.claim_timeout
         spare_hint_id = self._runtime.slugid()
         loaded = await self._executor.run_unread(
             task_id, lambda read, at: claims.reclaim(read.task, run_id, taken_until, at, spare_hint_id)
@@ -357,7 +350,7 @@ class Work:
         task, run_id = loaded.task, loaded.task.last_run_id
         run = task.last_run
         now = self._runtime.now()
-        taken_until = run.taken_until or now + self._claim_timeout
+        taken_until = run.taken_until or now + self.claim_timeout
         expiry = max(taken_until, at_least or taken_until)
         return Claim(
             task=task,

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import KW_ONLY
 
 from shared.base.errors import ServiceError
+from shared.base.frozen import dataclass
 from shared.base.retrying import SERVICE_BUS, Retries
 from shared.queue.events.rendering import EventMessage
 
@@ -21,6 +23,7 @@ class EventsUnavailable(ServiceError):
         self.unsent = tuple(unsent)
 
 
+@dataclass(eq=False, repr=False)
 class Breaker:
     """A circuit breaker that opens after `threshold` failures in a row. Not thread-safe.
 
@@ -28,16 +31,12 @@ class Breaker:
     closes the breaker, and failure starts a longer pause.
     """
 
-    def __init__(
-        self,
-        monotonic: Callable[[], float],
-        *,
-        threshold: int = 1,
-        retries: Retries = SERVICE_BUS,
-    ) -> None:
-        self._monotonic = monotonic
-        self._threshold = threshold
-        self._retries = retries
+    _monotonic: Callable[[], float]
+    _: KW_ONLY
+    threshold: int = 1
+    retries: Retries = SERVICE_BUS
+
+    def __post_init__(self) -> None:
         self._failures = 0
         self._pause = 0.0
         self._retry_at = 0.0
@@ -81,6 +80,6 @@ class Breaker:
             return
         self._failures += 1
         self._probe = None
-        if self._failures >= self._threshold:
-            self._pause = self._retries.after(self._pause) or self._retries.first
+        if self._failures >= self.threshold:
+            self._pause = self.retries.after(self._pause) or self.retries.first
             self._retry_at = self._monotonic() + self._pause

@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 
 from azure.servicebus.aio import ServiceBusSender
 from azure.servicebus.exceptions import (
@@ -84,27 +84,21 @@ class _Item:
     done: asyncio.Future[None] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
+@dataclass(eq=False, repr=False)
 class Channel:
     """Sends to one topic. `connectivity` is shared by the channels of a namespace, `refusals` is this topic's."""
 
-    def __init__(
-        self,
-        topic: str,
-        make_sender: Callable[[], ServiceBusSender],
-        connectivity: Breaker,
-        refusals: Breaker,
-        monotonic: Callable[[], float],
-        *,
-        open_wait: float = OPEN_WAIT_SECONDS,
-    ) -> None:
-        self._open_wait = open_wait
-        self._topic = topic
-        self._make_sender = make_sender
-        self._connectivity = connectivity
-        self._refusals = refusals
-        self._monotonic = monotonic
-        self._used_at = monotonic()
-        self._opened_at = monotonic()
+    _topic: str
+    _make_sender: Callable[[], ServiceBusSender]
+    _connectivity: Breaker
+    _refusals: Breaker
+    _monotonic: Callable[[], float]
+    _: KW_ONLY
+    open_wait: float = OPEN_WAIT_SECONDS
+
+    def __post_init__(self) -> None:
+        self._used_at = self._monotonic()
+        self._opened_at = self._monotonic()
         self._waiting: deque[_Item] = deque()
         self._callers = 0
         self._pump: asyncio.Task[None] | None = None
@@ -258,7 +252,7 @@ class Channel:
         self._used_at = self._monotonic()
         opening = self._opening or self._begin_opening()
         if not opening.done():
-            left = self._opened_at + self._open_wait - self._monotonic()
+            left = self._opened_at + self.open_wait - self._monotonic()
             await asyncio.wait([opening], timeout=max(left, 0))
         if not opening.done() or opening.cancelled():
             raise NotOpen

@@ -56,6 +56,7 @@ class _Batch:
     """Member rows of the tasks for which there was no time."""
 
 
+@dataclass(eq=False, repr=False)
 class MemberExpiry:
     """Deletes tasks, and then their rows in their group. Every step may be repeated.
 
@@ -63,22 +64,16 @@ class MemberExpiry:
     group. So it holds up no other task.
     """
 
-    def __init__(
-        self,
-        storage: Storage,
-        stores: Stores,
-        tasks: TaskExpiry,
-        expiry: ExpiryStore,
-        unsent_events: UnsentEvents,
-        failures: ExpiryFailures,
-    ) -> None:
-        self._tables = storage.tables
-        self._stores = stores
-        self._tasks = tasks
-        self._expiry = expiry
-        self._unsent_events = unsent_events
-        self._failures = failures
-        self._now = stores.runtime.now
+    _storage: Storage
+    _stores: Stores
+    _tasks: TaskExpiry
+    _expiry: ExpiryStore
+    _unsent_events: UnsentEvents
+    _failures: ExpiryFailures
+
+    def __post_init__(self) -> None:
+        self._tables = self._storage.tables
+        self._now = self._stores.runtime.now
         self._turns = asyncio.Semaphore(bounds.BACKGROUND)
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
@@ -253,26 +248,21 @@ of these deaths the process was deleting nothing else.
 """
 
 
+@dataclass(eq=False, repr=False)
 class GroupExpiry:
     """Handles the rows of the Expiry table that are about groups. Every step may be repeated."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        groups: GroupStore,
-        check: GroupCheck,
-        recent: RecentGroupStore,
-        members: MemberExpiry,
-        unsent_events: UnsentEvents,
-        runtime: Runtime,
-    ) -> None:
-        self._tables = storage.tables
-        self._groups = groups
-        self._check = check
-        self._recent = recent
-        self._members = members
-        self._unsent_events = unsent_events
-        self._now = runtime.now
+    _storage: Storage
+    _groups: GroupStore
+    _check: GroupCheck
+    _recent: RecentGroupStore
+    _members: MemberExpiry
+    _unsent_events: UnsentEvents
+    _runtime: Runtime
+
+    def __post_init__(self) -> None:
+        self._tables = self._storage.tables
+        self._now = self._runtime.now
 
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Sweeps a group: deletes its tasks that have expired, and the group once it has expired and has no member any

@@ -13,6 +13,7 @@ from typing import cast
 from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
+from shared.base.frozen import dataclass
 from shared.base.protocol import LATE_TIMERS
 from shared.base.retrying import LOST_RACE
 from shared.queue.artifacts.creating import without_unfinished
@@ -35,24 +36,19 @@ PROPERTIES = ("name", "upload", "version")
 """What `delete_blobs` needs of a task's rows."""
 
 
+@dataclass(eq=False, repr=False)
 class ArtifactExpiry:
     """Handles rows of the Expiry table. Every step may be repeated."""
 
-    def __init__(
-        self,
-        tasks: TaskStore,
-        artifacts: ArtifactStore,
-        uploads: Uploads,
-        expiry: ExpiryStore,
-        blobs: Blobs,
-        runtime: Runtime,
-    ) -> None:
-        self._tasks = tasks
-        self._artifacts = artifacts
-        self._uploads = uploads
-        self._expiry = expiry
-        self._blobs = blobs
-        self._now = runtime.now
+    _tasks: TaskStore
+    _artifacts: ArtifactStore
+    _uploads: Uploads
+    _expiry: ExpiryStore
+    _blobs: Blobs
+    _runtime: Runtime
+
+    def __post_init__(self) -> None:
+        self._now = self._runtime.now
 
     async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes an artifact that expires before its task; returns its expiration if that is later by now.
@@ -146,24 +142,20 @@ _PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
 
 
+@dataclass(eq=False, repr=False)
 class TaskExpiry:
     """Deletes tasks, and large definitions. Every step may be repeated."""
 
-    def __init__(
-        self,
-        storage: Storage,
-        stores: Stores,
-        artifacts: ArtifactExpiry,
-        cache: DefinitionCache,
-        unsent_events: UnsentEvents,
-    ) -> None:
-        self._tables = storage.tables
-        self._blobs = storage.blobs
-        self._stores = stores
-        self._artifacts = artifacts
-        self._cache = cache
-        self._unsent_events = unsent_events
-        self._now = stores.runtime.now
+    _storage: Storage
+    _stores: Stores
+    _artifacts: ArtifactExpiry
+    _cache: DefinitionCache
+    _unsent_events: UnsentEvents
+
+    def __post_init__(self) -> None:
+        self._tables = self._storage.tables
+        self._blobs = self._storage.blobs
+        self._now = self._stores.runtime.now
 
     async def delete(self, task_id: str, task_group_id: str, until: datetime, *, is_final: bool) -> datetime | None:
         """Deletes a task that has expired: the content of its artifacts, then the rows that do not fit into one

@@ -51,17 +51,17 @@ class Place:
     read."""
 
 
+@dataclass(eq=False, repr=False)
 class Membership:
     """Adds tasks to groups, making a group with its first task."""
 
-    def __init__(
-        self, groups: GroupStore, members: MemberStore, expiry: ExpiryStore, recent: RecentGroupStore, runtime: Runtime
-    ) -> None:
-        self._groups = groups
-        self._members = members
-        self._expiry = expiry
-        self._recent = recent
-        self._runtime = runtime
+    _groups: GroupStore
+    _members: MemberStore
+    _expiry: ExpiryStore
+    _recent: RecentGroupStore
+    _runtime: Runtime
+
+    def __post_init__(self) -> None:
         self._sweeps: Memo[tuple[str, str], bool] = Memo(remembered.SWEEPS)
         """By group and hour: the sweeps that this process has scheduled."""
 

@@ -62,22 +62,15 @@ class Stall:
         return f"none has asked for work or renewed a claim for {_minutes(self.silent)}"
 
 
+@dataclass(eq=False, repr=False)
 class Stalls:
     """Finds stalled task queues. All methods raise StorageUnavailable."""
 
-    def __init__(
-        self,
-        directory: DirectoryStore,
-        workers: WorkerStore,
-        snapshots: PoolSnapshots,
-        waiting: WaitingStore,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._directory = directory
-        self._workers = workers
-        self._snapshots = snapshots
-        self._waiting = waiting
-        self._now = now
+    _directory: DirectoryStore
+    _workers: WorkerStore
+    _snapshots: PoolSnapshots
+    _waiting: WaitingStore
+    _now: Callable[[], datetime]
 
     async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
         """Whether a task queue with this index is stalled. No request unless tasks wait and none runs."""
@@ -161,24 +154,19 @@ class CurrentTaskQueue:
     workers: WorkerCounts
 
 
+@dataclass(eq=False, repr=False)
 class TaskQueueStates:
     """Lists task queues."""
 
-    def __init__(
-        self,
-        directory: DirectoryStore,
-        snapshots: PoolSnapshots,
-        stalls: Stalls,
-        workers: WorkerStore,
-        lookups: Lookups,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._directory = directory
-        self._lookups = lookups
-        self._snapshots = snapshots
-        self._stalls = stalls
-        self._workers = workers
-        self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, now)
+    _directory: DirectoryStore
+    _snapshots: PoolSnapshots
+    _stalls: Stalls
+    _workers: WorkerStore
+    _lookups: Lookups
+    _now: Callable[[], datetime]
+
+    def __post_init__(self) -> None:
+        self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, self._now)
 
     async def page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
         """A page of at most 100 task queues in the order of their ids, and the key at which the next one starts.

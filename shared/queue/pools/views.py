@@ -41,25 +41,19 @@ class ListedRun:
         return self.loaded.definition.at_priority(self.loaded.task.priority)
 
 
+@dataclass(eq=False, repr=False)
 class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        pages: Pages,
-        lookups: Lookups,
-        index: PoolIndex,
-        snapshots: PoolSnapshots,
-        stalls: Stalls,
-    ) -> None:
-        self._stores = stores
-        self._pages = pages
-        self._lookups = lookups
-        self._index = index
-        self._snapshots = snapshots
-        self._stalls = stalls
-        self._now = stores.runtime.now
+    _stores: Stores
+    _pages: Pages
+    _lookups: Lookups
+    _index: PoolIndex
+    _snapshots: PoolSnapshots
+    _stalls: Stalls
+
+    def __post_init__(self) -> None:
+        self._now = self._stores.runtime.now
 
     async def pending_count(self, task_queue_id: str) -> int:
         """Counts the index rows of pending runs: one request per thousand. Raises StorageUnavailable."""

@@ -177,24 +177,19 @@ class KnownWorker:
     history: list[Quarantine]
 
 
+@dataclass(eq=False, repr=False)
 class Workers:
     """What is known of workers, and what operators and provisioners do to them."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        executor: Executor,
-        workers: WorkerStore,
-        directory: DirectoryStore,
-        index: PoolIndex,
-        expiry: ExpiryStore,
-    ) -> None:
-        self._executor = executor
-        self._workers = workers
-        self._directory = directory
-        self._index = index
-        self._expiry = expiry
-        self._runtime = stores.runtime
+    _stores: Stores
+    _executor: Executor
+    _workers: WorkerStore
+    _directory: DirectoryStore
+    _index: PoolIndex
+    _expiry: ExpiryStore
+
+    def __post_init__(self) -> None:
+        self._runtime = self._stores.runtime
 
     async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
         """One worker that has not expired, or is quarantined, of a task queue that is listed.

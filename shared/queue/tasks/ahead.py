@@ -77,28 +77,22 @@ class _Written:
     """Undoes the write; None if another call made the row or message, so that this call must not remove it."""
 
 
+@dataclass(eq=False, repr=False)
 class WriteAhead:
     """What one call has written ahead so far. An effect that is asked for again is not written again."""
 
-    def __init__(
-        self,
-        messages: Messages,
-        pools: PoolStore,
-        groups: GroupStore,
-        runtime: Runtime,
-        add_row: AddRow,
-        resolved_in: timedelta = RESOLVED_DELAY,
-        begun: datetime | None = None,
-    ) -> None:
-        """`resolved_in` is how long a resolved message is hidden, `begun` when the read began that the commit will rest
-        on: by default the time of the first write."""
-        self._messages = messages
-        self._pools = pools
-        self._groups = groups
-        self._add_row = add_row
-        self._resolved_in = resolved_in
-        self._now = runtime.now
-        self._begun = begun
+    _messages: Messages
+    _pools: PoolStore
+    _groups: GroupStore
+    _runtime: Runtime
+    _add_row: AddRow
+    _resolved_in: timedelta = RESOLVED_DELAY
+    """How long a resolved message is hidden."""
+    _begun: datetime | None = None
+    """When the read began that the commit will rest on: by default the time of the first write."""
+
+    def __post_init__(self) -> None:
+        self._now = self._runtime.now
         self._written: dict[Ahead, _Written] = {}
 
     async def ensure(self, effects: Sequence[Ahead], *, replaces_lost: bool = True) -> None:

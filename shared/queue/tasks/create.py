@@ -85,22 +85,15 @@ class _Attempt:
         await both(self.ahead.withdraw(), in_waves(bounds.ROWS_AT_A_TIME, lambda undo: undo(), self.roll_back))
 
 
+@dataclass(eq=False, repr=False)
 class CreateTask:
     """Creates a task. Everything that the task needs is written ahead of the one commit that makes it exist."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        executor: Executor,
-        membership: Membership,
-        expiry: ExpiryStore,
-        max_deadline: timedelta,
-    ) -> None:
-        self._stores = stores
-        self._executor = executor
-        self._membership = membership
-        self._expiry = expiry
-        self._max_deadline = max_deadline
+    _stores: Stores
+    _executor: Executor
+    _membership: Membership
+    _expiry: ExpiryStore
+    _max_deadline: timedelta
 
     async def __call__(self, definition: Definition) -> Task:
         """Creates the task, or finds it created with an equal definition; returns its present status.
