@@ -6,9 +6,9 @@ The worker asks createArtifact for a URL (contract 7), to which the file is PUT.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import itertools
-import logging
 import mimetypes
 import os
 import stat
@@ -22,15 +22,12 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import copy
-from worker.messages import Asking, Refused, TaskException, Unreached
-from worker.text import plain, shown
-
-log = logging.getLogger("worker")
+from worker.messages import Asking, Refused, Unreached, persist
+from worker.text import plain
 
 Artifact = Mapping[str, Any]
 """One of the payload."""
 
-TRIES = 5
 CHUNK = 256 * 1024
 UPLOAD_SECONDS = 30 * 60
 AT_ONCE = 8
@@ -66,7 +63,7 @@ class Artifacts:
     async def upload_all(self, wanted: Sequence[Artifact]) -> bool:
         """Uploads what the payload names; whether everything was there that must be.
 
-        Raises TaskException where one cannot be stored; Refused; OSError for a shortage.
+        Raises Unreached where one cannot be stored; Refused; OSError for a shortage.
         """
         results, found = [True], list[tuple[Artifact, str, str]]()
         for artifact in wanted:
@@ -95,34 +92,63 @@ class Artifacts:
         return all(results)
 
     async def link(self, name: str, artifact: str, content_type: str) -> None:
-        """Gives another artifact of the run a second name. Raises Refused."""
-        request = {"storageType": "link", "expires": self._latest, "artifact": artifact, "contentType": content_type}
-        await self._worker.insist("create", name=name, request=request)
+        """Gives another artifact of the run a second name. Raises Refused, Unreached."""
+        await self._create(name, {"storageType": "link", "artifact": artifact, "contentType": content_type}, {})
+
+    async def _create(self, name: str, request: Mapping[str, Any], artifact: Artifact) -> None:
+        """An artifact that has no content. Raises Refused, Unreached."""
+        request = {**request, "expires": self._expires(artifact)}
+        await persist(f"creating {name}", lambda: self._worker.ask("create", name=name, request=request))
 
     async def _upload(self, artifact: Artifact, name: str, path: str) -> bool:
-        """Uploads one file, or says in its place why it is not there; whether all is well."""
+        """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
         if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
             self._say(f"{path!r} cannot be uploaded: its name cannot be an artifact's")
             return False
+        usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        headers = {"Content-Type": artifact.get("contentType", usual)}
         try:
-            with opened(self._folder, path) as file:
+            with contextlib.ExitStack() as stack:
+                file = stack.enter_context(opened(self._folder, path))
                 self._say(f"Uploading {name}")
-                await self._store(artifact, name, file)
+                request = {
+                    "storageType": "s3",
+                    "expires": self._expires(artifact),
+                    "contentType": headers["Content-Type"],
+                    "contentLength": os.fstat(file.fileno()).st_size,  # of the content, not of its encoding
+                }
+                if artifact.get("contentEncoding") == "gzip":
+                    headers["Content-Encoding"] = "gzip"
+                    compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=self._folder)))
+                    await asyncio.to_thread(_compress, file, compressed)
+                    file = compressed
+                await persist(f"uploading {name}", lambda: self._put(name, request, file, headers))
         except Unusable as problem:
             return await self._miss(artifact, name, problem)
         except Refused as refused:
             return self._refuse(name, refused)
         return True
 
+    async def _put(self, name: str, request: Mapping[str, Any], file: BinaryIO, headers: Mapping[str, str]) -> None:
+        """createArtifact is called for each try: its URL is short-lived, and the call may be repeated unchanged."""
+        url, size = (await self._worker.ask("create", name=name, request=request))["putUrl"], os.fstat(file.fileno())
+        async with self._session.put(
+            URL(url, encoded=True),
+            data=_read(file, size.st_size),
+            headers={**headers, "Content-Length": str(size.st_size)},
+            timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS),
+        ) as answer:
+            if not answer.ok:
+                raise Unreached(f"the storage answered {answer.status}")
+
     async def _miss(self, artifact: Artifact, name: str, problem: Unusable) -> bool:
         """Handles a missing artifact; returns whether it is optional."""
         self._say(f"Artifact {name} is missing: {problem}")
         if artifact.get("optional"):
             return True
-        reason, message = problem.reason, plain(str(problem))
-        request = {"storageType": "error", "expires": self._expires(artifact), "reason": reason, "message": message}
+        request = {"storageType": "error", "reason": problem.reason, "message": plain(str(problem))}
         try:
-            await self._worker.insist("create", name=name, request=request)
+            await self._create(name, request, artifact)
         except Refused as refused:
             self._refuse(name, refused)
         return False
@@ -133,45 +159,6 @@ class Artifacts:
             raise refused
         self._say(f"Artifact {name} is refused: {refused}")
         return False
-
-    async def _store(self, artifact: Artifact, name: str, file: BinaryIO) -> None:
-        """Stores an open file as it is now. Raises TaskException, Refused, OSError."""
-        usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        request = {
-            "storageType": "s3",
-            "expires": self._expires(artifact),
-            "contentType": artifact.get("contentType", usual),
-            "contentLength": os.fstat(file.fileno()).st_size,  # of the content, not of its encoding
-        }
-        if artifact.get("contentEncoding") == "gzip":
-            with tempfile.TemporaryFile(dir=self._folder) as compressed:
-                await asyncio.to_thread(_compress, file, compressed)
-                await self._put(name, request, compressed, {"Content-Encoding": "gzip"})
-        else:
-            await self._put(name, request, file, {})
-
-    async def _put(self, name: str, request: dict[str, Any], file: BinaryIO, headers: dict[str, str]) -> None:
-        size = os.fstat(file.fileno()).st_size
-        headers = {**headers, "Content-Type": request["contentType"], "Content-Length": str(size)}
-        for attempt in range(TRIES):
-            # createArtifact is called again for each try: its URL is short-lived, and the call may be repeated
-            # unchanged.
-            try:
-                url = (await self._worker.ask("create", name=name, request=request))["putUrl"]
-                async with self._session.put(
-                    URL(url, encoded=True),
-                    data=_read(file, size),
-                    headers=headers,
-                    timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS),
-                ) as answer:
-                    if answer.ok:
-                        return
-                    problem = f"the storage answered {answer.status}"
-            except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
-                problem = shown(trouble)
-            log.warning("uploading %s failed: %s", name, problem)
-            await asyncio.sleep(2**attempt / 4)
-        raise TaskException("resource-unavailable", f"An artifact could not be uploaded: {name}: {problem}")
 
     def _expires(self, artifact: Artifact) -> str:
         """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up

@@ -11,13 +11,13 @@ import sys
 from pathlib import Path
 from typing import Self
 
-from worker.messages import LONGEST_OF_TASK, Channel, Message
+from worker.messages import LONGEST_OF_TASK, LONGEST_OF_WORKER, Channel, Message
 from worker.options import Options
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from worker.guard import main; main()"
 COMMAND = (sys.executable, "-I", "-W", "ignore", "-X", "utf8", "-c", _CODE, str(Path(__file__).parents[1]))
 PATIENCE = 10.0
-"""Seconds for which a process may say nothing after it was to end."""
+"""Seconds for which the guard may say nothing after a task was to end."""
 MOST_SECONDS = 600.0
 """How long the guard may take for anything: a task may have left millions of files."""
 
@@ -29,19 +29,16 @@ class GuardLost(Exception):
 class Guard:
     """Orders to the guard. It is started once, and ends with the worker."""
 
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, channel: Channel) -> None:
+    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, answers: Channel) -> None:
         self._process = process
         self._control = control
-        self._answers: asyncio.Queue[Message | None] = asyncio.Queue()
-        self._reading = asyncio.create_task(self._read(channel))
+        self._answers = answers
         self._turn = asyncio.Lock()
-        self.ended: asyncio.Future[int | None] = asyncio.get_running_loop().create_future()
-        """How the process ended that works on the task; None: the guard is lost."""
 
     @property
     def is_lost(self) -> bool:
         """Whether it has ended."""
-        return self._reading.done()
+        return self._process.returncode is not None
 
     @classmethod
     async def start(cls, options: Options) -> Self:
@@ -52,10 +49,10 @@ class Guard:
                 *COMMAND, stdin=its.fileno(), stdout=asyncio.subprocess.DEVNULL, env={}, cwd="/", start_new_session=True
             )
         mine.setblocking(False)
-        guard = cls(process, mine, await Channel.over(mine.dup(), LONGEST_OF_TASK))
+        guard = cls(process, mine, await Channel.over(mine.dup(), LONGEST_OF_WORKER))
         user = None if options.task_user is None else dataclasses.asdict(options.task_user)
         try:
-            answer = await guard._order({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
+            answer = await guard.order({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
         except GuardLost:
             raise OSError("its guard cannot be started") from None
         if "refused" in answer:
@@ -67,12 +64,11 @@ class Guard:
 
         A connection to it, and what the guard has answered. Raises OSError, GuardLost.
         """
-        self.ended = asyncio.get_running_loop().create_future()
         mine, its = socket.socketpair()
         channel = await Channel.over(mine, LONGEST_OF_TASK)
         try:
             with its:
-                answer = await self._order(order, its)
+                answer = await self.order(order, its)
             if "errno" in answer:
                 raise OSError(answer["errno"], answer["problem"])
         except BaseException:
@@ -80,21 +76,17 @@ class Guard:
             raise
         return channel, answer
 
-    def tell(self, what: str) -> None:
-        """That caches are `filled`, or to `purge`. Raises GuardLost."""
-        self._send({what: True})
+    async def stop(self, seconds: float) -> int | None:
+        """Ends all processes of the task, by force after so many seconds.
 
-    async def stop(self, seconds: float) -> None:
-        """Ends all processes of the task, by force after so many seconds. Raises GuardLost."""
-        try:
-            await asyncio.wait_for(self._order({"stop": seconds}), seconds + PATIENCE)
-        except TimeoutError:  # a task of the worker's own user may have suspended it
-            self._process.kill()
-            raise GuardLost from None
+        How the one ended that works on it, as an exit code; None: there was none. Raises GuardLost.
+        """
+        how: int | None = (await self.order({"stop": seconds}, seconds=seconds + PATIENCE))["how"]
+        return how
 
     async def end(self) -> list[str]:
         """Ends all processes of the task, and puts everything back; what is not as it was before. Raises GuardLost."""
-        left: list[str] = (await self._order({"end": True}))["left"]
+        left: list[str] = (await self.order({"end": True}))["left"]
         return left
 
     async def close(self) -> None:
@@ -102,44 +94,28 @@ class Guard:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_RDWR)
         self._control.close()
+        self._answers.close()
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._process.wait(), 5)
-        self._reading.cancel()
 
-    async def _order(self, order: Message, connection: socket.socket | None = None) -> Message:
-        """The answer to an order. It is waited for though the caller is cancelled, since answers have no names."""
-        return await asyncio.shield(asyncio.create_task(self._ordered(order, connection)))
+    async def order(
+        self, order: Message, connection: socket.socket | None = None, *, seconds: float = MOST_SECONDS
+    ) -> Message:
+        """The answer to an order. It is waited for though the caller is cancelled, since answers have no names.
 
-    async def _ordered(self, order: Message, connection: socket.socket | None) -> Message:
+        Raises GuardLost, also where the guard takes longer: a task of the worker's own user may have suspended it.
+        """
+        return await asyncio.shield(asyncio.create_task(self._ordered(order, connection, seconds)))
+
+    async def _ordered(self, order: Message, connection: socket.socket | None, seconds: float) -> Message:
+        line, files = json.dumps(order).encode() + b"\n", [] if connection is None else [connection.fileno()]
         async with self._turn:
-            self._send(order, connection)
             try:
-                answer = await asyncio.wait_for(self._answers.get(), MOST_SECONDS)
-            except TimeoutError:
+                async with asyncio.timeout(seconds):
+                    sent = socket.send_fds(self._control, [line], files)
+                    await asyncio.get_running_loop().sock_sendall(self._control, line[sent:])
+                    return await self._answers.receive()
+            except (OSError, EOFError):
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.kill()
                 raise GuardLost from None
-        if answer is None:
-            raise GuardLost
-        return answer
-
-    def _send(self, order: Message, connection: socket.socket | None = None) -> None:
-        line = json.dumps(order).encode() + b"\n"
-        try:
-            # Orders are short and few: a guard that takes no more of them hangs.
-            sent = socket.send_fds(self._control, [line], [] if connection is None else [connection.fileno()])
-        except OSError:
-            sent = 0
-        if sent != len(line):
-            raise GuardLost
-
-    async def _read(self, channel: Channel) -> None:
-        while (message := await channel.receive()) is not None:
-            if "ended" in message:
-                self._end(message["ended"])
-            else:
-                self._answers.put_nowait(message)
-        self._end(None)
-        self._answers.put_nowait(None)
-
-    def _end(self, how: int | None) -> None:
-        if not self.ended.done():
-            self.ended.set_result(how)

@@ -124,37 +124,40 @@ class WorkDirectory:
         return ""
 
     def _place(self, folder: Path, name: str, directory: str) -> bool | str:
-        if not is_inside(directory):
-            return "its place is not in the task's folder"
         # No file changes its owner: for another user it is another cache.
-        home = self._caches / f"{hashlib.sha256(name.encode()).hexdigest()[:32]}-{self._uid}"
+        digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+        home = self._caches / f"{digest[:32]}-{self._uid}"
         place, is_new = folder / directory, not home.exists()
         try:
+            if not is_inside(directory):
+                raise ValueError("it is not in the task's folder")
             with self._around(place, make=True) as parent:
                 os.mkdir(place.name, 0o700, dir_fd=parent)  # fails where there is something already
                 os.chown(place.name, *self._owner(), dir_fd=parent, follow_symlinks=False)
                 if not is_new:
                     os.rename(home, place.name, dst_dir_fd=parent)
-        except OSError as problem:
+        except (OSError, ValueError) as problem:  # the latter also for text that can be no name
             if is_shortage(problem):
                 raise
-            return "a link is in the way" if problem.errno in (errno.ELOOP, errno.ENOTDIR) else str(problem.strerror)
+            is_link = isinstance(problem, OSError) and problem.errno in (errno.ELOOP, errno.ENOTDIR)
+            return "a link is in the way" if is_link else str(getattr(problem, "strerror", problem))
         self._placed.append((place, home, is_new))
         return is_new
 
     @contextlib.contextmanager
     def _around(self, place: Path, *, make: bool = False) -> Iterator[int]:
         """The descriptor of the directory that a place is in, to which no link leads. Raises OSError."""
-        with contextlib.ExitStack() as opened:
-            folder = os.open(self._path, _DIRECTORY)
-            opened.callback(os.close, folder)
+        folder = os.open(self._path, _DIRECTORY)
+        try:
             for name in place.parent.relative_to(self._path).parts:
                 if make and not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
                     os.mkdir(name, dir_fd=folder)
                     os.chown(name, *self._owner(), dir_fd=folder, follow_symlinks=False)
-                folder = os.open(name, _DIRECTORY, dir_fd=folder)
-                opened.callback(os.close, folder)
+                above, folder = folder, os.open(name, _DIRECTORY, dir_fd=folder)
+                os.close(above)
             yield folder
+        finally:
+            os.close(folder)
 
     def _owner(self) -> tuple[int, int]:
         """Whom files of a task get, for `chown`."""

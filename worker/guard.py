@@ -7,11 +7,11 @@ sends orders, one JSON object a line. It answers each by an object, what the sys
 * `{"work": …, "user": …, "keepFree": …}` comes first. `{"refused": why}`: the work directory cannot be used.
 * `{"run": name, "caches": {name: place}}`, with a socket to the worker: makes a folder with these caches, and forks the
   process that works on the task (runner.py): `{"folder": path, "caches": {name: whether it is new, or why it is not
-  there}}`. When that process ends, it says `{"ended": how}`.
+  there}}`.
 * `{"log": true}`, with a socket: another such process, for the log of a run whose first one was killed.
-* `{"filled": true}`: new caches have what they are to begin with, and are kept; `{"purge": true}`: no cache is. It
-  answers nothing.
+* `{"filled": true}`: new caches have what they are to begin with, and are kept; `{"purge": true}`: no cache is.
 * `{"stop": seconds}`: tells every process of the task to end, and kills those that do not within so many seconds.
+  `{"how": exit code of the process that worked on the task}`.
 * `{"end": true}`, or the end of the worker: kills them, and puts everything back as it was before the run.
   `{"left": [what is not as it was, …]}`.
 """
@@ -21,7 +21,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import select
 import signal
 import socket
 import time
@@ -30,9 +29,12 @@ from typing import Any, BinaryIO
 
 from worker import processes, runner
 from worker.folders import WorkDirectory
-from worker.users import User, hide
+from worker.users import PR_SET_CHILD_SUBREAPER, User, control, hide
 
 Order = dict[str, Any]
+
+LONGEST_PAUSE = 0.1
+"""Seconds between two looks for processes at the end: killing one may take the system a moment."""
 
 
 class Guard:
@@ -40,15 +42,10 @@ class Guard:
 
     def __init__(self, control: socket.socket) -> None:
         self._control = control
-        self._unread = b""
-        self._files: list[int] = []
-        self._woken, waking = os.pipe()
-        os.set_blocking(waking, False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
-        signal.set_wakeup_fd(waking)
+        self._unread, self._files = b"", list[int]()
         self._runner = 0
+        self._how: int | None = None
         self._log: BinaryIO | None = None
-        self._before = self._held()
         self._was_full = ""
 
     def serve(self) -> None:
@@ -57,25 +54,27 @@ class Guard:
         if first is None:
             return
         self._user = None if first["user"] is None else User(**first["user"])
+        self._uid = None if self._user is None else self._user.uid
         try:
             self._work = WorkDirectory(Path(first["work"]), self._user, first["keepFree"])
         except OSError as problem:
             self._say(refused=str(problem))
             return
-        processes.adopt()
+        control(PR_SET_CHILD_SUBREAPER, 1)  # of processes that descend from it, and whose parent has ended
         self._kill()
         self._before = self._held()
-        self._say(ready=True)
+        self._say()
         while (order := self._order()) is not None:
             if "run" in order or "log" in order:
                 self._begin(order)
             elif "stop" in order:
                 self._stop(order["stop"])
-                self._say(stopped=True)
+                self._say(how=self._how)
             elif "end" in order:
                 self._say(left=self._end())
             else:
                 self._work.is_filled, self._work.is_purged = "filled" in order, "purge" in order
+                self._say()
         self._end()
 
     def _begin(self, order: Order) -> None:
@@ -97,14 +96,24 @@ class Guard:
             os.close(connection)
             self._files.clear()
 
+    def _fork(self, connection: int) -> None:
+        """Starts a process that has no other descriptors. Raises OSError."""
+        assert self._log is not None, "a run has one"
+        self._how, self._runner = None, os.fork()
+        if self._runner == 0:
+            kept = {0, 1, 2, connection, self._log.fileno()}
+            for other in {int(name) for name in _descriptors()} - kept:
+                with contextlib.suppress(OSError):
+                    os.close(other)
+            runner.main(connection, self._log.fileno(), self._user)
+
     def _stop(self, seconds: float) -> None:
         """Ends all processes of the task. The one that keeps its log comes last."""
-        user, give_up = None if self._user is None else self._user.uid, time.monotonic() + seconds
-        left = processes.send(signal.SIGTERM, os.getpid(), user, spared=self._runner)
-        while left and time.monotonic() < give_up:
+        number, give_up = int(signal.SIGTERM), time.monotonic() + seconds
+        while processes.send(number, os.getpid(), self._uid, spared=self._runner) and time.monotonic() < give_up:
+            number = 0
             time.sleep(0.05)
             self._collect()
-            left = processes.send(0, os.getpid(), user, spared=self._runner)
         time.sleep(0.05)  # for the last output, which it may be reading
         self._kill()
 
@@ -118,48 +127,46 @@ class Guard:
             left.append(f"its guard has {now} descriptors, and had {self._before}")
         return [each for each in left if each]
 
-    def _fork(self, connection: int) -> None:
-        """Starts a process that has no other descriptors. Raises OSError."""
-        assert self._log is not None, "a run has one"
-        self._runner = os.fork()
-        if self._runner == 0:
-            signal.set_wakeup_fd(-1)
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            kept = {0, 1, 2, connection, self._log.fileno()}
-            for other in {int(name) for name in _descriptors()} - kept:
-                with contextlib.suppress(OSError):
-                    os.close(other)
-            runner.main(connection, self._log.fileno(), self._user)
-
     def _kill(self) -> None:
-        processes.end_all(os.getpid(), None if self._user is None else self._user.uid)
-        self._runner = 0
+        """Kills every process of the task, and returns when none is left."""
+        pause, is_parent = 0.001, True
+        while True:
+            if self._uid is not None:
+                _kill_all_of(self._uid)
+            left = processes.send(signal.SIGKILL, os.getpid(), self._uid)
+            is_parent = self._collect()  # of one that forks and ends all the time, which may have been missed
+            if not left and not is_parent:
+                return
+            time.sleep(pause)
+            pause = min(2 * pause, LONGEST_PAUSE)
 
-    def _collect(self) -> None:
-        """Waits for children that have ended."""
+    def _collect(self, *_: object) -> bool:
+        """Waits for children that have ended; whether there are others."""
         with contextlib.suppress(ChildProcessError):
-            while (ended := os.waitpid(-1, os.WNOHANG))[0]:
+            while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # there may be thousands
                 if ended[0] == self._runner:
-                    self._say(ended=os.waitstatus_to_exitcode(ended[1]))
+                    self._runner, self._how = 0, os.waitstatus_to_exitcode(ended[1])
+            return True
+        return False
 
     def _held(self) -> int:
         return len(_descriptors()) - (self._log is not None)
 
     def _order(self) -> Order | None:
-        """The next order; None: the worker has ended."""
-        while b"\n" not in self._unread:
-            ready, _, _ = select.select([self._control.fileno(), self._woken], [], [])
-            if self._woken in ready:
-                os.read(self._woken, 4096)
-                self._collect()
-            if self._control.fileno() in ready:
-                data, files = b"", list[int]()
-                with contextlib.suppress(ConnectionError):
-                    data, files, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
-                self._unread += data
-                self._files += files
+        """The next order; None: the worker has ended. Meanwhile children that end are collected."""
+        signal.signal(signal.SIGCHLD, self._collect)
+        self._collect()
+        try:
+            while b"\n" not in self._unread:
+                data, files, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
                 if not data:
                     return None
+                self._unread += data
+                self._files += files
+        except ConnectionError:
+            return None
+        finally:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line, _, self._unread = self._unread.partition(b"\n")
         order: Order = json.loads(line)
         return order
@@ -167,6 +174,27 @@ class Guard:
     def _say(self, **what: Any) -> None:
         with contextlib.suppress(ConnectionError):  # the worker has ended: the next order says so
             self._control.sendall(json.dumps(what).encode() + b"\n")
+
+
+def _kill_all_of(user: int) -> None:
+    """Kills all processes of the user by one call, so that none can start another one meanwhile.
+
+    This fails if the task has used up all processes, or stops each new process of its user. Then they are killed one by
+    one.
+    """
+    try:
+        pid = os.fork()
+    except OSError:
+        return
+    if pid == 0:
+        try:
+            os.setreuid(user, user)
+            os.kill(-1, signal.SIGKILL)
+        finally:
+            os._exit(0)
+    give_up = time.monotonic() + LONGEST_PAUSE
+    while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < give_up:
+        time.sleep(0.001)
 
 
 def _descriptors() -> list[str]:
@@ -184,7 +212,3 @@ def main() -> None:
         os.dup2(null, 0)
         os.close(null)
         Guard(control).serve()
-
-
-if __name__ == "__main__":
-    main()

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from worker.messages import Asking, Refused, Unreached
+from worker.messages import Asking, Refused, Unreached, persist
 from worker.text import lines, shown
 
 log = logging.getLogger("worker")
@@ -136,19 +136,12 @@ class LiveLog:
 
     async def finish(self) -> bool:
         """Uploads the rest; returns whether that worked. It raises nothing, since no task fails because of its log."""
-        for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(2**attempt / 4)
-            try:
-                await self._upload(is_over=True)
-            except Refused as refused:
-                log.warning("the queue does not take the log: %s", shown(refused))
-                return False
-            except (Unreached, aiohttp.ClientError, TimeoutError) as problem:
-                log.warning("the log is not stored: %s", shown(problem))
-            else:
-                return True
-        return False
+        try:
+            await persist("storing the log", lambda: self._upload(is_over=True), TRIES)
+        except (Refused, Unreached) as problem:
+            log.warning("the log is not stored: %s", shown(problem))
+            return False
+        return True
 
     async def _upload(self, *, is_over: bool = False) -> None:
         """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over."""

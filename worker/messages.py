@@ -1,19 +1,30 @@
-"""Messages between the worker and the process that works on a task: a line of JSON each, over a socket."""
+"""Messages between the worker, its guard, and the process that works on a task: a line of JSON each, over a socket."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
+import logging
 import os
 import socket
-from typing import Any, Self
+from collections.abc import Awaitable, Callable
+from typing import Any, Self, TypeVar
+
+import aiohttp
+
+from worker.text import shown
+
+log = logging.getLogger("worker")
 
 Message = dict[str, Any]
+T = TypeVar("T")
 
 LONGEST_OF_TASK = 128 << 10
 """Bytes of a message that the worker takes from a task's process."""
 LONGEST_OF_WORKER = 64 << 20
 """Bytes of one that the worker sends: the first one has the task's definition."""
+TRIES = 5
 
 
 class Channel:
@@ -22,34 +33,34 @@ class Channel:
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
         self._writer = writer
+        self.close = writer.close
 
     @classmethod
     async def over(cls, connection: socket.socket, longest: int) -> Self:
         """A channel over a connected socket, which is closed with it. `longest`: bytes of a message that is taken."""
         return cls(*await asyncio.open_connection(sock=connection, limit=longest))
 
-    async def receive(self) -> Message | None:
-        """The next message; None at the end. Raises ValueError, RecursionError for what is none, or too long."""
+    async def receive(self) -> Message:
+        """The next message. Raises EOFError; ValueError, RecursionError for what is none, or too long."""
         try:
             line = await self._reader.readline()
         except ConnectionError:
-            return None
-        message = json.loads(line) if line.endswith(b"\n") else None
-        if message is not None and not isinstance(message, dict):
+            line = b""
+        if not line.endswith(b"\n"):
+            raise EOFError
+        if not isinstance(message := json.loads(line), dict):
             raise ValueError("no object")
         return message
 
     async def send(self, message: Message) -> None:
         """Sends a message, or nothing where the other end is gone."""
-        try:
-            self._writer.write(json.dumps(message).encode() + b"\n")
+        self.write(message)
+        with contextlib.suppress(ConnectionError):
             await self._writer.drain()
-        except ConnectionError:
-            return
 
-    def close(self) -> None:
-        """Ends the connection."""
-        self._writer.close()
+    def write(self, message: Message) -> None:
+        """As `send`, without waiting until there is room for more."""
+        self._writer.write(json.dumps(message).encode() + b"\n")
 
 
 class Refused(Exception):
@@ -85,13 +96,13 @@ class Asking:
         """The first message."""
         first = await self._channel.receive()
         self._receiving = asyncio.create_task(self._receive())
-        return first or {}
+        return first
 
     async def ask(self, do: str, **what: Any) -> Any:
         """The worker's answer. Raises Refused, Unreached."""
         self._count += 1
-        number, answer = self._count, asyncio.get_running_loop().create_future()
-        self._waiting[number] = answer
+        number = self._count
+        answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         await self.tell({"do": do, "id": number, **what})
         try:
             found = await answer
@@ -103,16 +114,31 @@ class Asking:
             raise Unreached(found["unreached"])
         return found["done"]
 
-    async def insist(self, do: str, **what: Any) -> Any:
-        """As `ask`, again and again until the queue can be reached."""
-        while True:
-            try:
-                return await self.ask(do, **what)
-            except Unreached:
-                await asyncio.sleep(2)
+    def warn(self, text: str) -> None:
+        """Adds lines to the worker's own log."""
+        self._channel.write({"do": "warning", "text": text})
 
     async def _receive(self) -> None:
-        while (message := await self._channel.receive()) is not None:
-            if (waiting := self._waiting.get(message["id"])) is not None and not waiting.done():
-                waiting.set_result(message)
-        os._exit(1)  # the worker is gone: nothing that is done from now on would count
+        try:
+            while message := await self._channel.receive():
+                if (waiting := self._waiting.get(message["id"])) is not None and not waiting.done():
+                    waiting.set_result(message)
+        finally:
+            os._exit(1)  # the worker is gone: nothing that is done from now on would count
+
+
+async def persist(what: str, call: Callable[[], Awaitable[T]], tries: int = TRIES) -> T:
+    """The result of a call that is repeated while the queue or the storage cannot be reached.
+
+    Raises Unreached when that does not pass; what else the call raises.
+    """
+    problem = ""
+    for attempt in range(tries):
+        if attempt:
+            await asyncio.sleep(2**attempt / 4)
+        try:
+            return await call()
+        except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
+            problem = shown(trouble)
+            log.warning("%s failed: %s", what, problem)
+    raise Unreached(f"{what} failed: {problem}")

@@ -11,7 +11,6 @@ import base64
 import binascii
 import errno
 import hashlib
-import logging
 import tempfile
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -22,20 +21,16 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
-from worker.messages import Asking, Refused, TaskException, Unreached
+from worker.messages import Asking, Refused, TaskException, Unreached, persist
 from worker.text import plain, shown
 from worker.users import is_shortage
-
-log = logging.getLogger("worker")
 
 Mount = Mapping[str, Any]
 """One of the payload."""
 
-TRIES = 5
 CHUNK = 256 * 1024
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
-_TAKEN = "another mount is in its place"
-_REASONS = dict.fromkeys((errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY), _TAKEN)
+_TAKEN = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY)
 
 
 class Mounts:
@@ -76,7 +71,8 @@ class Mounts:
         except OSError as problem:
             if is_shortage(problem):
                 raise
-            raise BadContent(f"{where} cannot be mounted: {_REASONS.get(problem.errno or 0) or problem}") from None
+            why = "another mount is in its place" if problem.errno in _TAKEN else problem
+            raise BadContent(f"{where} cannot be mounted: {why}") from None
 
     def _write(self, mount: Mount, content: BinaryIO) -> None:
         if "file" in mount:
@@ -95,50 +91,42 @@ class Mounts:
             except binascii.Error as problem:
                 raise BadContent(f"it is no base64: {problem}") from None
         else:
-            await self._download(content, target)
-
-    async def _download(self, content: Mount, target: BinaryIO) -> None:
-        asked = {name: content[name] for name in ("taskId", "namespace", "artifact") if name in content}
-        for attempt in range(TRIES):
-            if attempt:
-                await asyncio.sleep(2**attempt / 4)
             try:
-                url = content["url"] if "url" in content else await self._worker.ask("content", **asked)
-                found = await self._get(url, target)
-            except Refused as refused:
-                raise BadContent(f"the queue refuses it: {refused}") from None
-            except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
-                raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
-            except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
-                problem = shown(trouble)
-                log.warning("%s cannot be fetched: %s", describe(content), problem)
-                continue
+                found = await persist(f"fetching {describe(content)}", lambda: self._download(content, target))
+            except Unreached as trouble:
+                raise TaskException("intermittent-task", f"A mount cannot be had now: {trouble}") from None
             if found != content.get("sha256", found):
                 raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
-            return
-        why = f"A mount cannot be fetched now: {describe(content)}: {problem}"
-        raise TaskException("intermittent-task", why)
 
-    async def _get(self, url: str, target: BinaryIO) -> str:
-        """The sha256 of what the URL leads to, which is written to the file."""
-        digest = hashlib.sha256()
-        async with self._session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
-            if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise BadContent(f"the server answers {answer.status}")
-            answer.raise_for_status()
-            target.seek(0)
-            target.truncate()
-            async for chunk in answer.content.iter_chunked(CHUNK):
-                digest.update(chunk)
-                leave_room(target.fileno(), len(chunk))
-                await asyncio.to_thread(target.write, chunk)
+    async def _download(self, content: Mount, target: BinaryIO) -> str:
+        """Writes what the content's URL leads to; its sha256. Raises BadContent, OSError; what may pass."""
+        digest, asked = hashlib.sha256(), ("taskId", "namespace", "artifact")
+        try:
+            url = content.get("url") or await self._worker.ask(
+                "content", **{name: content[name] for name in asked if name in content}
+            )
+            async with self._session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
+                if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                    raise BadContent(f"the server answers {answer.status}")
+                answer.raise_for_status()
+                target.seek(0)
+                target.truncate()
+                async for chunk in answer.content.iter_chunked(CHUNK):
+                    digest.update(chunk)
+                    leave_room(target.fileno(), len(chunk))
+                    await asyncio.to_thread(target.write, chunk)
+        except Refused as refused:
+            raise BadContent(f"the queue refuses it: {refused}") from None
+        except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
+            raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
         return digest.hexdigest()
 
 
 def describe(content: Mount) -> str:
     """What it is, for the log."""
-    if "taskId" in content:
-        return f"artifact {content['artifact']} of task {content['taskId']}"
-    if "namespace" in content:
-        return f"artifact {content['artifact']} of the task at {content['namespace']} in the index"
-    return plain(content["url"]) if "url" in content else "content of the payload"
+    if "url" in content:
+        return plain(content["url"])
+    if "artifact" not in content:
+        return "content of the payload"
+    place = f"task {content['taskId']}" if "taskId" in content else f"the task at {content['namespace']} in the index"
+    return f"artifact {content['artifact']} of {place}"

@@ -16,6 +16,7 @@ from typing import Any
 import jsonschema_rs
 
 from worker.folders import CACHE_SCOPE, is_inside, may_mount
+from worker.messages import TaskException
 
 Payload = dict[str, Any]
 
@@ -28,15 +29,11 @@ _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
 _LACKS = "this worker cannot do that, generic-worker can (worker/README.md)"
 
 
-class MalformedPayload(ValueError):
-    """The payload cannot be run, now or in another run; the message says why, one reason a line."""
-
-
 def parse(task: Any, *, most_run_time: float | None = None) -> Payload:
     """The payload of a task's definition, in one form: a list of commands, a list of artifacts, all defaults.
 
-    `most_run_time`: seconds, the worker's limit, which also applies where the payload has none. Raises
-    MalformedPayload.
+    `most_run_time`: seconds, the worker's limit, which also applies where the payload has none. Raises TaskException,
+    one reason a line.
     """
     payload = task["payload"]
     try:
@@ -46,7 +43,8 @@ def parse(task: Any, *, most_run_time: float | None = None) -> Payload:
     if not problems:
         problems = list(itertools.islice(_contradictions(task, payload, most_run_time), MOST_PROBLEMS + 1))
     if problems:
-        raise MalformedPayload("\n".join([*problems[:MOST_PROBLEMS], *("…" for _ in problems[MOST_PROBLEMS:])]))
+        more = ["…"] if len(problems) > MOST_PROBLEMS else []
+        raise TaskException("malformed-payload", "\n".join(problems[:MOST_PROBLEMS] + more))
     command, artifacts = payload["command"], payload.get("artifacts", [])
     if isinstance(artifacts, dict):
         artifacts = [{"type": "file", "name": name, "path": path} for name, path in artifacts.items()]

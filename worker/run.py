@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import itertools
 import logging
 import os
 import time
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import aiohttp
 
-from worker.child import PATIENCE, Guard, GuardLost
+from worker.child import Guard, GuardLost
 from worker.claim import Calls, Claim
 from worker.folders import is_inside, may_mount
 from worker.messages import Channel, Message
@@ -34,7 +33,7 @@ CALLS_AT_ONCE = 16
 MOST_CACHES = 100
 WARNINGS = 20
 """Lines that a task's process may add to the worker's own log."""
-REASONS = frozenset({"malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"})
+REASONS = {"malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"}
 REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report that is under way, or for its own."""
 SHUTDOWN_SECONDS = 5.0
@@ -53,13 +52,13 @@ class Run:
         self._calls = Calls(claim, options.root_url, session)
         self._began = time.monotonic()
         self._limit = _limit(claim.definition["payload"], options.max_run_time)
-        self._channel: Channel | None = None
         self._serving: asyncio.Task[None] | None = None
+        """Ends with the process."""
         self._is_ending = False
         """The process may go on for a moment, as if the task had ended by itself: nothing is done for it any more."""
         self._warnings = WARNINGS
         self._left: list[str] = []
-        self._told = {name: asyncio.Future[Message]() for name in ("mounted", "purge", "executed", "outcome")}
+        self._told = {name: asyncio.Future[Message]() for name in ("filled", "purge", "executed", "outcome")}
         """What the process has told. `executed`: there is a result, only the log is to be finished."""
 
     async def run(self, shutdown: asyncio.Event) -> list[str]:
@@ -72,54 +71,50 @@ class Run:
         lost = asyncio.create_task(self._claim.keep())
         stop = asyncio.create_task(shutdown.wait())
         try:
-            await self._until_over(work, lost, stop)
+            await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
+            has_result = self._told["executed"].done() or self._told["outcome"].done()
+            if stop.done() and not lost.done() and has_result:
+                await asyncio.wait((work, lost), timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+            await _cancel(work)
+            if not work.cancelled():
+                work.result()
+            elif lost.done():
+                await self._end_early(f"lost, since {lost.result()}", LOG_SECONDS)
+            else:  # the queue retries the task at once
+                await self._end_early("the worker shuts down", SHUTDOWN_SECONDS, "worker-shutdown")
         except Exception:
             log.exception("%s: the worker failed", self._claim)
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._report("exception", "internal-error"), REPORT_SECONDS)
-        await self._put_back(stop)
-        for each in (work, lost, stop, self._serving):
+        ending = asyncio.create_task(self._guard.end())
+        await asyncio.wait((ending, stop), return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([ending], timeout=SHUTDOWN_SECONDS)  # without the worker the guard goes on alone
+        for each in (ending, lost, stop, self._serving):
             if each is not None:
                 await _cancel(each)
+        if not ending.cancelled():
+            self._left += ["its guard has ended, or does not answer"] if ending.exception() else ending.result()
         return self._left
-
-    async def _until_over(
-        self, work: asyncio.Task[None], lost: asyncio.Task[str], stop: asyncio.Task[Literal[True]]
-    ) -> None:
-        """Waits for the end of the work, of the claim, or of the worker, whichever comes first."""
-        await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
-        has_result = self._told["executed"].done() or self._told["outcome"].done()
-        if stop.done() and not lost.done() and has_result:
-            await asyncio.wait((work, lost), timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        if work.done():
-            work.result()
-            return
-        await _cancel(work)
-        if lost.done():
-            await self._end_early(f"lost, since {lost.result()}", LOG_SECONDS)
-        else:  # the queue retries the task at once
-            await self._end_early("the worker shuts down", SHUTDOWN_SECONDS, "worker-shutdown")
 
     async def _work(self) -> None:
         """Has the run executed, and reports it."""
         claim = self._claim
         try:
             name, caches = f"{claim.task_id}-{claim.run_id}", _caches(claim.definition)
-            await self._talk(*await self._guard.begin({"run": name, "caches": caches}))
+            serving = await self._talk(*await self._guard.begin({"run": name, "caches": caches}))
         except OSError as problem:
             log.error("%s: the worker cannot start it: %s", claim, problem)
             await self._report("exception", "resource-unavailable")
         except GuardLost:  # it ended meanwhile: so does this worker, and another one is to get the task
             await self._report("exception", "worker-shutdown")
         else:
-            await self._report(*await self._outcome())
-            await asyncio.wait([self._guard.ended], timeout=LOG_SECONDS)
+            await self._report(*await self._outcome(serving))
+            await asyncio.wait([serving], timeout=LOG_SECONDS)
 
-    async def _talk(self, channel: Channel, begun: Message, **more: Any) -> None:
-        """Tells the process what to do, and listens to it."""
+    async def _talk(self, channel: Channel, begun: Message, **more: Any) -> asyncio.Task[None]:
+        """Tells the process what to do, and listens to it until it ends."""
         claim, options = self._claim, self._options
-        self._channel, self._serving = channel, asyncio.create_task(self._serve(channel))
-        self._is_ending = False
+        self._serving, self._is_ending = asyncio.create_task(self._serve(channel)), False
         begin = {
             "task": claim.definition,
             "taskId": claim.task_id,
@@ -140,28 +135,29 @@ class Run:
             },
         }
         await channel.send({**begin, **begun, **more})
+        return self._serving
 
-    async def _outcome(self) -> tuple[str, str | None]:
+    async def _outcome(self, serving: asyncio.Task[None]) -> tuple[str, str | None]:
         """The state to report, and the reason of an exception. Its process says it, unless it is late or was killed."""
-        outcome, executed, ended = self._told["outcome"], self._told["executed"], self._guard.ended
+        outcome, executed = self._told["outcome"], self._told["executed"]
         left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
-        await asyncio.wait((outcome, executed, ended), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if not (outcome.done() or executed.done() or ended.done()):
+        await asyncio.wait((outcome, executed, serving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if not (outcome.done() or executed.done() or serving.done()):
             executed.set_result({})
             await self._end_early(f"ended after maxRunTime, {self._limit:g} s", LOG_SECONDS, is_failed=True)
             return "failed", None
-        await asyncio.wait((outcome, ended), timeout=LOG_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        if ended.done() and self._serving is not None:  # what it has said last may be on its way
-            await asyncio.wait([self._serving], timeout=PATIENCE)
+        await asyncio.wait((outcome, serving), timeout=LOG_SECONDS, return_when=asyncio.FIRST_COMPLETED)
         if outcome.done():
             return outcome.result()["state"], outcome.result().get("reason")
-        how = ended.result() if ended.done() else None
-        why = "does not answer" if how is None else f"was ended by signal {-how}" if how < 0 else "has failed"
-        reason = None
+        how, why, reason = None, "does not answer", None
+        with contextlib.suppress(GuardLost):
+            how = await self._guard.stop(0) if serving.done() else None
         if how is not None and how >= 0:
-            reason = "internal-error"
-        elif how is not None and not self._told["mounted"].done():  # no command can have killed it: memory has run out
-            reason = "resource-unavailable"
+            why, reason = "has failed", "internal-error"
+        elif how is not None:
+            # Before there are commands none of them can have killed it: memory has run out.
+            why = f"was ended by signal {-how}"
+            reason = None if self._told["filled"].done() else "resource-unavailable"
         why = f"the process that works on this task {why}"
         await self._end_early(why, LOG_SECONDS, is_failed=reason is None)
         return "failed" if reason is None else "exception", reason
@@ -179,46 +175,43 @@ class Run:
                 await asyncio.wait_for(self._report("exception", reason), REPORT_SECONDS)
             async with asyncio.timeout(seconds):
                 self._left += await self._guard.end()
-                if self._channel is not None:
-                    await self._talk(
-                        *await self._guard.begin({"log": True}), finish=f"The run ends here: {why}.", isFailed=is_failed
+                if self._serving is not None:
+                    begun = await self._guard.begin({"log": True})
+                    await asyncio.wait(
+                        [await self._talk(*begun, finish=f"The run ends here: {why}.", isFailed=is_failed)]
                     )
-                    await asyncio.wait([self._guard.ended])
         except (TimeoutError, GuardLost, OSError):
             log.warning("%s: not ended as it should be: %s", self._claim, why)
 
     async def _serve(self, channel: Channel) -> None:
-        """Does what the process asks for, a bounded number of things at once."""
-        room, calls = asyncio.Semaphore(CALLS_AT_ONCE), set[asyncio.Task[None]]()
+        """Does what the process asks for, a bounded number of things at once, until it ends."""
+        room = asyncio.Semaphore(CALLS_AT_ONCE)
 
         async def answer(message: Message) -> None:
             try:
                 await channel.send({"id": message["id"], **await self._calls.answer(message)})
-            except Exception:
-                log.exception("%s: its process asks for what there is not", self._claim)
-                channel.close()
             finally:
                 room.release()
 
         try:
-            while (message := await channel.receive()) is not None:
-                if self._is_ending:
-                    continue
-                if "id" not in message:
-                    self._hear(message)
-                    continue
-                await room.acquire()
-                call = asyncio.create_task(answer(message))
-                calls.add(call)
-                call.add_done_callback(calls.discard)
-        except (LookupError, TypeError, ValueError, RecursionError, GuardLost) as problem:
-            log.warning("%s: its process cannot be understood: %s", self._claim, type(problem).__name__)
+            async with asyncio.TaskGroup() as calls:
+                while True:
+                    message = await channel.receive()
+                    if self._is_ending:
+                        continue
+                    if "id" in message:
+                        await room.acquire()
+                        calls.create_task(answer(message))
+                    else:
+                        await self._hear(message)
+        except* EOFError:
+            pass
+        except* Exception:
+            log.warning("%s: its process cannot be understood", self._claim, exc_info=True)
         finally:
             channel.close()
-            for call in calls:
-                call.cancel()
 
-    def _hear(self, message: Message) -> None:
+    async def _hear(self, message: Message) -> None:
         """Takes what the process tells. Raises LookupError, TypeError for what is none of it; GuardLost."""
         told = message["do"]
         if told == "warning":
@@ -231,8 +224,8 @@ class Run:
             raise LookupError("no outcome")
         if not self._told[told].done():
             self._told[told].set_result(message)
-            if told in ("mounted", "purge"):
-                self._guard.tell("filled" if told == "mounted" else told)
+            if told in ("filled", "purge"):
+                await self._guard.order({told: True})
 
     async def _report(self, state: str, reason: str | None = None) -> None:
         claim = self._claim
@@ -251,18 +244,6 @@ class Run:
         else:
             log.info("%s: %s", claim, reason or state)
 
-    async def _put_back(self, stop: asyncio.Task[Literal[True]]) -> None:
-        """Has the guard leave nothing of the task."""
-        ending = asyncio.create_task(self._guard.end())
-        await asyncio.wait((ending, stop), return_when=asyncio.FIRST_COMPLETED)
-        await asyncio.wait([ending], timeout=SHUTDOWN_SECONDS)
-        if not ending.done():  # the guard goes on without the worker
-            await _cancel(ending)
-        elif ending.exception() is None:
-            self._left += ending.result()
-        else:
-            self._left.append("its guard has ended, or does not answer")
-
 
 def _limit(payload: Any, most: float | None) -> float | None:
     """Seconds that the task has for all that it does, its mounts and uploads included; None: until its deadline.
@@ -278,14 +259,12 @@ def _limit(payload: Any, most: float | None) -> float | None:
 def _caches(definition: Mapping[str, Any]) -> dict[str, str]:
     """The caches that the task may have, and where it wants them."""
     payload, scopes = definition["payload"], definition.get("scopes", ())
-    mounts = payload.get("mounts") if isinstance(payload, dict) else None
-    wanted = (each for each in mounts if isinstance(each, dict)) if isinstance(mounts, list) else ()
-    pairs = ((each["cacheName"], each.get("directory")) for each in wanted if "cacheName" in each)
-    return {
-        name: place
-        for name, place in itertools.islice(pairs, MOST_CACHES)
-        if isinstance(name, str) and isinstance(place, str) and is_inside(place) and may_mount(scopes, name)
-    }
+    mounts, wanted = payload.get("mounts") if isinstance(payload, dict) else None, list[tuple[str, str]]()
+    for mount in mounts if isinstance(mounts, list) else ():
+        match mount:
+            case {"cacheName": str(name), "directory": str(place)}:
+                wanted.append((name, place))
+    return {name: place for name, place in wanted[:MOST_CACHES] if is_inside(place) and may_mount(scopes, name)}
 
 
 async def _cancel(task: asyncio.Task[Any]) -> None:

@@ -14,20 +14,19 @@ import os
 import socket
 import sys
 import traceback
-from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import NoReturn
 
 import aiohttp
 
+from worker import processes
 from worker.archives import BadContent
 from worker.artifacts import Artifacts
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
-from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused, TaskException
+from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused, TaskException, Unreached
 from worker.mounts import Mounts
-from worker.payload import LOGS, MalformedPayload, Payload, parse
-from worker.processes import Commands
+from worker.payload import LOGS, Payload, parse
 from worker.proxy import Proxy
 from worker.text import lines, shown
 from worker.users import User, become, bounded_memory, is_shortage
@@ -42,22 +41,14 @@ class Runner:
     """One run's task, from its payload to the end of its log."""
 
     def __init__(
-        self,
-        worker: Asking,
-        begin: Message,
-        store: LogStore,
-        session: aiohttp.ClientSession,
-        *,
-        ancestor: int,
-        user: User | None,
+        self, worker: Asking, begin: Message, store: LogStore, session: aiohttp.ClientSession, user: User | None
     ) -> None:
-        """`begin`: what the worker has said of the run (run.py). `ancestor`: see Commands."""
+        """`begin`: what the worker has said of the run (run.py)."""
         self._worker = worker
         self._begin = begin
         self._folder = Path(begin["folder"])
         self._store = store
         self._session = session
-        self._ancestor = ancestor
         self._user = user
         self._logs: list[LiveLog] = []
         self._streaming: asyncio.Task[None] | None = None
@@ -71,20 +62,25 @@ class Runner:
         self._store.say(text)
         await self._finish_log(payload if is_failed else None)
 
-    async def run(self) -> None:
-        """Executes, and tells the worker how that ended. Whatever ends it earlier kills this process."""
+    async def run(self, ancestor: int) -> None:
+        """Executes, and tells the worker how that ended. Whatever ends it earlier kills this process.
+
+        `ancestor`: the process that all of the task descend from (processes.py).
+        """
         begin = self._begin
         try:
             self._store.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
             payload = self._payload()
-            succeeded = await self._execute(payload)
+            succeeded = await self._execute(payload, ancestor)
         except TaskException as problem:
             await self._end_exceptionally(problem.reason, str(problem))
         except Refused as refused:
             await self._end_exceptionally("internal-error", f"The queue has refused a call: {refused}")
+        except Unreached as trouble:
+            await self._end_exceptionally("resource-unavailable", f"An artifact could not be stored: {trouble}")
         except Exception as problem:
-            if isinstance(problem, OSError) and is_shortage(problem):
-                text = f"The worker lacks what the task needs: {problem.strerror}"
+            if is_shortage(problem):
+                text = f"The worker lacks what the task needs: {shown(problem)}"
                 log.warning("%s", text)
                 await self._end_exceptionally("resource-unavailable", text)
             else:
@@ -99,9 +95,9 @@ class Runner:
         """What the task asks for; from now on its log is shown. Raises TaskException."""
         try:
             payload = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])
-        except MalformedPayload as problem:
+        except TaskException:
             self._logs = [self._log(LOGS["live"])]
-            raise TaskException("malformed-payload", str(problem)) from None
+            raise
         if payload["features"]["liveLog"]:
             self._logs = [self._log(payload["logs"]["live"])]
             self._streaming = asyncio.create_task(self._logs[0].stream(self._begin["logSeconds"]))
@@ -109,53 +105,41 @@ class Runner:
             self._logs = [self._log(payload["logs"]["backing"])]
         return payload
 
-    async def _execute(self, payload: Payload) -> bool:
+    async def _execute(self, payload: Payload, ancestor: int) -> bool:
         """Whether the task has completed, or else failed.
 
-        Raises TaskException; Refused; OSError for what the machine lacks.
+        Raises TaskException; Refused, Unreached; OSError for what the machine lacks.
         """
-        say, mounts = self._store.say, Mounts(self._folder, self._worker, self._session, self._store.say)
+        begin, say, codes = self._begin, self._store.say, payload["onExitStatus"]
+        mounts = Mounts(self._folder, self._worker, self._session, say)
+        # The worker's own variables come last: no payload changes what a task is told of itself.
+        env = {"HOME": str(self._folder), **begin["passedOn"]}
+        env |= {} if self._user is None else {"USER": self._user.name, "LOGNAME": self._user.name}
+        env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": str(self._folder)}
         try:
             with bounded_memory():
                 for mount in payload["mounts"]:
-                    await mounts.place(mount, self._begin["caches"])
-            await self._worker.tell({"do": "mounted"})
-            exit_code = await self._run(payload)
+                    await mounts.place(mount, begin["caches"])
+            await self._worker.tell({"do": "filled"})
+            async with AsyncExitStack() as stack:
+                if payload["features"]["taskclusterProxy"]:
+                    proxy = Proxy(begin["rootUrl"], self._worker, self._user)
+                    env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
+                exit_code = await processes.run(
+                    payload["command"], self._folder, env, self._store, ancestor=ancestor, user=self._user
+                )
+            say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
             with bounded_memory():
                 uploaded = await self._artifacts.upload_all(payload["artifacts"])
         except BadContent as problem:
             say(str(problem))
             return False
-        if exit_code in payload["onExitStatus"]["purgeCaches"]:
+        if exit_code in codes["purgeCaches"]:
             say(f"The task's caches are purged, since its exit code is {exit_code}")
             await self._worker.tell({"do": "purge"})
-        if exit_code in payload["onExitStatus"]["retry"]:
+        if exit_code in codes["retry"]:
             raise TaskException("intermittent-task", f"The task is to be retried, since its exit code is {exit_code}")
         return exit_code == 0 and uploaded
-
-    async def _run(self, payload: Payload) -> int:
-        """Runs the commands until one fails; the last exit code. Raises TaskException, OSError."""
-        say, exit_code = self._store.say, 0
-        async with AsyncExitStack() as stack:
-            env = self._environment(payload["env"])
-            if payload["features"]["taskclusterProxy"]:
-                proxy = Proxy(self._begin["rootUrl"], self._worker, self._user)
-                env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
-            commands = Commands(self._folder, env, self._store.write, ancestor=self._ancestor, user=self._user)
-            await stack.enter_async_context(commands)
-            for number, command in enumerate(payload["command"], start=1):
-                if len(payload["command"]) > 1:
-                    say(f"Command {number} of {len(payload['command'])}")
-                if (exit_code := await commands.run(command)) != 0:
-                    break
-        say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-        return exit_code
-
-    def _environment(self, wanted: Mapping[str, str]) -> dict[str, str]:
-        """The worker's own variables come last: no payload changes what a task is told of itself."""
-        begin, user = self._begin, {} if self._user is None else dict.fromkeys(("USER", "LOGNAME"), self._user.name)
-        folder = str(self._folder)
-        return {"HOME": folder, **begin["passedOn"], **user, **wanted, **begin["environment"], "TASK_WORKDIR": folder}
 
     async def _finish_log(self, payload: Payload | None = None) -> None:
         """Uploads the rest of the log; if both features are on, gives the whole log its second name."""
@@ -166,7 +150,7 @@ class Runner:
         if payload and all(stored) and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
             try:
                 await self._artifacts.link(payload["logs"]["backing"], payload["logs"]["live"], CONTENT_TYPE)
-            except Refused as refused:
+            except (Refused, Unreached) as refused:
                 log.warning("the log gets no second name: %s", shown(refused))
 
     def _log(self, name: str) -> LiveLog:
@@ -186,26 +170,21 @@ class _Telling(logging.Handler):
     def __init__(self, worker: Asking) -> None:
         super().__init__(logging.WARNING)
         self._worker = worker
-        self._telling = set[asyncio.Task[None]]()
 
     def emit(self, record: logging.LogRecord) -> None:
-        text = "\n".join(lines(self.format(record)))
-        task = asyncio.ensure_future(self._worker.tell({"do": "warning", "text": text}))
-        self._telling.add(task)
-        task.add_done_callback(self._telling.discard)
+        self._worker.warn("\n".join(lines(self.format(record))))
 
 
 async def _main(connection: socket.socket, file: int, ancestor: int, user: User | None) -> None:
     worker = Asking(await Channel.over(connection, LONGEST_OF_WORKER))
     begin = await worker.begin()
     logging.basicConfig(handlers=[_Telling(worker)], format="%(message)s", force=True)
-    store = LogStore(file, begin["logLimit"])
     async with aiohttp.ClientSession() as session:
-        runner = Runner(worker, begin, store, session, ancestor=ancestor, user=user)
+        runner = Runner(worker, begin, LogStore(file, begin["logLimit"]), session, user)
         if "finish" in begin:
             await runner.finish(begin["finish"], is_failed=begin["isFailed"])
         else:
-            await runner.run()
+            await runner.run(ancestor)
 
 
 def main(connection: int, file: int, user: User | None) -> NoReturn:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _CAPABILITIES = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7}
-PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_NO_NEW_PRIVS = 1, 4, 38
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 
 NICE = 10
 """However many processes a task has, the worker gets some of the processor."""
@@ -29,9 +29,7 @@ PROCESSES = 4096
 """Processes and threads of the task's user."""
 MEMORY = 2 << 30
 """Bytes of address space while the content of mounts and artifacts is worked on: archives may ask for any amount."""
-_SHORTAGES = frozenset(
-    {errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS}
-)
+_SHORTAGES = {errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS}
 
 
 def is_shortage(problem: BaseException) -> bool:
@@ -78,7 +76,7 @@ def check_rights(status: Path = Path("/proc/self/status")) -> None:
 def hide() -> None:
     """Keeps other processes of the same user, such as tasks, from this one's memory, environment and descriptors
     (Linux). A process with the capability CAP_SYS_PTRACE can still read them."""
-    _control(PR_SET_DUMPABLE, 0)
+    control(PR_SET_DUMPABLE, 0)
 
 
 def become(user: User | None) -> None:
@@ -95,11 +93,11 @@ def become(user: User | None) -> None:
     if user is not None:
         _limit(resource.RLIMIT_NPROC, PROCESSES)
         # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
-        _control(PR_SET_NO_NEW_PRIVS, 1)
+        control(PR_SET_NO_NEW_PRIVS, 1)
         os.setgroups(user.groups)
         os.setregid(user.gid, user.gid)
         os.setreuid(user.uid, user.uid)
-    _control(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would undo it
+    control(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would undo it
     hide()
 
 
@@ -121,6 +119,7 @@ def _limit(kind: int, most: int, *, hard: bool = True) -> None:
     resource.setrlimit(kind, (lower[0], lower[1] if hard else now[1]))
 
 
-def _control(option: int, value: int) -> None:
+def control(option: int, value: int) -> None:
+    """Sets something of this process that only Linux has."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

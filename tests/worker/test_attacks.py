@@ -60,13 +60,26 @@ def scene(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
         {"command": [[0] * 60_000]},
         {"command": ["true"], "mounts": [{"directory": "a", "cacheName": "b"}] * 60_000},
         {"command": ["true"], "env": {f"x{number}": 0 for number in range(60_000)}},
+        {"command": ["true"], "mounts": [{"directory": "a", "cacheName": "b" * 400_000}]},
+        {"command": ["true"], "mounts": [{"directory": "a" * 400_000, "cacheName": "b", "format": "tar"}]},
     ],
-    ids=["property", "command", "marks", "url", "values", "caches", "variables"],
+    ids=["property", "command", "marks", "url", "values", "caches", "variables", "cache", "place"],
 )
 def test_a_text_of_the_payload(scene: Scene, payload: dict[str, Any]) -> None:
     said = len(scene.worker.said)
-    assert len(scene.run(payload, "malformed-payload", *["queue:x"] * 20_000)) < 60_000
+    scopes = ["generic-worker:cache:b*", *["queue:x"] * 20_000]
+    assert len(scene.run(payload, "malformed-payload", *scopes)) < 60_000
     assert len(scene.worker.said) < said + 30_000
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "expected"),
+    [("b\ud800", "a", "completed"), ("b", "a\ud800", "malformed-payload"), ("b", "a" * 300, "failed")],
+)
+def test_a_cache_whose_name_or_place_is_no_files(scene: Scene, name: str, place: str, expected: str) -> None:
+    payload = shell("true", mounts=[{"directory": place, "cacheName": name}])
+    log = scene.run(payload, expected, "generic-worker:cache:b*")
+    assert ("cannot be mounted" in log) == (expected == "failed")
 
 
 HOLDING = """

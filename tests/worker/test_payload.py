@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker import payload as module
-from worker.payload import MOST_PROBLEMS, SCHEMA, MalformedPayload, Payload
+from worker.messages import TaskException
+from worker.payload import MOST_PROBLEMS, SCHEMA, Payload
 
 LS: dict[str, Any] = {"command": ["ls"]}
 TASK = "KTBKfEgxR5GdfIIREQIvFQ"
@@ -109,7 +110,7 @@ def test_what_generic_worker_does_is_accepted_where_it_is_off_or_empty() -> None
     ],
 )  # fmt: skip
 def test_what_generic_worker_does_is_refused_with_a_sentence_where_it_matters(more: Any, where: str) -> None:
-    with pytest.raises(MalformedPayload) as refused:
+    with pytest.raises(TaskException) as refused:
         parse({**LS, **more})
     assert str(refused.value) == f"payload.{where}: this worker cannot do that, generic-worker can (worker/README.md)"
 
@@ -179,17 +180,17 @@ RAW = {"raw": ""}
     ],
 )
 def test_what_is_wrong_is_named(payload: Any, named: str) -> None:
-    with pytest.raises(MalformedPayload) as refused:
+    with pytest.raises(TaskException) as refused:
         parse(payload)
     assert named in str(refused.value)
 
 
 def test_what_is_wrong_is_listed_as_far_as_somebody_reads_it() -> None:
-    with pytest.raises(MalformedPayload) as refused:
+    with pytest.raises(TaskException) as refused:
         parse({"command": [], "env": 1, "maxRunTime": -1, "artifacts": 2, "more": 3})
     assert len(str(refused.value).splitlines()) == 5
     for many in ({"command": [[0] * 100_000]}, {**LS, "mounts": [{"file": "/a", "content": RAW}] * 100_000}):
-        with pytest.raises(MalformedPayload) as refused:
+        with pytest.raises(TaskException) as refused:
             parse(many)
         assert len(str(refused.value).splitlines()) == MOST_PROBLEMS + 1
 
@@ -197,7 +198,7 @@ def test_what_is_wrong_is_listed_as_far_as_somebody_reads_it() -> None:
 def test_the_workers_time_limit() -> None:
     assert parse(LS, 60)["maxRunTime"] == 60
     assert parse({**LS, "maxRunTime": 30}, 60)["maxRunTime"] == 30
-    with pytest.raises(MalformedPayload, match="this worker's limit of 60 s"):
+    with pytest.raises(TaskException, match="this worker's limit of 60 s"):
         parse({**LS, "maxRunTime": 61}, 60)
 
 
@@ -220,7 +221,7 @@ def test_a_cache_needs_its_scope(scope: str) -> None:
     ],
 )
 def test_what_a_mount_lacks_is_named(payload: Any, task: dict[str, Any], missing: str) -> None:
-    with pytest.raises(MalformedPayload) as refused:
+    with pytest.raises(TaskException) as refused:
         parse(payload, **task)
     assert missing in str(refused.value)
 
@@ -237,7 +238,7 @@ _ALMOST = st.fixed_dictionaries({}, optional=dict.fromkeys(EVERYTHING, _JSON))
 def test_any_json_is_run_or_refused_with_words(value: Any) -> None:
     try:
         payload = parse(value)
-    except MalformedPayload as refused:
+    except TaskException as refused:
         assert str(refused)
     else:
         assert all(payload["command"])
