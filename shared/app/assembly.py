@@ -51,7 +51,7 @@ from shared.queue.pools.directory import DirectoryStore
 from shared.queue.pools.index import PoolIndex, PoolSnapshots, PoolVouchers
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import Stalls, TaskQueueStates
-from shared.queue.pools.views import Directory, PoolViews
+from shared.queue.pools.views import PoolViews
 from shared.queue.pools.waiting import WaitingStore
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Presence, Workers
@@ -189,7 +189,7 @@ def assemble(
         group_jobs=GroupJobs(stores, executor),
         batches=Batches(stores, pages, lookups),
         artifacts=artifacts,
-        directory=Directory(directory),
+        directory=directory,
         task_queue_states=TaskQueueStates(directory, snapshots, stalls, worker_rows, lookups, now),
         workers=Workers(stores, executor, worker_rows, directory, pool_index, expiry),
         pool_views=PoolViews(stores, pages, lookups, pool_index, snapshots, stalls),

@@ -5,14 +5,14 @@ A task queue's row stands from its first band on, for the reconciler; it is list
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
 
 from shared.base import remembered
 from shared.base.concurrency import together
-from shared.base.errors import ServiceUnavailable
+from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.base.memo import Memo
@@ -22,7 +22,7 @@ from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.expiring import ExpiryStore, is_over
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage
-from shared.store.partitions import try_transact
+from shared.store.partitions import page_start, try_transact
 
 REFRESHED_EVERY = timedelta(minutes=5)
 """Shortest time between two writes of a row, so that its `lastDateActive` is at most this out of date."""
@@ -58,6 +58,10 @@ class Declaration:
     stability: str | None = None
     description: str | None = None
     actions: tuple[dict[str, Any], ...] | None = None
+
+
+Page = tuple[list[DirectoryEntry], str | None]
+"""Entries that have not expired, in the order of their ids, and the key at which the next page starts."""
 
 
 class DirectoryStore:
@@ -96,9 +100,22 @@ class DirectoryStore:
             self._refresh(DirectoryKind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires),
         )
 
-    async def declare(self, kind: DirectoryKind, name: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes an entry, and returns it. Raises StorageUnavailable, ServiceUnavailable."""
+    async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> DirectoryEntry:
+        """Makes or changes a task queue; its provisioner is listed as long as it is. Raises StorageUnavailable,
+        ServiceUnavailable."""
+        entry = await self._declare(DirectoryKind.TASK_QUEUE, task_queue_id, declaration)
+        provisioner_id = task_queue_id.split("/", 1)[0]
+        await self._declare(DirectoryKind.PROVISIONER, provisioner_id, Declaration(expires=entry.expires))
+        return entry
 
+    async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> DirectoryEntry:
+        """Makes or changes a provisioner. Raises InputError for too much to be stored, StorageUnavailable,
+        ServiceUnavailable."""
+        if len(write(list(declaration.actions or ())).decode()) > MOST_ACTIONS:
+            raise InputError(f"the actions must not have more than {MOST_ACTIONS} characters as JSON")
+        return await self._declare(DirectoryKind.PROVISIONER, provisioner_id, declaration)
+
+    async def _declare(self, kind: DirectoryKind, name: str, declaration: Declaration) -> DirectoryEntry:
         def change(before: DirectoryEntry | None) -> DirectoryEntry:
             now = self._now()
             after = before or DirectoryEntry(
@@ -120,11 +137,40 @@ class DirectoryStore:
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         return None if row is None else self._unexpired(row)
 
-    async def page(
-        self, kind: DirectoryKind, start: str, end: str, limit: int
-    ) -> tuple[list[DirectoryEntry], str | None]:
-        """A page of entries that have not expired in the order of their ids, and where the next one starts."""
-        page = await self._tables.query(keys.DIRECTORY, kind, start=start, end=end, limit=limit)
+    async def task_queue(self, task_queue_id: str) -> DirectoryEntry:
+        """One task queue that is listed. Raises ResourceNotFound, StorageUnavailable."""
+        return await self._listed(DirectoryKind.TASK_QUEUE, task_queue_id)
+
+    async def provisioner(self, provisioner_id: str) -> DirectoryEntry:
+        """One provisioner that is listed. Raises ResourceNotFound, StorageUnavailable."""
+        return await self._listed(DirectoryKind.PROVISIONER, provisioner_id)
+
+    async def _listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
+        entry = await self.entry(kind, name)
+        if entry is None:
+            raise ResourceNotFound(f"{name} is not known")
+        return entry
+
+    async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
+        """The actions of one context (provisioner, worker type or worker) that were declared with the provisioner.
+        Raises StorageUnavailable."""
+        entry = await self.entry(DirectoryKind.PROVISIONER, provisioner_id)
+        return [] if entry is None else [action for action in entry.actions if action["context"] == context]
+
+    async def task_queues(self, *, start: str, limit: int, provisioner_id: str | None = None) -> Page:
+        """A page of the task queues, all or those of a provisioner. Raises InputError, StorageUnavailable."""
+        within = keys.LISTED if provisioner_id is None else keys.of_provisioner(provisioner_id)
+        return await self._page(DirectoryKind.TASK_QUEUE, within, start, limit)
+
+    async def provisioners(self, *, start: str, limit: int) -> Page:
+        """A page of all provisioners. Raises InputError, StorageUnavailable."""
+        return await self._page(DirectoryKind.PROVISIONER, keys.LISTED, start, limit)
+
+    async def _page(self, kind: DirectoryKind, within: tuple[str, str], start: str, limit: int) -> Page:
+        first = page_start(start, within)
+        if limit == 0:
+            return [], None
+        page = await self._tables.query(keys.DIRECTORY, kind, start=first, end=within[1], limit=limit)
         entries = [entry for row in page.rows if (entry := self._unexpired(row)) is not None]
         return entries, page.resume
 
@@ -214,11 +260,6 @@ _NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
 _NAME = {DirectoryKind.TASK_QUEUE: "taskQueueId", DirectoryKind.PROVISIONER: "provisionerId"}
 MOST_ACTIONS = 30_000
 """Characters of a provisioner's actions as JSON: a property holds 32,768."""
-
-
-def packed_actions(actions: Sequence[dict[str, Any]]) -> str:
-    """A provisioner's actions as they are stored."""
-    return write(list(actions)).decode()
 
 
 _COLUMNS = Columns(DirectoryEntry, without={"name"}, renamed={"last_active": "lastDateActive"})

@@ -12,7 +12,7 @@ from shared.auth.audit import Audit
 from shared.base.dates import format_date
 from shared.base.frozen import dataclass
 from shared.queue.claims.poll_urls import WaitingWorkerCounts
-from shared.queue.pools.directory import DirectoryEntry
+from shared.queue.pools.directory import DirectoryEntry, DirectoryStore
 from shared.queue.pools.index import Counts
 from shared.queue.pools.models import (
     ListClaimedTasksResponse,
@@ -27,7 +27,7 @@ from shared.queue.pools.models import (
     TaskQueueResponse,
 )
 from shared.queue.pools.states import CurrentTaskQueue, Stall, TaskQueueStates
-from shared.queue.pools.views import Directory, ListedRun, PoolViews
+from shared.queue.pools.views import ListedRun, PoolViews
 from shared.queue.pools.workers import Workers
 from shared.runtime import Runtime
 
@@ -38,7 +38,7 @@ class PoolServices:
 
     runtime: Runtime
     audit: Audit
-    directory: Directory
+    directory: DirectoryStore
     pool_views: PoolViews
     task_queue_states: TaskQueueStates
     waiting_workers: WaitingWorkerCounts

@@ -86,8 +86,8 @@ async def declare_provisioner(services: PoolServices, call: Call) -> Mapping[str
 )
 async def list_worker_types(services: PoolServices, call: Call) -> Mapping[str, Any]:
     """Lists the task queues of a provisioner that are in use, a page at a time."""
-    page = await services.directory.worker_types(
-        call.params["provisionerId"], start=start_of(call.query), limit=limit_of(call.query)
+    page = await services.directory.task_queues(
+        start=start_of(call.query), limit=limit_of(call.query), provisioner_id=call.params["provisionerId"]
     )
     return page_of("workerTypes", page, _worker_type)
 

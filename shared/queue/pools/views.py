@@ -1,4 +1,4 @@
-"""Pools: what waits and runs in them, exact as of now (contract 9), and their declarations (contract 8)."""
+"""Pools: what waits and runs in them, exact as of now (contract 9)."""
 
 from __future__ import annotations
 
@@ -7,17 +7,8 @@ from typing import Literal
 
 from shared.base import bounds
 from shared.base.concurrency import Lookups, both, together
-from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass, replace
 from shared.queue.groups.listing import Pages
-from shared.queue.pools.directory import (
-    MOST_ACTIONS,
-    Declaration,
-    DirectoryEntry,
-    DirectoryKind,
-    DirectoryStore,
-    packed_actions,
-)
 from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots
 from shared.queue.pools.states import Stall, Stalls
 from shared.queue.tasks.definition import Json
@@ -86,21 +77,19 @@ class PoolViews:
     async def _counts(self, task_queue_ids: Sequence[str], found: Sequence[PoolSnapshot]) -> list[Counts]:
         if sum(len(snapshot.claimed) for snapshot in found) > bounds.CLAIMED_RUNS_READ:
             return [snapshot.counts for snapshot in found]
-        judged = zip(task_queue_ids, found, strict=True)
-        return await together(*(self._judged(pool, snapshot) for pool, snapshot in judged))
 
-    async def _judged(self, task_queue_id: str, snapshot: PoolSnapshot) -> Counts:
-        held = await together(*(self._is_held(task_queue_id, *run) for run in snapshot.claimed))
-        return replace(snapshot.counts, claimed=sum(held))
+        async def judged(task_queue_id: str, snapshot: PoolSnapshot) -> Counts:
+            held = await together(*(self._is_held(task_queue_id, *run) for run in snapshot.claimed))
+            return replace(snapshot.counts, claimed=sum(held))
+
+        return await together(*map(judged, task_queue_ids, found))
 
     async def _is_held(self, task_queue_id: str, task_id: str, run_id: int) -> bool:
         task = await self._stores.tasks.status(task_id)
-        if task is None or task.state is not State.RUNNING or run_id != task.last_run_id:
-            return False
-        if task.task_queue_id != task_queue_id:
+        if task is None or task.task_queue_id != task_queue_id or run_id != task.last_run_id:
             return False
         until = task.last_run.taken_until
-        return until is not None and until > self._now()
+        return task.state is State.RUNNING and until is not None and until > self._now()
 
     async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
         """A page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
@@ -138,62 +127,3 @@ class PoolViews:
     async def _run(self, found: tuple[Found, int], share: MemoryShare) -> ListedRun | None:
         loaded = await self._stores.tasks.unpacked(found[0], share)
         return None if loaded is None else ListedRun(loaded=loaded, run_id=found[1])
-
-
-Page = tuple[list[DirectoryEntry], str | None]
-"""Entries in the order of their ids, and the key at which the next page starts."""
-
-
-class Directory:
-    """What is listed: whatever was seen or declared, and has not expired. All raise StorageUnavailable."""
-
-    def __init__(self, store: DirectoryStore) -> None:
-        self._store = store
-
-    async def task_queue(self, task_queue_id: str) -> DirectoryEntry:
-        """One task queue. Raises ResourceNotFound."""
-        return await self._known(DirectoryKind.TASK_QUEUE, task_queue_id)
-
-    async def provisioner(self, provisioner_id: str) -> DirectoryEntry:
-        """One provisioner. Raises ResourceNotFound."""
-        return await self._known(DirectoryKind.PROVISIONER, provisioner_id)
-
-    async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
-        """The actions of one context (provisioner, worker type or worker) that were declared with the provisioner."""
-        entry = await self._store.entry(DirectoryKind.PROVISIONER, provisioner_id)
-        return [] if entry is None else [action for action in entry.actions if action["context"] == context]
-
-    async def task_queues(self, *, start: str, limit: int) -> Page:
-        """A page of all task queues. Raises InputError."""
-        return await self._page(DirectoryKind.TASK_QUEUE, keys.LISTED, start, limit)
-
-    async def worker_types(self, provisioner_id: str, *, start: str, limit: int) -> Page:
-        """A page of the task queues of a provisioner. Raises InputError."""
-        return await self._page(DirectoryKind.TASK_QUEUE, keys.of_provisioner(provisioner_id), start, limit)
-
-    async def provisioners(self, *, start: str, limit: int) -> Page:
-        """A page of all provisioners. Raises InputError."""
-        return await self._page(DirectoryKind.PROVISIONER, keys.LISTED, start, limit)
-
-    async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes a task queue; its provisioner is listed as long as it is. Raises ServiceUnavailable."""
-        entry = await self._store.declare(DirectoryKind.TASK_QUEUE, task_queue_id, declaration)
-        provisioner_id = task_queue_id.split("/", 1)[0]
-        await self._store.declare(DirectoryKind.PROVISIONER, provisioner_id, Declaration(expires=entry.expires))
-        return entry
-
-    async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes a provisioner. Raises InputError for too much to be stored, ServiceUnavailable."""
-        if len(packed_actions(declaration.actions or ())) > MOST_ACTIONS:
-            raise InputError(f"the actions must not have more than {MOST_ACTIONS} characters as JSON")
-        return await self._store.declare(DirectoryKind.PROVISIONER, provisioner_id, declaration)
-
-    async def _known(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
-        entry = await self._store.entry(kind, name)
-        if entry is None:
-            raise ResourceNotFound(f"{name} is not known")
-        return entry
-
-    async def _page(self, kind: DirectoryKind, within: tuple[str, str], start: str, limit: int) -> Page:
-        first = page_start(start, within)
-        return ([], None) if limit == 0 else await self._store.page(kind, first, within[1], limit)

@@ -10,6 +10,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from shared.auth.audit import Entry, note
 from shared.base import bounds
@@ -169,8 +170,7 @@ REMOVAL_SECONDS = 15.0
 """Time budget of one call, in seconds; a repeat of the call continues."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class KnownWorker:
+class KnownWorker(NamedTuple):
     """A worker with the history of its quarantines, oldest first."""
 
     record: WorkerRecord
@@ -201,7 +201,7 @@ class Workers:
         )
         if record is None or entry is None or not self._is_shown(record):
             raise _unknown(task_queue_id, worker)
-        return KnownWorker(record=record, history=history)
+        return KnownWorker(record, history)
 
     async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
         """A page of workers that have not expired, or are quarantined, and where the next one starts.
@@ -238,14 +238,14 @@ class Workers:
                 raise _unknown(task_queue_id, worker)
             if any(each.entry_id == quarantine.entry_id for each in history):
                 note(entry, True)
-                return KnownWorker(record=record, history=history)  # the answer to our own write was lost
+                return KnownWorker(record, history)  # the answer to our own write was lost
             note(entry, None)
             changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
             written = await self._workers.quarantine(changed, quarantine)
             if written is None:
                 continue
             note(entry, not history or not quarantine.repeats(history[-1]))
-            return KnownWorker(record=written, history=[*history, quarantine])
+            return KnownWorker(written, [*history, quarantine])
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:
@@ -266,7 +266,7 @@ class Workers:
             if written is None:
                 continue
             history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
-            return KnownWorker(record=written, history=history)
+            return KnownWorker(written, history)
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def removed(
