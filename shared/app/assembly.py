@@ -19,7 +19,6 @@ from shared.base.concurrency import Lookups
 from shared.base.settings import Settings
 from shared.base.vault import Vault
 from shared.index.entries import Index
-from shared.index.rows import IndexStore
 from shared.overview.gauges import Gauges
 from shared.overview.health import Ask, Health, Heartbeat, asks_of
 from shared.overview.operations import Operations
@@ -135,7 +134,7 @@ def assemble(
     reconciler = Reconciler(stores, executor)
     giving_back = GivingBack(stores, executor)
     artifacts = _artifacts(settings, stores, storage, expiry, issuer)
-    index = Index(IndexStore(storage, expiry, runtime), lookups)
+    index = Index(storage, expiry, runtime, lookups)
     resolution = Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index.task_completed)
     following = Following(resolution, stores, settings.max_followed_resolutions)
     # The executor of calls that resolve tasks: this process itself follows those resolutions up.

@@ -19,107 +19,72 @@ class ApiError(ServiceError):
     outcome: ClassVar[str | None] = None
     """What is logged and counted in place of the status, of an answer that is neither a refusal nor a failure."""
 
+    def __init_subclass__(cls, *, status: int | None = None) -> None:
+        """An error with a status of its own has its name as the code."""
+        if status is not None:
+            cls.code, cls.status = cls.__name__, status
+
     def __init__(self, message: str) -> None:
         super().__init__(message)
         self.message = message
 
 
-class MalformedPayload(ApiError):
+class MalformedPayload(ApiError, status=400):
     """The body is not JSON, or its content type is not."""
 
-    code = "MalformedPayload"
-    status = 400
 
-
-class InvalidRequestArguments(ApiError):
+class InvalidRequestArguments(ApiError, status=400):
     """A URL parameter or a query parameter does not match its pattern."""
 
-    code = "InvalidRequestArguments"
-    status = 400
 
-
-class InputValidationError(ApiError):
+class InputValidationError(ApiError, status=400):
     """The body does not match its JSON schema."""
 
-    code = "InputValidationError"
-    status = 400
 
-
-class InputError(ApiError):
+class InputError(ApiError, status=400):
     """The body is well-formed but means something impossible; also a bad continuation token."""
 
-    code = "InputError"
-    status = 400
 
-
-class AuthenticationFailed(ApiError):
+class AuthenticationFailed(ApiError, status=401):
     """Credentials were given and do not hold (contract 11.7)."""
 
-    code = "AuthenticationFailed"
-    status = 401
 
-
-class InsufficientScopes(ApiError):
+class InsufficientScopes(ApiError, status=403):
     """The caller's scopes do not satisfy the expression that the endpoint needs."""
 
-    code = "InsufficientScopes"
-    status = 403
 
-
-class ResourceNotFound(ApiError):
+class ResourceNotFound(ApiError, status=404):
     """There is no such task, run, group, worker, …"""
 
-    code = "ResourceNotFound"
-    status = 404
 
-
-class RequestConflict(ApiError):
+class RequestConflict(ApiError, status=409):
     """The call contradicts the present state and can never succeed as it is."""
 
-    code = "RequestConflict"
-    status = 409
 
-
-class ResourceExpired(ApiError):
+class ResourceExpired(ApiError, status=410):
     """The artifact has been there and its time is over."""
 
-    code = "ResourceExpired"
-    status = 410
 
-
-class LengthRequired(ApiError):
+class LengthRequired(ApiError, status=411):
     """The request comes in chunks, or needs a body and states no length: the Functions host would hand over no body."""
 
-    code = "LengthRequired"
-    status = 411
 
-
-class InputTooLarge(ApiError):
+class InputTooLarge(ApiError, status=413):
     """The request is larger than the limit."""
 
-    code = "InputTooLarge"
-    status = 413
 
-
-class InternalServerError(ApiError):
+class InternalServerError(ApiError, status=500):
     """A defect of ours; the message carries nothing but an incident id."""
 
-    code = "InternalServerError"
-    status = 500
 
-
-class ServiceUnavailable(ApiError):
+class ServiceUnavailable(ApiError, status=503):
     """A dependency failed or contention did not end: the same call may be sent again and repairs."""
 
-    code = "ServiceUnavailable"
-    status = 503
     retry_after = "2"
 
 
-class CallAgain(ApiError):
+class CallAgain(ApiError, status=503):
     """There is work for a worker that waits: public clients repeat the call at once (contract 5.1)."""
 
-    code = "CallAgain"
-    status = 503
     retry_after = "0"
     outcome = "told"

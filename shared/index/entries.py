@@ -11,10 +11,12 @@ from shared.base.concurrency import Lookups, together
 from shared.base.errors import InputError, ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.base.jsontext import write
-from shared.index.rows import IndexStore, Namespace
+from shared.index.rows import IndexStore
 from shared.index.rules import MOST_DATA, IndexEntry, entries_of, is_path, paths_of
 from shared.queue.tasks.definition import Definition
-from shared.store.expiring import Expiring
+from shared.runtime import Runtime
+from shared.store.expiring import Expiring, ExpiryStore
+from shared.store.interface import Storage
 
 log = logging.getLogger("taskcluster.index")
 
@@ -27,11 +29,11 @@ class FoundEntries:
     resume: int | None
 
 
-class Index:
+class Index(IndexStore):
     """The use-cases of the index."""
 
-    def __init__(self, store: IndexStore, lookups: Lookups) -> None:
-        self._store = store
+    def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime, lookups: Lookups) -> None:
+        super().__init__(storage, expiry, runtime)
         self._lookups = lookups
 
     async def insert(self, entry: IndexEntry) -> IndexEntry:
@@ -41,11 +43,11 @@ class Index:
         """
         if len(write(entry.data)) > MOST_DATA:
             raise InputError(f"`data` may have {MOST_DATA} bytes as JSON")
-        return await self._store.insert(entry, is_call=True)
+        return await self.put(entry, is_call=True)
 
     async def find(self, path: str) -> IndexEntry:
         """The entry of a path. Raises ResourceNotFound."""
-        entry = await self._store.find(path)
+        entry, _ = await self.look_up(path)
         if entry is None:
             raise ResourceNotFound("Indexed task not found")
         return entry
@@ -64,19 +66,7 @@ class Index:
         return FoundEntries(entries=[entry for _, entry in found[:limit]], resume=end if end < len(paths) else None)
 
     async def _entry(self, path: str) -> IndexEntry | None:
-        return await self._store.find(path) if is_path(path) else None
-
-    async def remove(self, path: str) -> bool:
-        """Removes an entry; returns whether there was one."""
-        return await self._store.remove(path)
-
-    async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
-        """A page of the entries directly in a namespace."""
-        return await self._store.entries(namespace, start, limit)
-
-    async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
-        """A page of the namespaces directly in a namespace."""
-        return await self._store.namespaces(namespace, start, limit)
+        return (await self.look_up(path))[0] if is_path(path) else None
 
     async def task_completed(self, definition: Definition, resolved: datetime) -> None:
         """Indexes a task by its routes. May be repeated: what was deleted since stays deleted.
@@ -88,8 +78,8 @@ class Index:
         if entries and len(write(entries[0].data)) > MOST_DATA:
             log.info("the data of a task is too large to be indexed", extra={"action": "not_indexed"})
             return
-        await together(*(self._store.insert(entry, is_call=False) for entry in entries))
+        await together(*(self.put(entry, is_call=False) for entry in entries))
 
     async def sweep(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes what has expired in one namespace, for the expiry job. Raises OutOfTime."""
-        return await self._store.sweep(str(expiring.values["namespace"]), expiring.resume, until)
+        return await self.sweep_namespace(str(expiring.values["namespace"]), expiring.resume, until)

@@ -41,7 +41,7 @@ class IndexStore:
         self._listed: Memo[str, datetime] = Memo(remembered.NAMESPACES)
         """By namespace: a time until which it is listed at least, as far as this process knows."""
 
-    async def insert(self, entry: IndexEntry, *, is_call: bool) -> IndexEntry:
+    async def put(self, entry: IndexEntry, *, is_call: bool) -> IndexEntry:
         """Stores an entry unless a better one is there; returns what is stored then, or the entry where it was deleted.
 
         The entry of a call counts as later than every acknowledged deletion, even if clocks disagree. The entry of a
@@ -67,13 +67,9 @@ class IndexStore:
                 return entry
         raise ServiceUnavailable("the path is contended; send the call again")
 
-    async def find(self, path: str) -> IndexEntry | None:
-        """The entry of a path, unless it has expired. Raises StorageUnavailable."""
-        entry, _ = await self.find_with_deletion(path)
-        return entry
-
-    async def find_with_deletion(self, path: str) -> tuple[IndexEntry | None, datetime | None]:
-        """Like `find`, and also when the path was last deleted; None if it never was, or long ago."""
+    async def look_up(self, path: str) -> tuple[IndexEntry | None, datetime | None]:
+        """The entry of a path, unless it has expired, and when the path was last deleted; None if it never was, or long
+        ago. Raises StorageUnavailable."""
         namespace, name = split(path)
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
         if row is None:
@@ -115,7 +111,7 @@ class IndexStore:
         now = self._runtime.now()
         return [found for row in rows if (found := _namespace(row)).expires > now], resume
 
-    async def sweep(self, namespace: str, start: str | None, until: datetime) -> datetime | None:
+    async def sweep_namespace(self, namespace: str, start: str | None, until: datetime) -> datetime | None:
         """Deletes what has expired in a namespace, page by page; returns when to look again, None if nothing will come
         any more.
 

@@ -102,21 +102,9 @@ class AzureStorage:
         )
 
     @classmethod
-    def from_connection_string(
-        cls,
-        text: str,
-        *,
-        prefix: str = "",
-        patience: Patience | None = None,
-        exchange: Sender | None = None,
-        transport: Transport | None = None,
-        watch: Watch | None = None,
-    ) -> Self:
+    def from_connection_string(cls, text: str, **options: Any) -> Self:
         """An account by its connection string with a key. Raises ValueError when it is not one."""
-        endpoints, credential = parse_connection_string(text)
-        return cls(
-            endpoints, credential, prefix=prefix, patience=patience, exchange=exchange, transport=transport, watch=watch
-        )
+        return cls(*parse_connection_string(text), **options)
 
     async def close(self) -> None:
         """End the connections."""

@@ -48,10 +48,6 @@ class Operator:
         """The public client."""
         return taskcluster.Queue(self._options)
 
-    def index(self) -> Any:
-        """The public client of the index."""
-        return taskcluster.Index(self._options)
-
     def create(self, **changes: Any) -> str:
         task_id: str = taskcluster.slugId()
         now = datetime.datetime.now(datetime.UTC)

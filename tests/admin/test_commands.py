@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
-import uuid
 
 import pytest
 import taskcluster
 
 from tests.admin.operators import Operator
-from tests.host.service import eventually
 
 
 def test_tasks_and_groups(operator: Operator) -> None:
@@ -23,31 +21,6 @@ def test_tasks_and_groups(operator: Operator) -> None:
     assert finding == {"finding": "there is no such task", "repairable": False, "repaired": False}
     code, _, messages = operator.run("task", "check")
     assert (code, messages) == (1, "name tasks, or say --all\n")
-
-
-def test_the_index(operator: Operator) -> None:
-    """Tasks that completed are entered; an entry that was deleted since stays deleted."""
-    path = f"admin-{uuid.uuid4().hex}.a"
-    task_id = operator.create(routes=[f"index.{path}"])
-    (claim,) = operator.claim()
-    operator.queue().reportCompleted(task_id, claim["runId"])
-    eventually(lambda: _is_found(operator, path) or None)
-    assert operator.result("index", "fill", "--since", "2099-01-01T00:00:00Z")["indexed"] == 0
-    assert operator.result("index", "fill")["indexed"] >= 1
-    assert operator.index().findTask(path)["taskId"] == task_id
-    operator.index().deleteTask(path)
-    assert operator.result("index", "fill")["indexed"] >= 1
-    assert not _is_found(operator, path)
-    code, _, messages = operator.run("index", "fill", "--since", "yesterday")
-    assert (code, messages) == (1, "'yesterday' is no time: write it as 2026-01-31T00:00:00Z\n")
-
-
-def _is_found(operator: Operator, path: str) -> bool:
-    try:
-        operator.index().findTask(path)
-    except taskcluster.exceptions.TaskclusterRestFailure:
-        return False
-    return True
 
 
 def test_quarantine_drain_and_refill(operator: Operator) -> None:

@@ -130,9 +130,13 @@ def test_a_task_that_is_not_at_its_path_is_found() -> None:
         second = await completed(world, PATH)
         assert await texts(first) == await texts(second) == [], "the later one has the path"
         await put(first, world.clock.now() - timedelta(hours=9))
-        assert await texts(second) == [f"the index has {first} at {PATH} (`index fill`)"]
+        assert await texts(second) == [f"the index has {first} at {PATH}"]
         await lose()
-        assert await texts(second) == [f"the index has nothing at {PATH} (`index fill`)"]
+        assert await texts(second) == [f"the index has nothing at {PATH}"]
+        for finding in await inspect_task(records(world), second):
+            assert finding.repair is not None
+            assert await finding.repair()
+        assert (await world.services.index.find(PATH)).task_id == second
         await put(second, world.clock.now())
         await world.services.index.remove(PATH)
         assert await texts(second) == [], "it was deleted"

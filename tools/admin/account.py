@@ -18,7 +18,6 @@ from azure.core.exceptions import ClientAuthenticationError, ServiceRequestError
 
 from shared.base.concurrency import Lookups
 from shared.index.entries import Index
-from shared.index.rows import IndexStore
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.definitions import DefinitionCache
@@ -54,14 +53,12 @@ class Records:
     messages: Messages
     expiry: ExpiryStore
     index: Index
-    index_store: IndexStore
     settled: timedelta = SETTLED
 
     @classmethod
     def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
         """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
         expiry, known = ExpiryStore(storage, runtime.now), KnownStatuses(runtime.now)
-        index_store = IndexStore(storage, expiry, runtime)
         return cls(
             storage=storage,
             runtime=runtime,
@@ -71,8 +68,7 @@ class Records:
             pools=PoolStore(storage, runtime, known),
             messages=Messages(storage, runtime, Signer([]), deadline_delay),
             expiry=expiry,
-            index=Index(index_store, Lookups()),
-            index_store=index_store,
+            index=Index(storage, expiry, runtime, Lookups()),
         )
 
 

@@ -1,50 +1,19 @@
-"""Commands on the index in the storage account: `index fill|check`."""
+"""Commands on the index in the storage account: `index check`."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
 
-from shared.base.dates import parse_date
 from shared.runtime import Runtime
 from shared.store.connection import AzureStorage
-from tools.admin import backup, index_fill, index_inspection
+from tools.admin import backup, index_inspection
 from tools.admin.account import Records, with_account
-from tools.admin.output import fail, show
 from tools.admin.storage_commands import repaired, report
 from tools.admin.tables import Progress
 
 index = typer.Typer(help="The index; `taskcluster api index findTask|listTasks` reads it.", no_args_is_help=True)
-
-
-@index.command("fill")
-def fill(
-    since: Annotated[
-        str | None, typer.Option("--since", help="Only tasks that completed since then, such as 2026-01-31T00:00:00Z.")
-    ] = None,
-) -> None:
-    """Index all tasks that have completed already, by their routes: reads the whole table of tasks.
-
-    May be repeated, and beside calls: ranks and times of completion decide as ever. Entries that were deleted by hand
-    come back. Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING.
-    """
-    moment = None if since is None else _moment(since)
-
-    async def work(account: AzureStorage) -> index_fill.Filled:
-        records = Records.of(account.storage, Runtime())
-        return await index_fill.fill(
-            records,
-            backup.all_tasks(account),
-            moment,
-            lambda done: progress.at(f"{done.tasks:,} tasks read, {done.indexed:,} indexed"),
-        )
-
-    with Progress() as progress:
-        filled = with_account(work)
-    show(asdict(filled))
 
 
 @index.command("check")
@@ -54,7 +23,8 @@ def check(
     """Compare the rows of the index with each other: reads the whole table. Exit code 1 if anything is wrong.
 
     Each entry is listed by the namespaces above it, and each namespace is looked into when something expires there.
-    Whether tasks are where they should be is for `task check`. Needs the storage account, as `fill`.
+    Whether tasks are where they should be is for `task check`. Needs the storage account: STORAGE_ACCOUNT_NAME (with
+    `az login`) or STORAGE_CONNECTION_STRING.
     """
 
     async def work(account: AzureStorage) -> dict[str, list[dict[str, Any]]]:
@@ -71,10 +41,3 @@ def check(
     with Progress() as progress:
         found = with_account(work)
     report(found)
-
-
-def _moment(text: str) -> datetime:
-    try:
-        return parse_date(text)
-    except ValueError:
-        fail(f"{text!r} is no time: write it as 2026-01-31T00:00:00Z")

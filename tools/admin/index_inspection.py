@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from shared.base.dates import parse_date
-from shared.index.rows import IndexStore
+from shared.index.entries import Index
 from shared.index.rules import split
 from shared.store import keys
 from shared.store.expiring import is_over
@@ -50,7 +50,7 @@ async def inspect_index(
     `rows` are all of the table. `swept` are the partitions whose sweep is scheduled, read after the rows, since a sweep
     is scheduled before a row is added. `report` is told now and then how far it is.
     """
-    now, store = records.runtime.now(), records.index_store
+    now, store = records.runtime.now(), records.index
     everything = list(rows)
     scheduled = {partition async for partition in swept}
     listed = {row.path: row.expires for row in everything if row.is_namespace}
@@ -83,7 +83,7 @@ def _covers(listed_until: datetime | None, expires: datetime) -> bool:
     return listed_until is not None and listed_until >= expires
 
 
-def _schedule_sweep(store: IndexStore, namespace: str) -> Repair:
+def _schedule_sweep(store: Index, namespace: str) -> Repair:
     async def repair() -> bool:
         await store.schedule_sweep(namespace)
         return True
@@ -91,7 +91,7 @@ def _schedule_sweep(store: IndexStore, namespace: str) -> Repair:
     return repair
 
 
-def _list_above(store: IndexStore, row: IndexRow) -> Repair:
+def _list_above(store: Index, row: IndexRow) -> Repair:
     async def repair() -> bool:
         await store.list_above(row.path, row.expires)
         return True

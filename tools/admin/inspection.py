@@ -191,21 +191,24 @@ async def _has_edge(records: Records, required: Task, task: Task) -> bool:
 
 
 async def _index(records: Records, task: Task, definition: Definition) -> list[Finding]:
-    """What a completed task asks for is there, unless something better is or it was deleted since.
+    """What a completed task asks for is there, unless something better is or it was deleted since."""
 
-    `index fill` repairs it.
-    """
+    async def enter() -> bool:
+        assert resolved is not None, "it has completed"
+        await records.index.task_completed(definition, resolved)
+        return True
+
     resolved = task.last_run.resolved if task.state is State.COMPLETED else None
     found = []
     for wanted in () if resolved is None else entries_of(definition, resolved):
         if wanted.expires <= records.runtime.now():
             continue
-        stored, deleted = await records.index_store.find_with_deletion(wanted.path)
+        stored, deleted = await records.index.look_up(wanted.path)
         if deleted is not None and wanted.at <= deleted:
             continue
         if stored is None or (wanted.rank, wanted.at) > (stored.rank, stored.at):
             other = "nothing" if stored is None else stored.task_id
-            found.append(Finding(f"the index has {other} at {wanted.path} (`index fill`)"))
+            found.append(Finding(f"the index has {other} at {wanted.path}", enter))
     return found
 
 
