@@ -25,7 +25,7 @@ def test_quick_run_measures_every_part_without_a_failure(tmp_path: Path) -> None
     assert done.returncode == 0, done.stdout + done.stderr
     result = Result.load(tmp_path)
     assert result.failures == []
-    parts = {"throughput", "one client", "graphs", "growth", "burst", "idle", "ceiling"}
+    parts = {"throughput", "one client", "graphs", "growth", "burst", "idle"}
     assert {row.part for row in result.rows} == parts
     host = f"host-{port}"
     for name in ("createTask", "status", "claimWork + reportCompleted", "fan-in: claim and complete"):

@@ -5,7 +5,7 @@
     ./dev bench compare FOLDER FOLDER                  two runs side by side
     ./dev bench document FOLDER                        put a run's tables and charts into docs/performance.md
 
-A deployment that is not local is seen from outside: without CPU, memory, requests to storage and ceiling. The
+A deployment that is not local is seen from outside: without CPU, memory and requests to storage. The
 credentials need the scopes to create, claim and list in the task queues `bench/*` of the scheduler `bench`. The tasks
 expire after a day.
 """
@@ -112,8 +112,7 @@ def _measure(target: Target, preset: Preset, clients: int, stack: Stack | None) 
             children = running.children if running is not None else {}
             meter.processes = {name: child.pid for name, child in children.items()}
             meter.logs = HostLogs(sorted(state.logs_folder(port).glob("host-*.log")))
-            bench.storage = stack.azurite.connection_string
-            queues = QueueServiceClient.from_connection_string(bench.storage)
+            queues = QueueServiceClient.from_connection_string(stack.azurite.connection_string)
             meter.unsettled = lambda: int(
                 queues.get_queue_client(RESOLVED_QUEUE).get_queue_properties().approximate_message_count or 0
             )

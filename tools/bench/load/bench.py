@@ -8,8 +8,6 @@ from dataclasses import dataclass
 
 from shared.base.ids import new_slugid
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
-from tools.bench.budgets import CALLS
-from tools.bench.load import ceiling
 from tools.bench.load.burst import REFUSED, burst
 from tools.bench.load.client import Calls, Kind, Target
 from tools.bench.load.crowd import (
@@ -65,14 +63,12 @@ FULL = Preset(
 
 @dataclass
 class Bench:
-    """One run against one deployment. Without `storage` nothing is said of what the emulator could serve."""
+    """One run against one deployment."""
 
     target: Target
     crowd: Crowd
     preset: Preset
     meter: Meter
-    storage: str | None = None
-    """The emulator's connection string."""
 
     def __post_init__(self) -> None:
         self._tag = new_slugid()[-6:].replace("-", "x").replace("_", "x").lower()
@@ -80,7 +76,7 @@ class Bench:
 
     def run(self) -> None:
         """All parts."""
-        for part in (self._throughput, self._alone, self._graphs, self._growth, self._burst, self._idle, self._ceiling):
+        for part in (self._throughput, self._alone, self._graphs, self._growth, self._burst, self._idle):
             part()
         self.meter.result.memory = {name: round(use.memory, 1) for name, use in use_of(self.meter.processes).items()}
         self._calls.client.close()
@@ -249,17 +245,6 @@ class Bench:
         row.cpu = self.meter.cpu(before, seconds / 60)
         self.meter.result.rows.append(row)
         self.meter.note(seen)
-
-    def _ceiling(self) -> None:
-        """What the emulator could serve, and the share of it that the service reached."""
-        if self.storage is None:
-            return
-        for name, cost in (("createTask", CALLS["createTask"]), ("claimWork + reportCompleted", ceiling.CYCLE)):
-            self.meter.say(f"ceiling of the emulator: {name}")
-            rate = ceiling.calls_a_second(self.storage, cost, self.preset.seconds)
-            requests = sum(cost.values())
-            row = Row(part="ceiling", name=f"{name}, bare requests", count=1, rate=rate, requests=requests)
-            self.meter.result.rows.append(row)
 
     def _kind(self, name: str) -> Kind:
         return Kind(task_queue_id=f"bench/{name[:20]}-{self._tag}", task_group_id=new_slugid())

@@ -16,7 +16,6 @@ PARTS: Mapping[str, str] = {
     "growth": "Listing a group as it grows",
     "burst": "A burst of one client, beside others",
     "idle": "Idle workers",
-    "ceiling": "What the emulator could serve",
 }
 CHARTS: Mapping[str, tuple[str, ...]] = {
     "calls-by-pending-tasks": (
@@ -37,9 +36,6 @@ def markdown(result: Result) -> str:
         rows = [row for row in result.rows if row.part == part]
         if rows:
             parts += [f"### {title.format(clients=result.clients)}", _table(rows)]
-    shares = _shares(result)
-    if shares:
-        parts.append(shares)
     for curve in result.curves:
         parts += [f"### {curve.name}", _points(curve)]
     if result.memory:
@@ -107,16 +103,6 @@ def _points(curve: Curve) -> str:
             _line([curve.unit, *(number(y) for _, y in curve.points)]),
         ]
     )
-
-
-def _shares(result: Result) -> str:
-    lines = []
-    for row in result.rows:
-        name = row.name.removesuffix(", bare requests")
-        reached = result.row(name)
-        if row.part == "ceiling" and row.rate and reached is not None and reached.rate:
-            lines.append(f"* {name}: {reached.rate / row.rate:.0%} of what the emulator serves bare")
-    return "\n".join(lines)
 
 
 def number(value: float | None) -> str:
