@@ -30,7 +30,7 @@ class FoundEntries:
 
 
 class Index(IndexStore):
-    """The use-cases of the index."""
+    """The use-cases of the index. Every call may raise StorageUnavailable."""
 
     def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime, lookups: Lookups) -> None:
         super().__init__(storage, expiry, runtime)
@@ -71,7 +71,7 @@ class Index(IndexStore):
     async def task_completed(self, definition: Definition, resolved: datetime) -> None:
         """Indexes a task by its routes. May be repeated: what was deleted since stays deleted.
 
-        Raises StorageUnavailable, ServiceUnavailable."""
+        Raises ServiceUnavailable."""
         entries = entries_of(definition, resolved)
         if not entries and paths_of(definition):
             log.info("a value of extra.index cannot be used", extra={"action": "not_indexed"})

@@ -32,7 +32,8 @@ class Namespace:
 
 
 class IndexStore:
-    """Reads and writes the index. Writes are conditional on what was read, so that no race decides who wins a path."""
+    """Reads and writes the index. Writes are conditional on what was read, so that no race decides who wins a path.
+    Every call may raise StorageUnavailable."""
 
     def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime) -> None:
         self._tables = storage.tables
@@ -46,7 +47,7 @@ class IndexStore:
 
         The entry of a call counts as later than every acknowledged deletion, even if clocks disagree. The entry of a
         completed task does not, since its message may be handled late or twice. The namespaces above the entry are
-        written first, so that no entry is ever without them. Raises StorageUnavailable, ServiceUnavailable.
+        written first, so that no entry is ever without them. Raises ServiceUnavailable.
         """
         namespace, name = split(entry.path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
@@ -69,7 +70,7 @@ class IndexStore:
 
     async def look_up(self, path: str) -> tuple[IndexEntry | None, datetime | None]:
         """The entry of a path, unless it has expired, and when the path was last deleted; None if it never was, or long
-        ago. Raises StorageUnavailable."""
+        ago."""
         namespace, name = split(path)
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
         if row is None:
@@ -83,7 +84,7 @@ class IndexStore:
 
         The row stays until it expires, and says when that was: its task's completion may be handled once more. It is
         changed as it was read: a request that takes effect late does not remove an entry that was made since.
-        Raises StorageUnavailable, ServiceUnavailable.
+        Raises ServiceUnavailable.
         """
         namespace, name = split(path)
         partition, key = keys.index_partition(namespace), keys.index_task(name)
@@ -116,7 +117,7 @@ class IndexStore:
         any more.
 
         Nothing is added to a namespace that is not listed: every writer lists it first, and schedules a sweep. `start`:
-        where an earlier sweep ran out of time. Raises OutOfTime, StorageUnavailable.
+        where an earlier sweep ran out of time. Raises OutOfTime.
         """
         now = self._runtime.now()
         partition = keys.index_partition(namespace)
@@ -132,7 +133,7 @@ class IndexStore:
         return None
 
     async def listed_until(self, namespace: str) -> datetime | None:
-        """Until when a namespace is listed; None if it is not. Raises StorageUnavailable."""
+        """Until when a namespace is listed; None if it is not."""
         row = await self._namespace_row(namespace)
         return None if row is None else _namespace(row).expires
 
@@ -140,13 +141,13 @@ class IndexStore:
         """Lists every namespace above a path for long enough. It is a repair, so it does not rely on the rows that
         exist.
 
-        Raises StorageUnavailable, ServiceUnavailable.
+        Raises ServiceUnavailable.
         """
         for namespace, until in reversed(namespaces_above(path, expires)):
             await self._list_namespace(namespace, until, await self._namespace_row(namespace))
 
     async def schedule_sweep(self, namespace: str) -> None:
-        """Schedules a sweep of the namespace for tomorrow. Raises StorageUnavailable."""
+        """Schedules a sweep of the namespace for tomorrow."""
         partition = keys.index_partition(namespace)
         due = _next_sweep(self._runtime.now(), partition)
         await self._expiry.write(due, keys.INDEX_SWEEP, (partition,), {"namespace": namespace})

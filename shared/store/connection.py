@@ -20,7 +20,7 @@ from shared.store.counting import Kind
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
 from shared.store.names import Names
-from shared.store.signing import AccountKey, DelegatedKey, SignedAccess, Signers
+from shared.store.signing import DelegatedKey, SignedAccess
 from shared.store.wire import REFUSALS, Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
@@ -124,16 +124,13 @@ class AzureStorage:
         account = self.endpoints.account
         if isinstance(self.credential, AzureNamedKeyCredential):
             account, signing_key = self.credential.named_key
-        if signing_key is not None:
-            keys = Signers(queue=AccountKey(signing_key), blob=AccountKey(signing_key))
-        else:
-            keys = Signers(queue=DelegatedKey(self._queue_key), blob=DelegatedKey(self._blob_key))
         return SignedAccess(
             account,
             queue_endpoint=self.endpoints.queue,
             blob_endpoint=self.endpoints.blob,
             names=self.names,
-            keys=keys,
+            queue_key=signing_key or DelegatedKey(self._delegated_queue_key),
+            blob_key=signing_key or DelegatedKey(self._delegated_blob_key),
             ensure_container=blobs.ensure,
         )
 
@@ -164,11 +161,11 @@ class AzureStorage:
 
         return BlobServiceClient(self.endpoints.blob, **self._options("blob"))
 
-    async def _queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
+    async def _delegated_queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
         with unavailable():
             return await self._queues.get_user_delegation_key(start=start, expiry=expiry)
 
-    async def _blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
+    async def _delegated_blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
         with unavailable():
             return await self._blobs.get_user_delegation_key(start, expiry)
 

@@ -135,10 +135,11 @@ class Page:
 
 
 class Tables(Protocol):
-    """Azure Tables. Partition and row keys must be legal already (see `keys`)."""
+    """Azure Tables. Partition and row keys must be legal already (see `keys`). Every call may raise
+    StorageUnavailable."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
-        """One row, or None. Raises StorageUnavailable."""
+        """One row, or None."""
         ...
 
     async def query(
@@ -154,7 +155,6 @@ class Tables(Protocol):
         """One page (at most `limit` ≤ 1000 rows, one request) of the rows with start ≤ key < end, in key order.
 
         `select` restricts the properties that are sent (keys, ETag and timestamp always come).
-        Raises StorageUnavailable.
         """
         ...
 
@@ -162,7 +162,7 @@ class Tables(Protocol):
         """All of 1..100 operations on distinct rows of one partition, or nothing. Returns new ETags ("" if deleted).
 
         One operation is sent as a plain request, more as an entity-group transaction: one request either way.
-        Raises TransactionRefused, StorageUnavailable; ValueError for what Azure would refuse (sizes, counts, keys).
+        Raises TransactionRefused; ValueError for what Azure would refuse (sizes, counts, keys).
         """
         ...
 
@@ -189,51 +189,46 @@ class Message:
 
 
 class Queues(Protocol):
-    """Azure Queues. Texts are sent as they are; TTL is always infinite; visibility is at most 7 days (in seconds)."""
+    """Azure Queues. Texts are sent as they are; TTL is always infinite; visibility is at most 7 days (in seconds).
+    Every call may raise StorageUnavailable."""
 
     async def create(self, queue: str) -> None:
-        """Make the queue if it does not exist. Raises StorageUnavailable, also while it is being deleted."""
+        """Make the queue if it does not exist. Raises StorageUnavailable also while it is being deleted."""
         ...
 
     async def drop(self, queue: str) -> None:
-        """Delete a queue with its messages, if it exists. For up to a minute it cannot be made again.
-
-        Raises StorageUnavailable.
-        """
+        """Delete a queue with its messages, if it exists. For up to a minute it cannot be made again."""
         ...
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         """Add a message that stays hidden for `visible_in` seconds; a missing queue is made first.
 
-        Raises StorageUnavailable, also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7
+        Raises StorageUnavailable also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7
         days).
         """
         ...
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
-        """Take up to `count` ≤ 32 visible messages and hide them (a second at least). A missing queue is empty.
-
-        Raises StorageUnavailable.
-        """
+        """Take up to `count` ≤ 32 visible messages and hide them (a second at least). A missing queue is empty."""
         ...
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
-        """Look at up to `count` ≤ 32 visible messages without taking them. Raises StorageUnavailable."""
+        """Look at up to `count` ≤ 32 visible messages without taking them."""
         ...
 
     async def length(self, queue: str) -> int:
-        """About how many messages a queue holds, hidden ones too; 0 for a missing queue. Raises StorageUnavailable."""
+        """About how many messages a queue holds, hidden ones too; 0 for a missing queue."""
         ...
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
         """Move a message in time, with a new text if given; only the new receipt counts from now on.
 
-        Raises ReceiptLost, StorageUnavailable.
+        Raises ReceiptLost.
         """
         ...
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
-        """Remove a message. Raises ReceiptLost, StorageUnavailable."""
+        """Remove a message. Raises ReceiptLost."""
         ...
 
 
@@ -257,12 +252,12 @@ class BlobHeaders(TypedDict):
 
 
 class Blobs(Protocol):
-    """Azure Blob Storage, block blobs only."""
+    """Azure Blob Storage, block blobs only. Every call may raise StorageUnavailable."""
 
     async def upload(
         self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """Write a blob, whatever is there; a missing container is made first. Raises StorageUnavailable.
+        """Write a blob, whatever is there; a missing container is made first.
 
         `only_new`: write only if no blob exists. Returns False if one does; an earlier try of this request may have
         written it.
@@ -270,7 +265,7 @@ class Blobs(Protocol):
         ...
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
-        """The bytes of a blob from `start` on, at most `limit` of them. Raises BlobMissing, StorageUnavailable.
+        """The bytes of a blob from `start` on, at most `limit` of them. Raises BlobMissing.
 
         BlobMissing is also for content that cannot be read: archived, or encrypted with a key of the writer's own.
         """
@@ -280,12 +275,12 @@ class Blobs(Protocol):
         """Properties of a committed blob; None when there is none.
 
         Uncommitted blocks do not count, nor does a blob of another type than this service writes, or one that is
-        encrypted with a key of the writer's own. Raises StorageUnavailable.
+        encrypted with a key of the writer's own.
         """
         ...
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        """Put one block; invisible until committed. Raises StorageUnavailable."""
+        """Put one block; invisible until committed."""
         ...
 
     async def commit_blocks(
@@ -301,7 +296,7 @@ class Blobs(Protocol):
         something else is in the blob's place.
 
         `only_new`: use only blocks that were uploaded since the last commit, so that a blob without new content keeps
-        its headers. A lease that somebody holds on the blob is broken. Raises StorageUnavailable.
+        its headers. A lease that somebody holds on the blob is broken.
         """
         ...
 
@@ -310,19 +305,16 @@ class Blobs(Protocol):
     ) -> bool:
         """Change what a blob says of itself; False when it is gone, or no longer has the ETag that is given.
 
-        A lease that somebody holds on the blob is broken. Raises StorageUnavailable.
+        A lease that somebody holds on the blob is broken.
         """
         ...
 
     async def delete(self, container: str, path: str) -> None:
-        """Remove a blob with its snapshots, also one that is leased; nothing happens when it is not there.
-
-        Raises StorageUnavailable.
-        """
+        """Remove a blob with its snapshots, also one that is leased; nothing happens when it is not there."""
         ...
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
-        """Up to `limit` paths that start with `prefix`, in order. Raises StorageUnavailable."""
+        """Up to `limit` paths that start with `prefix`, in order."""
         ...
 
 
@@ -335,13 +327,10 @@ class SignedQueue:
 
 
 class Access(Protocol):
-    """Signed URLs, for those who have no credentials of the account."""
+    """Signed URLs, for those who have no credentials of the account. To sign one may raise StorageUnavailable."""
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
-        """Signs a URL that can only take and delete messages of one queue, for that time (whole seconds).
-
-        Raises StorageUnavailable.
-        """
+        """Signs a URL that can only take and delete messages of one queue, for that time (whole seconds)."""
         ...
 
     async def read_blob(
@@ -356,15 +345,12 @@ class Access(Protocol):
     ) -> str:
         """A URL to read one blob for that time (whole seconds); responses to it carry these headers.
 
-        Their encoding is the blob's own, as it may change with its content. Raises StorageUnavailable.
+        Their encoding is the blob's own, as it may change with its content.
         """
         ...
 
     async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:
-        """A URL to write one blob for that time (whole seconds), as a whole or in blocks; a missing container is made.
-
-        Raises StorageUnavailable.
-        """
+        """A URL to write one blob for that time (whole seconds), whole or in blocks; a missing container is made."""
         ...
 
     def plain_url(self, container: str, path: str) -> str:

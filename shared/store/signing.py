@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from urllib.parse import quote
 
 from shared.base.concurrency import OneByOne
-from shared.base.frozen import dataclass
 from shared.store.interface import SignedQueue
 from shared.store.names import Names
 
@@ -26,26 +25,6 @@ DELEGATED_FOR = timedelta(days=4)
 
 Delegated = TypeVar("Delegated")
 """A delegated key: each service has its own."""
-Delegated_co = TypeVar("Delegated_co", covariant=True)
-
-
-class SigningKey(Protocol[Delegated_co]):
-    """A source of keys that sign URLs."""
-
-    async def current(self, start: datetime, expiry: datetime) -> str | Delegated_co:
-        """The account's key, or a delegated one that covers this time. Raises StorageUnavailable."""
-        ...
-
-
-class AccountKey:
-    """The account's own key."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    async def current(self, start: datetime, expiry: datetime) -> str:
-        """Always the same."""
-        return self._key
 
 
 class DelegatedKey(Generic[Delegated]):
@@ -68,14 +47,6 @@ class DelegatedKey(Generic[Delegated]):
         return await self._renewals.run(renewed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Signers:
-    """The signing keys of each service."""
-
-    queue: SigningKey[UserDelegationKey]
-    blob: SigningKey[BlobDelegationKey]
-
-
 class SignedAccess:
     """Signs URLs of one account. Implements `interface.Access`."""
 
@@ -86,22 +57,26 @@ class SignedAccess:
         queue_endpoint: str,
         blob_endpoint: str,
         names: Names,
-        keys: Signers,
+        queue_key: str | DelegatedKey[UserDelegationKey],
+        blob_key: str | DelegatedKey[BlobDelegationKey],
         ensure_container: Callable[[str], Awaitable[None]],
     ) -> None:
-        """`ensure_container` creates a missing container, which the holder of a signed URL cannot do."""
+        """Signs with the account's key, or with delegated ones. `ensure_container` creates a missing container, which
+        the holder of a signed URL cannot do.
+        """
         self._account = account
         self._queue_endpoint = queue_endpoint
         self._blob_endpoint = blob_endpoint
         self._names = names
-        self._keys = keys
+        self._queue_key = queue_key
+        self._blob_key = blob_key
         self._ensure_container = ensure_container
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
         from azure.storage.queue import QueueSasPermissions, generate_queue_sas
 
         name = self._names.queue(queue)
-        key = await self._keys.queue.current(start, expiry)
+        key = self._queue_key if isinstance(self._queue_key, str) else await self._queue_key.current(start, expiry)
         sas = generate_queue_sas(
             self._account,
             name,
@@ -124,10 +99,7 @@ class SignedAccess:
         content_type: str,
         content_disposition: str,
     ) -> str:
-        headers = {
-            "content_type": content_type,
-            "content_disposition": content_disposition,
-        }
+        headers = {"content_type": content_type, "content_disposition": content_disposition}
         shown = {name: value for name, value in headers.items() if value}
         return await self._blob(container, path, "r", start, expiry, **shown)
 
@@ -139,17 +111,11 @@ class SignedAccess:
         return f"{self._blob_endpoint}/{self._names.container(container)}/{quote(path)}"
 
     async def _blob(
-        self,
-        container: str,
-        path: str,
-        permission: str,
-        start: datetime,
-        expiry: datetime,
-        **headers: Any,
+        self, container: str, path: str, permission: str, start: datetime, expiry: datetime, **headers: Any
     ) -> str:
         from azure.storage.blob import BlobSasPermissions, generate_blob_sas
 
-        key = await self._keys.blob.current(start, expiry)
+        key = self._blob_key if isinstance(self._blob_key, str) else await self._blob_key.current(start, expiry)
         sas = generate_blob_sas(
             self._account,
             self._names.container(container),

@@ -10,14 +10,15 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from typing import Literal
+from importlib import import_module
+from typing import Any, Literal
 
 from opentelemetry import metrics, trace
 from opentelemetry._logs import Logger, SeverityNumber
 from opentelemetry.sdk._logs import LoggerProvider
-from opentelemetry.sdk._logs.export import BatchLogRecordProcessor, LogRecordExporter
+from opentelemetry.sdk._logs.export import BatchLogRecordProcessor
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import MetricExporter, PeriodicExportingMetricReader
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
@@ -78,9 +79,9 @@ def start_export(settings: Settings, process: str) -> Export:
     )
     traces = TracerProvider(sampler=OwnChoice.of(os.environ), resource=resource)
     trace.set_tracer_provider(traces)  # from now on the process's tracer records; Azure's exporter finds the resource
-    for span_exporter in _span_exporters(settings):
+    for span_exporter in _exporters(settings, "traces"):
         traces.add_span_processor(_SpanProcessor(span_exporter))
-    readers = [PeriodicExportingMetricReader(exporter) for exporter in _metric_exporters(settings)]
+    readers = [PeriodicExportingMetricReader(exporter) for exporter in _exporters(settings, "metrics")]
     measured = MeterProvider(metric_readers=readers, resource=resource)
     logs = _logs(settings, resource)
     handler = None
@@ -104,65 +105,36 @@ class _SpanProcessor(BatchSpanProcessor):
             super().on_end(span)
 
 
-def _exports_otlp(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> bool:
-    """Whether this signal is exported to the OTLP collector. `none` in OpenTelemetry's own variable
-    (OTEL_TRACES_EXPORTER, …) switches it off."""
-    chosen = os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "")
-    return settings.otel_exporter_otlp_endpoint is not None and chosen != "none"
+_EXPORTERS = {
+    "traces": ("trace_exporter.OTLPSpanExporter", "AzureMonitorTraceExporter"),
+    "metrics": ("metric_exporter.OTLPMetricExporter", "AzureMonitorMetricExporter"),
+    "logs": ("_log_exporter.OTLPLogExporter", "AzureMonitorLogExporter"),
+}
+"""By signal: the exporters for an OTLP collector, and for Application Insights."""
 
 
-def _span_exporters(settings: Settings) -> Iterator[SpanExporter]:
-    if _exports_otlp(settings, "traces"):
-        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-        yield OTLPSpanExporter()
+def _exporters(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> Iterator[Any]:
+    """The exporters of a signal that are set up; others are not loaded. `none` in OpenTelemetry's own variable
+    (OTEL_TRACES_EXPORTER, …) switches that for the collector off."""
+    otlp, azure = _EXPORTERS[signal]
+    if settings.otel_exporter_otlp_endpoint and os.environ.get(f"OTEL_{signal.upper()}_EXPORTER", "") != "none":
+        module, _, name = otlp.partition(".")
+        yield getattr(import_module(f"opentelemetry.exporter.otlp.proto.http.{module}"), name)()
     if settings.applicationinsights_connection_string is not None:
-        _quiet_azure_monitor()
-        from azure.monitor.opentelemetry.exporter import AzureMonitorTraceExporter
-
+        # Azure's exporters send statistics about themselves to Microsoft unless they are configured not to.
+        os.environ.setdefault("APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL", "true")
         text = settings.applicationinsights_connection_string.get_secret_value()
-        yield AzureMonitorTraceExporter(connection_string=text)
-
-
-def _metric_exporters(settings: Settings) -> Iterator[MetricExporter]:
-    if _exports_otlp(settings, "metrics"):
-        from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
-
-        yield OTLPMetricExporter()
-    if settings.applicationinsights_connection_string is not None:
-        _quiet_azure_monitor()
-        from azure.monitor.opentelemetry.exporter import AzureMonitorMetricExporter
-
-        text = settings.applicationinsights_connection_string.get_secret_value()
-        yield AzureMonitorMetricExporter(connection_string=text)
+        yield getattr(import_module("azure.monitor.opentelemetry.exporter"), azure)(connection_string=text)
 
 
 def _logs(settings: Settings, resource: Resource) -> LoggerProvider | None:
-    exporters = list(_log_exporters(settings))
+    exporters = list(_exporters(settings, "logs"))
     if not exporters:
         return None
     provider = LoggerProvider(resource=resource)
     for exporter in exporters:
         provider.add_log_record_processor(BatchLogRecordProcessor(exporter))
     return provider
-
-
-def _log_exporters(settings: Settings) -> Iterator[LogRecordExporter]:
-    if _exports_otlp(settings, "logs"):
-        from opentelemetry.exporter.otlp.proto.http._log_exporter import OTLPLogExporter
-
-        yield OTLPLogExporter()
-    if settings.applicationinsights_connection_string is not None:
-        _quiet_azure_monitor()
-        from azure.monitor.opentelemetry.exporter import AzureMonitorLogExporter
-
-        text = settings.applicationinsights_connection_string.get_secret_value()
-        yield AzureMonitorLogExporter(connection_string=text)
-
-
-def _quiet_azure_monitor() -> None:
-    """Its exporter sends statistics about itself to Microsoft unless it is configured not to."""
-    os.environ.setdefault("APPLICATIONINSIGHTS_STATSBEAT_DISABLED_ALL", "true")
 
 
 class _Measurements:

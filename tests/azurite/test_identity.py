@@ -126,9 +126,8 @@ async def _delegated_key(account: AzureStorage, start: datetime, expiry: datetim
     """The key that the account's URLs are signed with."""
     access = account.storage.access
     assert isinstance(access, SignedAccess)
-    key = await access._keys.blob.current(start, expiry)
-    assert isinstance(key, UserDelegationKey)
-    return key
+    assert not isinstance(access._blob_key, str)
+    return await access._blob_key.current(start, expiry)
 
 
 def in_old_form(url: str, key: UserDelegationKey) -> str:

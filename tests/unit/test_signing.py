@@ -25,7 +25,7 @@ from shared.store.connection import AzureStorage, Endpoints
 from shared.store.interface import SignedQueue
 from shared.store.names import Names
 from shared.store.pipeline import Transport
-from shared.store.signing import DELEGATED_FOR, AccountKey, DelegatedKey, SignedAccess, Signers, SigningKey
+from shared.store.signing import DELEGATED_FOR, DelegatedKey, SignedAccess
 from shared.store.wire import Patience
 
 NOW = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)
@@ -46,7 +46,7 @@ def fields(signed: SignedQueue) -> dict[str, str]:
 
 
 def access_with(
-    key: SigningKey[UserDelegationKey],
+    key: str | DelegatedKey[UserDelegationKey],
     *,
     queue_endpoint: str = "https://acct.queue.core.windows.net",
     prefix: str = "",
@@ -57,7 +57,8 @@ def access_with(
         queue_endpoint=queue_endpoint,
         blob_endpoint="https://acct.blob.core.windows.net",
         names=Names(prefix),
-        keys=Signers(queue=key, blob=AccountKey(KEY)),
+        queue_key=key,
+        blob_key=KEY,
         ensure_container=AsyncMock(),
     )
 
@@ -76,7 +77,7 @@ def delegated(number: int = 1, start: datetime = START) -> UserDelegationKey:
 
 
 async def test_plain_http_only_where_the_endpoint_is_http() -> None:
-    access = access_with(AccountKey(KEY), queue_endpoint="http://127.0.0.1:10001/acct")
+    access = access_with(KEY, queue_endpoint="http://127.0.0.1:10001/acct")
     assert fields(await access.process_queue(QUEUE, start=START, expiry=EXPIRY))["spr"] == "https,http"
 
 

@@ -79,7 +79,7 @@ class RoleStore:
         self._runtime = runtime or Runtime()
 
     async def load(self) -> RoleSnapshot:
-        """A consistent snapshot of all roles. Raises StorageUnavailable, also if roles change too often to read one.
+        """A consistent snapshot of all roles. Raises also if roles change too often to read one.
 
         One page is a snapshot. Several pages are one only if the header, which every change rewrites, is the same
         before and after. A mixture of roles from different times could grant scopes that were never granted together.
