@@ -16,6 +16,7 @@ from worker.worker import Changed, Worker
 
 log = logging.getLogger("worker")
 
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EXIT_REFUSED = 1
 EXIT_CHANGED = 3
 """A task has left something behind, or something is missing: a new worker has to take its place."""
@@ -28,26 +29,20 @@ async def work(options: Options) -> int:
 
     def asked(number: signal.Signals) -> None:
         log.info("%s: giving back what is running; once more ends the worker at once", number.name)
-        for each in _SIGNALS:
+        for each in SIGNALS:
             loop.remove_signal_handler(each)
         worker.shut_down()
 
-    for number in _SIGNALS:
+    for number in SIGNALS:
         loop.add_signal_handler(number, asked, number)
-    log.info(
-        "%s/%s takes tasks of %s at %s (%s)",
-        options.worker_group,
-        options.worker_id,
-        options.task_queue_id,
-        options.root_url,
-        options.poll_mode,
-    )
+    where = f"{options.task_queue_id} at {options.root_url} ({options.poll_mode})"
+    log.info("%s/%s takes tasks of %s", options.worker_group, options.worker_id, where)
     if options.task_user is None:
         log.warning(
             "tasks run as the worker's own user, %s: they reach its files and processes, its token where it comes by a "
             "variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on "
             "Linux",
-            "root" if os.getuid() == 0 else os.getuid(),
+            os.getuid() or "root",
             TOKEN_FILE,
         )
     try:
@@ -68,9 +63,6 @@ def _is_trouble(record: logging.LogRecord) -> bool:
     """Whether a repetition is worth a line. By 503 claimWork says that there is work; other 503 fail in the end."""
     text = record.getMessage()
     return not ("503" in text and "/claim-work/" in text)
-
-
-_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 def main() -> None:

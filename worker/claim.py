@@ -13,7 +13,7 @@ import base64
 import json
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
@@ -22,11 +22,11 @@ from urllib.parse import urlsplit
 import aiohttp
 import mohawk
 import mohawk.bewit
-import taskcluster.aio
+from taskcluster.aio import Index, Object, Queue
 from taskcluster.exceptions import TaskclusterFailure, TaskclusterRestFailure
 
 from worker.messages import Message, Refused
-from worker.queue import REFUSED, TROUBLE, Json, Queue, insist
+from worker.queue import REFUSED, TROUBLE, Json, insist
 from worker.text import lines, shown
 
 log = logging.getLogger("worker")
@@ -34,7 +34,7 @@ log = logging.getLogger("worker")
 MARGIN = timedelta(minutes=3)
 """The longest time before takenUntil at which a claim is renewed: time for retries, and for clocks that differ."""
 BEWIT_SECONDS = 3600
-STORAGE_TYPES = frozenset({"azure", "error", "link", "s3"})
+STORAGE_TYPES = {"azure", "error", "link", "s3"}
 
 
 class Claim:
@@ -64,26 +64,16 @@ class Claim:
     def __str__(self) -> str:
         return f"{self.task_id}/{self.run_id}"
 
-    @property
-    def queue(self) -> Queue:
-        """A client with the latest credentials of the claim: the older ones expire."""
-        return self._queue
-
-    @property
-    def credentials(self) -> Mapping[str, str]:
-        """The latest credentials of the claim. The task uses them, and the worker for artifacts and reports."""
-        return self._credentials
-
-    def hawk_ext(self, scopes: Sequence[str]) -> str:
-        """The `ext` of calls that are signed with these credentials for some scopes alone."""
-        ext: dict[str, Any] = {"authorizedScopes": scopes}
-        if certificate := self._credentials.get("certificate"):
-            ext["certificate"] = json.loads(certificate)
-        return base64.b64encode(json.dumps(ext).encode()).decode()
+    def _renewed(self, answer: Json) -> None:
+        self._taken_until = datetime.fromisoformat(answer["takenUntil"])
+        self.credentials: Mapping[str, str] = answer["credentials"]
+        """The latest ones: the older ones expire."""
+        self.queue = self._connect(self.credentials)
+        """A client with them."""
 
     async def keep(self) -> str:
         """Renews the claim again and again. Returns only when the run is not this worker's any more, and says why."""
-        deadline = _moment(self.definition["deadline"])
+        deadline = datetime.fromisoformat(self.definition["deadline"])
         while True:
             due = min(renewal_due(self._taken_until, _now()), deadline)
             if (ended := await self._watch_until(due)) is not None:
@@ -92,7 +82,7 @@ class Claim:
                 return "the deadline has passed"
             try:
                 async with asyncio.timeout((self._taken_until - _now()).total_seconds()):
-                    self._renewed(await insist(lambda: self._queue.reclaimTask(self.task_id, self.run_id)))
+                    self._renewed(await insist(lambda: self.queue.reclaimTask(self.task_id, self.run_id)))
             except TimeoutError:
                 return "it could not be renewed in time"
             except REFUSED as refused:
@@ -102,24 +92,19 @@ class Claim:
     async def _watch_until(self, due: datetime) -> str | None:
         """Waits until `due`. Returns earlier, with the reason, if the run is found not to be this worker's any more."""
         while self._watching is not None and due - _now() > self._watch:
-            await _sleep_until(_now() + self._watch)
+            await asyncio.sleep(self._watch.total_seconds())
             try:
-                runs = (await self._watching.status(self.task_id))["status"]["runs"]
+                run = (await self._watching.status(self.task_id))["status"]["runs"][self.run_id]
             except TROUBLE:
                 continue
             except REFUSED as refused:
                 log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
                 self._watching = None
-                break
-            if (run := runs[self.run_id])["state"] != "running":
-                return f"it is {run['state']} ({run.get('reasonResolved')})"
-        await _sleep_until(due)
+            else:
+                if run["state"] != "running":
+                    return f"it is {run['state']} ({run.get('reasonResolved')})"
+        await asyncio.sleep(max(0, (due - _now()).total_seconds()))
         return None
-
-    def _renewed(self, answer: Json) -> None:
-        self._taken_until = _moment(answer["takenUntil"])
-        self._credentials: Mapping[str, str] = answer["credentials"]
-        self._queue = self._connect(self._credentials)
 
 
 def renewal_due(taken_until: datetime, now: datetime) -> datetime:
@@ -131,14 +116,6 @@ def _now() -> datetime:
     return datetime.now(UTC)
 
 
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text)
-
-
-async def _sleep_until(moment: datetime) -> None:
-    await asyncio.sleep(max(0, (moment - _now()).total_seconds()))
-
-
 class Calls:
     """The calls for one run."""
 
@@ -146,11 +123,6 @@ class Calls:
         self._claim = claim
         self._root_url = root_url.rstrip("/")
         self._session = session
-        payload = claim.definition["payload"]
-        features = payload.get("features") if isinstance(payload, dict) else None
-        self._is_proxied = isinstance(features, dict) and features.get("taskclusterProxy") is True
-        own = f"queue:create-artifact:{claim.task_id}/{claim.run_id}"
-        self._authorized = [*claim.definition.get("scopes", ()), own]
 
     async def answer(self, message: Message) -> Message:
         """What to answer to a message with an `id`. Raises LookupError, TypeError for one that is none."""
@@ -161,9 +133,8 @@ class Calls:
             "bewit": self._bewit,
         }
         do = calls[message["do"]]
-        what = {name: value for name, value in message.items() if name not in ("do", "id")}
         try:
-            return {"done": await do(**what)}
+            return {"done": await do(**{name: each for name, each in message.items() if name not in ("do", "id")})}
         except Refused as refused:
             return {"refused": [refused.status, str(refused)]}
         except TaskclusterRestFailure as refused:
@@ -177,28 +148,25 @@ class Calls:
         """createArtifact."""
         if request["storageType"] not in STORAGE_TYPES:
             raise Refused(HTTPStatus.BAD_REQUEST, "no artifact of this type")
-        claim = self._claim
-        return await claim.queue.createArtifact(claim.task_id, claim.run_id, name, request)
+        return await self._claim.queue.createArtifact(self._claim.task_id, self._claim.run_id, name, request)
 
     async def _content(self, artifact: str, taskId: str = "", namespace: str = "") -> str:  # noqa: N803 - as on the wire
         """The URL of an artifact, of a task or of the one that the index has."""
         options = {"rootUrl": self._root_url, "credentials": dict(self._claim.credentials)}
         if not taskId:
-            index = taskcluster.aio.Index(options, session=self._session)
-            taskId = (await index.findTask(namespace))["taskId"]  # noqa: N806
+            taskId = (await Index(options, session=self._session).findTask(namespace))["taskId"]  # noqa: N806
         found = await self._claim.queue.latestArtifact(taskId, artifact)
         if found["storageType"] == "error":
             raise Refused(HTTPStatus.FAILED_DEPENDENCY, f"it is missing: {found['message']}")
         if found["storageType"] == "object":
-            objects = taskcluster.aio.Object({**options, "credentials": found["credentials"]}, session=self._session)
+            objects = Object({**options, "credentials": found["credentials"]}, session=self._session)
             found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
         return str(found["url"])
 
     async def _sign(self, method: str, url: str, contentType: str) -> str:  # noqa: N803
         """The header Authorization of a call to the deployment."""
-        sender = mohawk.Sender(
-            **self._signing(url, "/api/"), method=method, content_type=contentType, always_hash_content=False
-        )
+        signing = self._signing(url, "/api/")
+        sender = mohawk.Sender(**signing, method=method, content_type=contentType, always_hash_content=False)
         return str(sender.request_header)
 
     async def _bewit(self, url: str) -> str:
@@ -210,10 +178,16 @@ class Calls:
 
     def _signing(self, url: str, beginning: str) -> dict[str, Any]:
         """What to sign with, as taskcluster-proxy does: the task's scopes, and that of its own artifacts."""
-        if not self._is_proxied:
-            raise Refused(HTTPStatus.FORBIDDEN, "the task has not asked for features.taskclusterProxy")
+        claim, credentials = self._claim, self._claim.credentials
+        match claim.definition["payload"]:
+            case {"features": {"taskclusterProxy": True}}:
+                pass
+            case _:
+                raise Refused(HTTPStatus.FORBIDDEN, "the task has not asked for features.taskclusterProxy")
         if not url.startswith(self._root_url + beginning):
             raise Refused(HTTPStatus.BAD_REQUEST, f"the URL must be one of {self._root_url}")
-        credentials = self._claim.credentials
+        ext: Json = {"authorizedScopes": [*claim.definition.get("scopes", ()), f"queue:create-artifact:{claim}"]}
+        if certificate := credentials.get("certificate"):
+            ext["certificate"] = json.loads(certificate)
         key = {"id": credentials["clientId"], "key": credentials["accessToken"], "algorithm": "sha256"}
-        return {"credentials": key, "url": url, "ext": self._claim.hawk_ext(self._authorized)}
+        return {"credentials": key, "url": url, "ext": base64.b64encode(json.dumps(ext).encode()).decode()}

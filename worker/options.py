@@ -25,74 +25,56 @@ from worker.users import User
 TOKEN, TOKEN_FILE = "TASKCLUSTER_ACCESS_TOKEN", "TASKCLUSTER_ACCESS_TOKEN_FILE"
 POLL_MODES = ("signed", "claim-work")
 MIB = 1 << 20
-SCHEMA = Path(__file__).with_name("payload.schema.json")
-"""The JSON schema of payloads."""
 
 _ID_LENGTH = 38
-_VARIABLES = {
-    "TASKCLUSTER_CLIENT_ID": "clientId",
-    TOKEN: "accessToken",
-    "TASKCLUSTER_CERTIFICATE": "certificate",
+_CREDENTIALS = {
+    "clientId": "TASKCLUSTER_CLIENT_ID",
+    "accessToken": TOKEN,
+    "certificate": "TASKCLUSTER_CERTIFICATE",
 }
-_NEEDED = ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", TOKEN)
-_DESCRIPTION = (
-    "Claims tasks of a task queue and runs their commands, one task at a time. TASKCLUSTER_ROOT_URL, "
-    "TASKCLUSTER_CLIENT_ID, TASKCLUSTER_ACCESS_TOKEN (or the name of a file with it, TASKCLUSTER_ACCESS_TOKEN_FILE) "
-    "and, for temporary credentials, TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from "
-    "WORKER_SOME_OPTION."
-)
+_DESCRIPTION = f"""Claims tasks of a task queue and runs their commands, one task at a time. TASKCLUSTER_ROOT_URL,
+TASKCLUSTER_CLIENT_ID, {TOKEN} (or the name of a file with it, {TOKEN_FILE}) and, for temporary credentials,
+TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from WORKER_SOME_OPTION."""
 
 
 def id_of_host(name: str) -> str:
     """A worker's id from the name of its host, e.g. of a container: short, without dots, and as unique as the name."""
     plain = re.sub(r"[^a-zA-Z0-9_-]+", "-", name) or "worker"
-    if len(plain) <= _ID_LENGTH:
-        return plain
     digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return f"{plain[: _ID_LENGTH - 9]}-{digest}"
+    return plain if len(plain) <= _ID_LENGTH else f"{plain[: _ID_LENGTH - 9]}-{digest}"
+
+
+def _refuse(text: str, what: str) -> NoReturn:
+    raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
 
 
 def _matching(pattern: str, what: str) -> Callable[[str], str]:
-    def checked(text: str) -> str:
-        return text if re.fullmatch(pattern, text) else _refuse(f"{text!r} is not {what}")
-
-    return checked
+    return lambda text: text if re.fullmatch(pattern, text) else _refuse(text, what)
 
 
 def _count(text: str) -> int:
-    return int(text) if text.isdecimal() and int(text) > 0 else _refuse(f"{text!r} is not a number above 0")
+    return int(text) if re.fullmatch("0*[1-9][0-9]*", text) else _refuse(text, "a number above 0")
 
 
 def _mib(text: str) -> int:
     return _count(text) * MIB
 
 
-def _timeout(text: str) -> float:
-    return 0.0 if text == "0" else _seconds(text)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        _refuse(f"{text!r} is not a number of seconds")
-    return seconds if 0 < seconds <= 3600 else _refuse(f"{text!r} is not between 0 and 3600 seconds")
+def _seconds(text: str, least: float = 0.001) -> float:
+    is_number = re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
+    return float(text) if is_number and least <= float(text) <= 3600 else _refuse(text, "from 0 to 3600 seconds")
 
 
 def _user(text: str) -> User:
     try:
         return User.of(text)
     except ValueError as problem:
-        _refuse(str(problem))
+        raise argparse.ArgumentTypeError(str(problem)) from None
 
 
 def _folder(text: str) -> Path:
     path = Path(text).resolve()
-    return path if path.is_dir() else _refuse(f"{text!r} is not a folder")
-
-
-def _refuse(text: str) -> NoReturn:
-    raise argparse.ArgumentTypeError(text)
+    return path if path.is_dir() else _refuse(text, "a folder")
 
 
 def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more: Any) -> Any:
@@ -100,9 +82,9 @@ def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more:
     return field(default=default, metadata={"type": parse, "help": help, **more})
 
 
-_HOST = id_of_host(socket.gethostname())
 _id = _matching(r"[a-zA-Z0-9_-]{1,38}", "1 to 38 letters, digits, _ or -")
 _task_queue = _matching(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?", "<provisionerId>/<workerType>")
+_root_url = _matching(r"https?://[^/].*", "a URL that begins with https:// (or http://)")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +96,7 @@ class Options:
     """clientId, accessToken and perhaps certificate, as the public client takes them."""
     task_queue_id: str = _option(_task_queue, "<provisionerId>/<workerType>", required=True)
     worker_group: str = _option(_id, "whatever groups workers: a region, a host", required=True)
-    worker_id: str = _option(_id, "unique in its group at any time", _HOST)
+    worker_id: str = _option(_id, "unique in its group at any time", id_of_host(socket.gethostname()))
     poll_mode: str = _option(
         str,
         "signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
@@ -122,7 +104,9 @@ class Options:
         choices=POLL_MODES,
     )
     idle_seconds: float = _option(_seconds, "longest pause when idle, in signed mode", 10.0)
-    idle_timeout: float | None = _option(_timeout, "end after this many seconds without a task; 0: at once")
+    idle_timeout: float | None = _option(
+        lambda text: _seconds(text, 0), "end after this many seconds without a task; 0: at once"
+    )
     max_tasks: int | None = _option(_count, "end after this many tasks")
     work_dir: Path = _option(  # noqa: RUF009 - a field, though it does not look like one
         _folder,
@@ -130,7 +114,7 @@ class Options:
         Path(),
     )
     keep_free: int = _option(_mib, "remove caches until this many MiB of the disk are free", 1024 * MIB, metavar="MIB")
-    max_run_time: float | None = _option(_seconds, "seconds that a task may ask for, and gets if it asks for none")
+    max_run_time: int | None = _option(_count, "seconds that a task may ask for, and gets if it asks for none")
     grace_seconds: float = _option(_seconds, "from SIGTERM to SIGKILL", 5.0)
     watch_seconds: float = _option(_seconds, "between looks for a cancellation", 60.0)
     log_seconds: float = _option(_seconds, "between uploads of a log that grows", 2.0)
@@ -143,47 +127,33 @@ class Options:
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
     parser = argparse.ArgumentParser(prog=environment.get("STARTED_AS", "python -m worker"), description=_DESCRIPTION)
-    parser.add_argument("--payload-schema", action=_PrintSchema, help="print the JSON schema of payloads, and end")
     from_environment = []
     for each in fields(Options):
-        if not each.metadata:
-            continue
-        option = f"--{each.name.replace('_', '-')}"
-        default: Any = each.default
-        shown = default // MIB if "metavar" in each.metadata else default
-        told = each.metadata["help"] + (f" (default: {shown})" if isinstance(shown, str | int | float) else "")
-        parser.add_argument(option, **{**each.metadata, "help": told}, default=default)
-        if value := environment.get(f"WORKER_{each.name.removeprefix('worker_').upper()}"):
-            from_environment.append(f"{option}={value}")
+        if each.metadata:
+            option = f"--{each.name.replace('_', '-')}"
+            default: Any = each.default
+            shown = default // MIB if "metavar" in each.metadata else default
+            told = each.metadata["help"] + (f" (default: {shown})" if isinstance(shown, str | int | float) else "")
+            parser.add_argument(option, **{**each.metadata, "help": told}, default=default)
+            if value := environment.get(f"WORKER_{each.name.removeprefix('worker_').upper()}"):
+                from_environment.append(f"{option}={value}")
     given = parser.parse_args([*from_environment, *arguments])  # those of the command line win
     try:
         environment = {**environment, TOKEN: access_token(environment, is_user_shared=given.task_user is None)}
-    except ValueError as problem:
+        for name in ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", TOKEN):
+            if not environment.get(name):
+                local = 'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
+                raise ValueError(f"set {name} in the environment. {local}")
+        root_url = _root_url(environment["TASKCLUSTER_ROOT_URL"])
+    except (ValueError, argparse.ArgumentTypeError) as problem:
         parser.error(str(problem))
-    if missing := [name for name in _NEEDED if not environment.get(name)]:
-        local = 'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
-        parser.error(f"set {', '.join(missing)} in the environment. {local}")
-    root_url = environment["TASKCLUSTER_ROOT_URL"]
-    if not re.match(r"https?://[^/]", root_url):
-        parser.error(f"TASKCLUSTER_ROOT_URL must be a URL that begins with https:// (or http://), not {root_url!r}")
     if given.task_user is not None and (os.getuid() != 0 or sys.platform != "linux"):
         parser.error("--task-user needs a worker that is root, on Linux; without it tasks run as the worker's own user")
     if given.work_dir == Path():
         name = f"taskcluster-worker-{os.getuid()}-{given.worker_group}-{given.worker_id}"
         given.work_dir = Path(tempfile.gettempdir()) / name
-    credentials = {key: environment[name] for name, key in _VARIABLES.items() if environment.get(name)}
+    credentials = {key: environment[name] for key, name in _CREDENTIALS.items() if environment.get(name)}
     return Options(root_url=root_url, credentials=credentials, **vars(given))
-
-
-class _PrintSchema(argparse.Action):
-    """An option that prints the payload's schema and ends the program."""
-
-    def __init__(self, option_strings: Sequence[str], dest: str, help: str) -> None:
-        super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, help=help)
-
-    def __call__(self, parser: argparse.ArgumentParser, *_: object) -> NoReturn:
-        print(SCHEMA.read_text(encoding="utf-8"), end="")
-        parser.exit()
 
 
 def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str:

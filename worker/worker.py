@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import gc
 import logging
-import os
-import resource
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple
+
+import psutil  # type: ignore[import-untyped]  # comes without types
 
 from worker.child import Guard
 from worker.claim import Claim
 from worker.options import Options
-from worker.queue import (
-    CONNECTIONS,
-    TROUBLE,
-    Advice,
-    BackOff,
-    ClaimWork,
-    Json,
-    Queue,
-    SignedUrls,
-    Source,
-    connect,
-    open_session,
-)
+from worker.queue import CONNECTIONS, TROUBLE, Advice, ClaimWork, Json, SignedUrls, connect, open_session, pauses
 from worker.run import Run
 from worker.text import shown
 from worker.users import check_rights
@@ -47,23 +35,21 @@ Execute = Callable[[Json], Awaitable[list[str]]]
 """Has a claimed run executed; what is not as it was before."""
 
 
-@dataclass(frozen=True)
-class _Held:
+class Held(NamedTuple):
     """What this process holds of the machine."""
 
     descriptors: int
     memory: int
-    """Resident bytes; 0 where the system does not say it."""
+    """Resident bytes."""
 
     @classmethod
-    def now(cls) -> _Held:
+    def now(cls) -> Held:
+        """What it holds now, but for garbage."""
         gc.collect()
-        with contextlib.suppress(FileNotFoundError):
-            pages = int(Path("/proc/self/statm").read_text(encoding="utf-8").split()[1])
-            return cls(len(os.listdir("/dev/fd")), pages * resource.getpagesize())  # noqa: PTH208 - no names
-        return cls(len(os.listdir("/dev/fd")), 0)  # noqa: PTH208 - no names
+        process = psutil.Process()
+        return cls(process.num_fds(), process.memory_info().rss)
 
-    def more_than(self, before: _Held) -> list[str]:
+    def more_than(self, before: Held) -> list[str]:
         """What it is more than it may be, in words."""
         found = []
         if self.descriptors > before.descriptors + CONNECTIONS:
@@ -97,28 +83,23 @@ class Worker:
         self._guard = guard = await Guard.start(options)
         try:
             async with open_session(advice) as session:
-                queue = connect(options.root_url, options.credentials, session)
-                source: Source
-                if options.poll_mode == "signed":
-                    source = SignedUrls(queue, session, advice, options)
-                else:
-                    source = ClaimWork(queue, advice, options)
-
-                def client(credentials: Mapping[str, str]) -> Queue:
-                    return connect(options.root_url, credentials, session)
+                client = functools.partial(connect, options.root_url, session)
+                queue = client(options.credentials)
 
                 async def execute(claimed: Json) -> list[str]:
                     claim = Claim(claimed, client, watching=queue, watch_seconds=options.watch_seconds)
                     return await Run(claim, options, session, guard).run(self._shutdown)
 
+                is_signed = options.poll_mode == "signed"
+                source = SignedUrls(queue, session, advice, options) if is_signed else ClaimWork(queue, advice, options)
                 await self._take_work(source, execute)
         finally:
             await guard.close()
 
-    async def _take_work(self, source: Source, execute: Execute) -> None:
+    async def _take_work(self, source: ClaimWork, execute: Execute) -> None:
         """Asks and executes, until shut down, idle for too long, or after the last task that it may take."""
-        options, trouble_pause = self._options, BackOff(longest=60)
-        taken, idle_since, before = 0, time.monotonic(), _Held.now()
+        options, trouble_pauses = self._options, pauses(longest=60)
+        taken, idle_since, before = 0, time.monotonic(), Held.now()
         while taken != options.max_tasks and not self._shutdown.is_set():
             if self._guard is not None and self._guard.is_lost:  # by a process that an earlier task has left
                 raise Changed("its guard has ended")
@@ -127,14 +108,14 @@ class Worker:
                 claim = await source.claim()
             except TROUBLE as trouble:
                 log.warning("no work can be asked for at %s, trying again: %s", options.root_url, shown(trouble))
-                claim, pause = None, trouble_pause.next()
+                claim, pause = None, next(trouble_pauses)
             else:
-                trouble_pause.reset()
+                trouble_pauses = pauses(longest=60)
                 pause = source.pause() if claim is None else 0.0
             if claim is not None:
                 left = await execute(claim)
                 taken, idle_since = taken + 1, time.monotonic()
-                if left := [*left, *_Held.now().more_than(before)]:
+                if left := [*left, *Held.now().more_than(before)]:
                     raise Changed("; ".join(left))
                 continue
             if options.idle_timeout is not None:

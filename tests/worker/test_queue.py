@@ -5,14 +5,14 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from worker.options import Options
-from worker.queue import SHORT, Advice, ClaimWork, Json, Queue, SignedUrls
+from worker.queue import SHORT, Advice, ClaimWork, Json, SignedUrls
 from worker.worker import Worker
 
 OPTIONS = Options(
@@ -38,12 +38,6 @@ class Slow:
         return {"tasks": []}
 
 
-class Advised(Advice):
-    def __init__(self, seconds: float) -> None:
-        super().__init__()
-        self._seconds = seconds
-
-
 @pytest.mark.parametrize(
     ("waited", "advised", "least", "most"),
     [
@@ -57,7 +51,9 @@ class Advised(Advice):
 async def test_a_call_follows_at_once_on_one_that_waited_unless_the_queue_asks_for_a_pause(
     monkeypatch: pytest.MonkeyPatch, waited: float, advised: float, least: float, most: float
 ) -> None:
-    source = ClaimWork(cast(Queue, Slow(monkeypatch, waited)), Advised(advised), OPTIONS)
+    advice = Advice()
+    advice.seconds = advised
+    source = ClaimWork(Slow(monkeypatch, waited), advice, OPTIONS)
     assert await source.claim() is None
     assert least <= max(source.pause(), 0.0) <= most
 
@@ -75,7 +71,7 @@ async def test_a_poll_url_that_fails_is_logged_without_its_signature(caplog: pyt
     url = f"http://127.0.0.1:{runner.addresses[0][1]}/queue/messages?sp=p&sig=SECRET"
 
     class FakeQueue:
-        async def pollTaskUrls(self, *_: str) -> object:  # noqa: N802 - the client's name
+        async def _makeApiCall(self, *_: object) -> object:  # noqa: N802 - the client's name
             until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
             return {"queues": [{"signedPollUrl": url}], "expires": until}
 
@@ -84,7 +80,7 @@ async def test_a_poll_url_that_fails_is_logged_without_its_signature(caplog: pyt
 
     worker = Worker(OPTIONS)
     async with aiohttp.ClientSession() as session:
-        source = SignedUrls(cast(Queue, FakeQueue()), session, Advice(), OPTIONS)
+        source = SignedUrls(FakeQueue(), session, Advice(), OPTIONS)
         working = asyncio.create_task(worker._take_work(source, execute))
         await asyncio.wait_for(asked.wait(), 30)
         worker.shut_down()

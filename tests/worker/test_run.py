@@ -21,7 +21,7 @@ from tests.worker.double import BACKING, LOG, QUIET, SECONDS, TOKEN, FakeQueue, 
 from worker import run
 from worker.options import Options
 from worker.queue import CONNECTIONS
-from worker.worker import MEMORY, _Held
+from worker.worker import MEMORY, Held
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a daemon is not found")
 STOP_SECONDS = 30.0
@@ -316,13 +316,13 @@ def test_a_worker_whose_guard_is_killed_while_it_is_idle_fails_nobodys_task(tmp_
 
 
 def test_what_the_worker_may_hold_after_a_task() -> None:
-    before = _Held(10, 50 << 20)
-    assert _Held(10 + CONNECTIONS, (50 << 20) + MEMORY).more_than(before) == []
-    (descriptors,) = _Held(11 + CONNECTIONS, 0).more_than(before)
+    before = Held(10, 50 << 20)
+    assert Held(10 + CONNECTIONS, (50 << 20) + MEMORY).more_than(before) == []
+    (descriptors,) = Held(11 + CONNECTIONS, 0).more_than(before)
     assert "descriptors" in descriptors
-    (memory,) = _Held(0, (51 << 20) + MEMORY).more_than(before)
+    (memory,) = Held(0, (51 << 20) + MEMORY).more_than(before)
     assert "MiB of memory" in memory
-    assert _Held.now().memory > 0
+    assert Held.now().memory > 0
 
 
 def test_a_disk_that_has_no_room_any_more_ends_the_worker(tmp_path: Path) -> None:

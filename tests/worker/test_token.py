@@ -81,7 +81,7 @@ CAPABILITIES = "chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_
 CONTAINER = """
 "$@" & worker=$!
 until [ -e "$OUT/begun" ]; do kill -0 $worker || exit 1; sleep 0.05; done
-"$PYTHON" -m worker --payload-schema > /dev/null
+"$PYTHON" -m worker --help > /dev/null
 touch "$OUT/checked"
 wait $worker
 """
