@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import azure.functions as func
 from opentelemetry.trace import SpanKind
@@ -23,11 +23,6 @@ from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
 from shared.queue.events.pointers import from_json
 from shared.queue.tasks.due import Postponed
 from shared.queue.tasks.internal_messages import (
-    CLAIM_QUEUE,
-    DEADLINE_QUEUE,
-    EVENTS_QUEUE,
-    GROUP_QUEUE,
-    RESOLVED_QUEUE,
     Body,
     ClaimBody,
     DeadlineBody,
@@ -145,47 +140,8 @@ async def _give_up(services: Services, queue: str, text: str, reason: str) -> st
     return "poison"
 
 
-blueprint = func.Blueprint()
-
 CONNECTION = "AzureWebJobsStorage"
 """The app's queues lie in the storage account of the Functions host."""
-BYTES = func.DataType.BINARY
-"""The functions get a message as it is. As text, one that is not UTF-8 would fail in the host, again and again."""
-
-
-@blueprint.function_name("claim-expired")
-@blueprint.queue_trigger(arg_name="msg", queue_name=CLAIM_QUEUE, connection=CONNECTION, data_type=BYTES)
-async def claim_expired(msg: func.QueueMessage) -> None:
-    """Handles a claim message: takenUntil has passed, or no worker has received the claim."""
-    await handle(msg, ClaimBody, _claim)
-
-
-@blueprint.function_name("deadline-exceeded")
-@blueprint.queue_trigger(arg_name="msg", queue_name=DEADLINE_QUEUE, connection=CONNECTION, data_type=BYTES)
-async def deadline_exceeded(msg: func.QueueMessage) -> None:
-    """Handles a deadline message: the deadline has passed."""
-    await handle(msg, DeadlineBody, _deadline)
-
-
-@blueprint.function_name("task-resolved")
-@blueprint.queue_trigger(arg_name="msg", queue_name=RESOLVED_QUEUE, connection=CONNECTION, data_type=BYTES)
-async def task_resolved(msg: func.QueueMessage) -> None:
-    """Handles a resolved message: dependents, group, projections."""
-    await handle(msg, ResolvedBody, _resolved)
-
-
-@blueprint.function_name("event-pending")
-@blueprint.queue_trigger(arg_name="msg", queue_name=EVENTS_QUEUE, connection=CONNECTION, data_type=BYTES)
-async def event_pending(msg: func.QueueMessage) -> None:
-    """Handles a pointer to an event that could not be sent when it happened."""
-    await handle(msg, EventBody, _event)
-
-
-@blueprint.function_name("group-job")
-@blueprint.queue_trigger(arg_name="msg", queue_name=GROUP_QUEUE, connection=CONNECTION, data_type=BYTES)
-async def group_job(msg: func.QueueMessage) -> None:
-    """Handles a job message: the rest of a call on a whole group."""
-    await handle(msg, GroupJobBody, _group_job)
 
 
 async def _claim(services: Services, body: ClaimBody) -> None:
@@ -199,13 +155,29 @@ async def _deadline(services: Services, body: DeadlineBody) -> None:
     await services.timers.deadline_due(body.task_id, body.task_group_id, body.scheduler_id, body.put)
 
 
-async def _resolved(services: Services, body: ResolvedBody) -> None:
-    await services.resolution.resolved_due(body)
+FUNCTIONS: Mapping[type[Body], tuple[str, Callable[[Services, Any], Awaitable[None]]]] = {
+    ClaimBody: ("claim-expired", _claim),  # takenUntil has passed, or no worker has received the claim
+    DeadlineBody: ("deadline-exceeded", _deadline),
+    ResolvedBody: ("task-resolved", lambda services, body: services.resolution.resolved_due(body)),
+    EventBody: ("event-pending", lambda services, body: services.redelivery.event_due(from_json(body.pointer))),
+    GroupJobBody: ("group-job", lambda services, body: services.group_jobs.job_due(body)),
+}
+"""By the kind of message: the name of its function, and what it does with a message."""
+
+blueprint = func.Blueprint()
 
 
-async def _group_job(services: Services, body: GroupJobBody) -> None:
-    await services.group_jobs.job_due(body)
+def _add(body_type: type[Body], name: str, work: Callable[[Services, Any], Awaitable[None]]) -> None:
+    """Adds a function. It gets a message as it is: as text, one that is not UTF-8 would fail in the host, again and
+    again."""
+
+    @blueprint.function_name(name)
+    @blueprint.queue_trigger(
+        arg_name="msg", queue_name=body_type.queue, connection=CONNECTION, data_type=func.DataType.BINARY
+    )
+    async def function(msg: func.QueueMessage) -> None:
+        await handle(msg, body_type, work)
 
 
-async def _event(services: Services, body: EventBody) -> None:
-    await services.redelivery.event_due(from_json(body.pointer))
+for _body_type, (_name, _work) in FUNCTIONS.items():
+    _add(_body_type, _name, _work)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 import azure.functions as func
@@ -26,12 +27,13 @@ OBSERVED: Final = "15 * * * * *" if process.SETTINGS.exports_telemetry else "15 
 blueprint = func.Blueprint()
 
 
-async def _run(name: str, work: Callable[[Services], Awaitable[None]]) -> None:
+@asynccontextmanager
+async def _run(name: str) -> AsyncIterator[Services]:
     """One run, within the time limit. An alert watches that there are some."""
     async with asyncio.timeout(LONGEST_RUN):
         services = await process.services()
         with observed(services.runtime, name, SpanKind.INTERNAL, {}) as seen:
-            await work(services)
+            yield services
             seen.outcome = "done"
 
 
@@ -39,41 +41,29 @@ async def _run(name: str, work: Callable[[Services], Awaitable[None]]) -> None:
 @blueprint.timer_trigger(arg_name="timer", schedule="0 */10 * * * *")
 async def expire(timer: func.TimerRequest) -> None:
     """Deletes what has expired: one small read when nothing is due."""
-    await _run("expire", _expire)
+    async with _run("expire") as services:
+        looked_at = await services.expiration.run(EXPIRY_SECONDS)
+        if looked_at:
+            log.info("looked at %d expired things", looked_at, extra={"action": "expired", "count": looked_at})
 
 
 @blueprint.function_name("reconcile")
 @blueprint.timer_trigger(arg_name="timer", schedule="30 */5 * * * *")
 async def reconcile(timer: func.TimerRequest) -> None:
     """Restores messages that holders of poll URLs have hidden or deleted: one small read a pool when all is well."""
-    await _run("reconcile", _reconcile)
+    async with _run("reconcile") as services:
+        looked_into = await services.reconciler.check_all()
+        if looked_into:
+            details = {"action": "reconciled", "count": looked_into}
+            log.warning("looked into %d pending runs without a visible message", looked_into, extra=details)
 
 
 @blueprint.function_name("observe")
 @blueprint.timer_trigger(arg_name="timer", schedule=OBSERVED)
 async def observe(timer: func.TimerRequest) -> None:
     """Reads the gauges for exporters and notes which task queues wait, in one process of the deployment."""
-    await _run("observe", _observe)
-
-
-async def _expire(services: Services) -> None:
-    looked_at = await services.expiration.run(EXPIRY_SECONDS)
-    if looked_at:
-        log.info("looked at %d expired things", looked_at, extra={"action": "expired", "count": looked_at})
-
-
-async def _reconcile(services: Services) -> None:
-    looked_into = await services.reconciler.check_all()
-    if looked_into:
-        log.warning(
-            "looked into %d pending runs without a visible message",
-            looked_into,
-            extra={"action": "reconciled", "count": looked_into},
-        )
-
-
-async def _observe(services: Services) -> None:
-    if process.SETTINGS.exports_telemetry:
-        await services.gauges.refresh()
-    await services.gauges.note_waiting()
-    await services.refused_credentials.forget()
+    async with _run("observe") as services:
+        if process.SETTINGS.exports_telemetry:
+            await services.gauges.refresh()
+        await services.gauges.note_waiting()
+        await services.refused_credentials.forget()

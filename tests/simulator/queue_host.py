@@ -10,14 +10,7 @@ from datetime import timedelta
 from types import ModuleType
 from typing import NamedTuple
 
-from shared.queue.tasks.internal_messages import (
-    DEADLINE_QUEUE,
-    EVENTS_QUEUE,
-    RESOLVED_QUEUE,
-    DeadlineBody,
-    EventBody,
-    ResolvedBody,
-)
+from shared.queue.tasks.internal_messages import BODIES
 from shared.queue.tasks.messages import poison_queue
 from shared.store.counting import Kind
 from tests.simulator.world import World
@@ -69,11 +62,8 @@ class Host:
 
     async def run(self, queue: str, for_seconds: float) -> None:
         """Handles what becomes visible within so many seconds; looks at whole seconds at which something can be."""
-        body_type, work = {
-            EVENTS_QUEUE: (EventBody, self._app.triggers._event),
-            DEADLINE_QUEUE: (DeadlineBody, self._app.triggers._deadline),
-            RESOLVED_QUEUE: (ResolvedBody, self._app.triggers._resolved),
-        }[queue]
+        body_type = BODIES[queue]
+        _, work = self._app.triggers.FUNCTIONS[body_type]
         world, queues = self._world, self._world.memory.storage.queues
         until = world.clock.now() + timedelta(seconds=for_seconds)
         while world.clock.now() < until:

@@ -11,8 +11,10 @@ from unittest.mock import AsyncMock
 import pytest
 
 from shared.queue.tasks.internal_messages import (
+    BODIES,
     DEADLINE_QUEUE,
     RESOLVED_QUEUE,
+    Body,
     ClaimBody,
     DeadlineBody,
     GroupJobBody,
@@ -45,8 +47,7 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
         async def fail(*_: Any) -> None:
             raise RuntimeError
 
-        monkeypatch.setattr(app.triggers, "_deadline", fail)
-        monkeypatch.setattr(app.triggers, "_resolved", fail)
+        monkeypatch.setitem(app.triggers.FUNCTIONS, BODIES[queue], ("fails", fail))
         await world.memory.storage.queues.put(queue, encode_body({**body, "comesLater": "x"}))
         await host.run(queue, 1)
         assert host.outcomes == ["done", "again"]
@@ -63,29 +64,19 @@ def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pyt
     lost = UndeliveredClaim(task_id=A, run_id=2, worker=WORKER, taken_until=put, sequence=5, started=started)
     job = GroupJobBody(task_group_id=GROUP, kind="priority", new_priority="high", number=3, listed="here")
     resolved = ResolvedBody(task_id=A, run_id=3, put=put)
-    cases: list[tuple[Any, str, Any, Any, tuple[Any, ...]]] = [
-        (
-            app.triggers._claim,
-            "claim_due",
-            services.timers,
-            ClaimBody(task_id=A, run_id=2, put=put, started=started),
-            (A, 2, put, started),
-        ),
-        (app.triggers._claim, "take_back", services.giving_back, ClaimBody.returning(lost, put), (lost,)),
-        (
-            app.triggers._deadline,
-            "deadline_due",
-            services.timers,
-            DeadlineBody(task_id=A, task_group_id=GROUP, scheduler_id="me", put=put),
-            (A, GROUP, "me", put),
-        ),
-        (app.triggers._resolved, "resolved_due", services.resolution, resolved, (resolved,)),
-        (app.triggers._group_job, "job_due", services.group_jobs, job, (job,)),
+    claim = ClaimBody(task_id=A, run_id=2, put=put, started=started)
+    deadline = DeadlineBody(task_id=A, task_group_id=GROUP, scheduler_id="me", put=put)
+    cases: list[tuple[str, Any, Body, tuple[Any, ...]]] = [
+        ("claim_due", services.timers, claim, (A, 2, put, started)),
+        ("take_back", services.giving_back, ClaimBody.returning(lost, put), (lost,)),
+        ("deadline_due", services.timers, deadline, (A, GROUP, "me", put)),
+        ("resolved_due", services.resolution, resolved, (resolved,)),
+        ("job_due", services.group_jobs, job, (job,)),
     ]
-    for trigger, name, use_case, body, said in cases:
+    for name, use_case, body, said in cases:
         told = AsyncMock()
         monkeypatch.setattr(use_case, name, told)
-        world.run(trigger(services, body))
+        world.run(app.triggers.FUNCTIONS[type(body)][1](services, body))
         told.assert_awaited_once_with(*said)
 
 
@@ -94,7 +85,7 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
     world = a_world()
 
     async def story() -> None:
-        outcome = await app.messages._handle(world.handlers, text, ResolvedBody, app.triggers._resolved, 1)
+        outcome = await app.messages._handle(world.handlers, text, ResolvedBody, AsyncMock(), 1)
         assert outcome == "poison"
         assert await poisoned(world, RESOLVED_QUEUE) == 1
 
