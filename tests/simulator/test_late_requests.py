@@ -186,6 +186,12 @@ def test_what_comes_after_it_was_rolled_back_is_harmless(scenario: Scenario) -> 
         _run("alone", scenario, number, (how, LATE[-1], repeat, ALONE))
 
 
+def test_the_deadline_message_announces_no_run_again_that_has_waited_since_another_message() -> None:
+    """The dependent comes after the end: the resolved message schedules it, and leaves the deadline message."""
+    scenario = next(each for each in SCENARIOS if each.name == "create_waiting_for_a_rerun")
+    _run("after the end", scenario, 4, ("lost", 0.0, False, "report"))
+
+
 @pytest.mark.large
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("kind", KINDS)

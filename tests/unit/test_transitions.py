@@ -220,6 +220,18 @@ def test_a_dependency_after_the_deadline_or_after_a_run_changes_nothing() -> Non
         assert hours_later == Decision(task=None), "another resolution has made it pending"
 
 
+def test_a_dependent_that_has_waited_for_hours_is_announced_by_its_own_message_alone() -> None:
+    waiting, later = replace(UNSCHEDULED, dependencies=1), NOW + timedelta(hours=1)
+    pending = after(transitions.satisfy(waiting, NOW, "new", 0b1, NOW))
+    for now, at_deadline, wanted in (
+        (later, False, [("task-pending", 0)]),
+        (later, True, []),
+        (later - timedelta(seconds=1), True, [("task-pending", 0)]),
+    ):
+        again = transitions.satisfy(pending, now, "newer", 0b1, NOW, at_deadline=at_deadline)
+        assert (again.task, announced(again)) == (None, wanted)
+
+
 def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
     decision = transitions.renew_message(RETRIED, 1, "new")
     assert after(decision) == replace(RETRIED, hint_id="new")

@@ -185,7 +185,10 @@ class WriteAhead:
                 )
                 return self._new(handle)
             case PutResolved():
-                return self._new(await self._messages.put_resolved(effect.task_id, effect.run_id, self._resolved_in))
+                handle = await self._messages.put_resolved(
+                    effect.task_id, effect.run_id, self._resolved_in, at_deadline=effect.at_deadline
+                )
+                return self._new(handle)
             case AddPendingRow():
                 return await self._add_pending_row(effect)
             case SetRowPriority():

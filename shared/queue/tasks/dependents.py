@@ -105,6 +105,7 @@ class _Bit:
     state: State
     resolved: datetime
     row: RowToCome
+    at_deadline: bool
     exists: asyncio.Future[bool] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
 
@@ -122,13 +123,14 @@ class Dependents:
         self._queues: dict[str, list[_Bit]] = {}
         self._rounds: set[asyncio.Task[None]] = set()
 
-    async def satisfy(self, dependent: str, required: str, run: Run, row: RowToCome) -> bool:
+    async def satisfy(self, dependent: str, required: str, run: Run, row: RowToCome, *, at_deadline: bool) -> bool:
         """Notes with a dependent that this run has resolved a required task, and waits until that is committed.
+        `at_deadline` is as of the message that says so.
 
         Returns whether there is such a dependent. Raises ServiceUnavailable, StorageUnavailable.
         """
         assert run.resolved is not None, "a resolved run has a time"
-        bit = _Bit(required, run.state, run.resolved, row)
+        bit = _Bit(required, run.state, run.resolved, row, at_deadline)
         queue = self._queues.get(dependent)
         if queue is None:
             self._queues[dependent] = [bit]
@@ -171,7 +173,8 @@ class Dependents:
                 satisfied |= satisfied_by(read.definition, {bit.required: bit.state})
             if not satisfied:
                 raise _NotListed
-            decision = transitions.satisfy(read.task, now, hint_id, satisfied, max(bit.resolved for bit in taken))
+            resolved, at_deadline = max(bit.resolved for bit in taken), all(bit.at_deadline for bit in taken)
+            decision = transitions.satisfy(read.task, now, hint_id, satisfied, resolved, at_deadline=at_deadline)
             if not any(isinstance(effect, AddPendingRow) for effect in decision.ahead):
                 row.none()
             return decision

@@ -20,7 +20,7 @@ from shared.queue.events.breaker import Breaker, EventsUnavailable
 from shared.queue.events.rules import Event, Exchange, TaskEvent
 from shared.queue.groups.check import GroupCheck
 from shared.queue.tasks import transitions
-from shared.queue.tasks.effects import Decision, NoDecision
+from shared.queue.tasks.effects import Decision, NoDecision, PutResolved
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved
@@ -96,9 +96,10 @@ class Timers:
     def _at_deadline(self, read: Loaded, now: datetime) -> Decision:
         task = read.task
         if task.is_resolved:
-            decision = transitions.resolved_again(task, task.last_run_id, now)
-            was_ours = task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED
-            return decision if was_ours else Decision(task=None, ahead=decision.ahead)
+            if task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED:
+                return transitions.resolved_again(task, task.last_run_id, now)
+            again = PutResolved(task_id=task.task_id, run_id=task.last_run_id, at_deadline=True)
+            return Decision(task=None, ahead=(again,))
         if task.deadline + self._deadline_delay > now:
             raise _NotDue(task.deadline)
         return transitions.end(task, Resolved.DEADLINE_EXCEEDED, now)

@@ -88,6 +88,8 @@ class PutResolved:
 
     task_id: str
     run_id: int
+    at_deadline: bool = False
+    """Whether the deadline message repeats what earlier messages of the run may have done long ago."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -207,6 +207,8 @@ class ResolvedBody(Body):
     """When the last of these edges was written."""
     group_only: bool = False
     """Only the check of the group is left."""
+    at_deadline: bool = False
+    """Whether the deadline message has put it, to repeat what earlier messages of the run may have done long ago."""
     delay: float = UNCOMMITTED_RESOLUTION.first
     """Seconds to wait if the commit, or the dependents, are still missing when the message is handled."""
 

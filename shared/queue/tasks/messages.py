@@ -195,9 +195,11 @@ class Messages:
         """Puts the deadline message again of a task whose deadline message is lost."""
         return await self.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
 
-    async def put_resolved(self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
+    async def put_resolved(
+        self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY, *, at_deadline: bool = False
+    ) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""
-        body = ResolvedBody(task_id=task_id, run_id=run_id, put=self._now())
+        body = ResolvedBody(task_id=task_id, run_id=run_id, put=self._now(), at_deadline=at_deadline)
         return await self.put(body, visible_in.total_seconds())
 
     async def put_pointer(self, pointer: str) -> MessageHandle:

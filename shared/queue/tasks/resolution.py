@@ -198,7 +198,9 @@ class Resolution:
 
     async def _put(self, message: ResolvedBody, *, visible_in: float, **left: Any) -> None:
         """Puts another message of the run, for what is `left` of its work."""
-        body = ResolvedBody(task_id=message.task_id, run_id=message.run_id, put=message.put, **left)
+        body = ResolvedBody(
+            task_id=message.task_id, run_id=message.run_id, put=message.put, at_deadline=message.at_deadline, **left
+        )
         await self._stores.messages.put(body, visible_in)
 
     async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> None:
@@ -267,7 +269,8 @@ class Resolution:
         if dependent == required:
             return True
         with rows.expect() as row:
-            return await self._dependents.satisfy(dependent, required, page.run, row)
+            again = page.message.at_deadline
+            return await self._dependents.satisfy(dependent, required, page.run, row, at_deadline=again)
 
     async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> None:
         """Commits the blocks that workers have put straight into storage as blobs of their artifacts, run by run."""

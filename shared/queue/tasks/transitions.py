@@ -51,16 +51,22 @@ def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
     return make_pending(task, now, hint_id)
 
 
-def satisfy(task: Task, now: datetime, hint_id: str, dependencies: int, resolved: datetime) -> Decision:
+def satisfy(
+    task: Task, now: datetime, hint_id: str, dependencies: int, resolved: datetime, *, at_deadline: bool = False
+) -> Decision:
     """Dependencies, as a bitmap, were resolved, the last one at `resolved`. This satisfies them, and schedules the task
     if none is left and it has no run yet (contract 6).
 
-    A repeat announces the run again, unless it was scheduled so long before that this resolution is not the cause.
+    A repeat announces the run again, unless it was scheduled so long before that this resolution is not the cause. One
+    that a deadline message has caused does so only while the event is recognised: the message that scheduled the run
+    is handled until it has announced it, however long that takes (design 5).
     """
     satisfied = replace(task, satisfied=task.satisfied | dependencies)
     if task.runs:
-        is_cause = resolved - task.runs[0].scheduled < REPEATS_RECOGNISED / 2
-        return make_pending(task, now, hint_id) if is_cause else Decision(task=None)
+        scheduled = task.runs[0].scheduled
+        is_late = at_deadline and now - scheduled >= REPEATS_RECOGNISED
+        is_cause = resolved - scheduled < REPEATS_RECOGNISED / 2
+        return make_pending(task, now, hint_id) if is_cause and not is_late else Decision(task=None)
     if task.deadline <= now:
         return Decision(task=None)
     if satisfied.is_free:
