@@ -15,6 +15,7 @@ from shared.base.ids import new_slugid
 from shared.base.settings import Settings
 from shared.queue.claims.work import Claim
 from shared.queue.events.rendering import EventMessage
+from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedBody
 from shared.queue.tasks.messages import pending_queue
@@ -26,6 +27,7 @@ from shared.store.interface import Storage
 POOL = "provisioner/pool"
 WORKER = Worker(worker_group="group", worker_id="worker")
 CLAIM_TIMEOUT = timedelta(minutes=20)
+PASSED = "… after a call on its group of which the process does not know"
 
 
 @dataclass
@@ -186,6 +188,10 @@ class Bench:
         """A new task that waits for itself."""
         task_id = new_slugid()
         return await self.create(task_id=task_id, dependencies=[task_id], **changes)
+
+    async def count_call(self, group: str) -> None:
+        """A call of another process on all of the group."""
+        await self.process().group_jobs._counted(GroupJob(task_group_id=group, kind="cancel"))
 
     async def resolved_due(self, task_id: str, run_id: int = 0, services: Services | None = None) -> None:
         """The handler of a resolved message, by default in its own process."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from shared.auth.audit import Entry, note
-from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.errors import ResourceNotFound
 from shared.base.frozen import replace
 from shared.base.priority import Priority
 from shared.queue.groups.store import NumberPassed
@@ -15,7 +15,6 @@ from shared.queue.tasks.effects import Decision, PutResolved
 from shared.queue.tasks.executor import Decide, Executor, Stores
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved, Task
-from shared.runtime import attempts
 
 
 class Lifecycle:
@@ -60,12 +59,13 @@ class Lifecycle:
     async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
         """changeTaskPriority: it comes after the calls on the whole group that were answered before.
 
-        They are told by the number that the commit names. Once committed, that has to be the group's number still:
-        otherwise the task is committed again, as of the later one (design 5).
+        They are told by the number that the commit names. Once committed, that has to be the group's number still.
+        Otherwise the present one is read, and the task committed as of that: whatever was answered before this call
+        began is then told by that number, so it needs no second confirmation (design 5).
         """
-        known, is_changed = self._stores.groups.known(read.task.task_group_id), False
-        number = 0 if known is None else known.number
-        hint_id, decision = "", Decision(task=None)
+        known = self._stores.groups.known(read.task.task_group_id)
+        number, hint_id = 0 if known is None else known.number, self._stores.runtime.slugid()
+        decision, is_read, is_changed = Decision(task=None), False, False
 
         def decide(read: Loaded, now: datetime) -> Decision:
             nonlocal decision
@@ -73,21 +73,17 @@ class Lifecycle:
             if is_changed and (task.is_resolved or task.generation > 0 or task.deadline <= now):
                 return Decision(task=None)
             as_of = max(number, task.opened_as_of)
-            decision = transitions.change_priority(task, priority, now, hint_id, as_of)
-            decision = replace(decision, refusal=None) if is_changed else decision
-            return decision
+            decision = transitions.change_priority(task, priority, now, hint_id, as_of, is_confirmed=is_read)
+            return replace(decision, refusal=None) if is_changed else decision
 
-        async for _ in attempts(self._stores.runtime):
-            hint_id = self._stores.runtime.slugid()
-            try:
-                moved = await self._move(read, decide, entry)
-            except NumberPassed as passed:
-                number, is_changed = passed.number, decision.refusal is None
-                read = await self._stores.tasks.existing(read.task.task_id)
-                continue
-            note(entry, True)
-            return moved
-        raise ServiceUnavailable(f"the group of task {read.task.task_id} is contended; send the call again")
+        try:
+            moved = await self._move(read, decide, entry)
+        except NumberPassed as passed:
+            number, hint_id = passed.number, self._stores.runtime.slugid()
+            is_read, is_changed = True, decision.refusal is None
+            moved = await self._move(await self.existing(read.task.task_id), decide, entry)
+        note(entry, True)
+        return moved
 
     async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
         def deciding(read: Loaded, now: datetime) -> Decision:

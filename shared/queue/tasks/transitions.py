@@ -256,8 +256,11 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
     return Decision(task=after, ahead=(put_pending(after, run_id),), after=(remove(task.handles.pending),))
 
 
-def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str, number: int) -> Decision:
-    """changeTaskPriority as of a number of the group; the commit counts once that is known to be the present one.
+def change_priority(
+    task: Task, priority: Priority, now: datetime, hint_id: str, number: int, *, is_confirmed: bool = False
+) -> Decision:
+    """changeTaskPriority as of a number of the group. Unless that `is_confirmed`, the commit counts once it is known to
+    be the present one.
 
     It is refused for a task that was ever resolved, and if the task has the priority already. In the latter case the
     change is announced and confirmed again: this may be the repeat of a call that died before it did so.
@@ -266,34 +269,35 @@ def change_priority(task: Task, priority: Priority, now: datetime, hint_id: str,
     if task.is_resolved or task.generation > 0:
         raise RequestConflict(f"task {task.task_id} has been resolved")
     number = max(number, task.prioritised_as_of)
-    confirmed = RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id, number=number)
+    rewritten: tuple[After, ...] = (replace(rewrite_member(task), number=None if is_confirmed else number),)
+    if is_confirmed and task.state is State.RUNNING:
+        rewritten = ()
     if task.priority != priority:
-        return _with_priority(task, priority, now, hint_id, number, confirmed)
+        return _with_priority(task, priority, now, hint_id, number, rewritten)
     after = replace(task, prioritised_as_of=number)
     return Decision(
         task=None if after == task else after,
-        after=((confirmed,),),
+        after=(rewritten,),
         events=announcements.priority_changed_again(task, now),
         refusal=RequestConflict(f"task {task.task_id} has priority {priority} already"),
     )
 
 
 def _with_priority(
-    task: Task, priority: Priority, now: datetime, hint_id: str, number: int, rewritten: RewriteMember
+    task: Task, priority: Priority, now: datetime, hint_id: str, number: int, rewritten: tuple[After, ...]
 ) -> Decision:
     """A pending run's message moves to the new band; a running one's stays (contract 2.4)."""
     change = PriorityChange(old=task.priority, at=now, sequence=task.sequence)
     after = replace(task, priority=priority, prioritised_as_of=number, priority_change=change)
     events = (*announcements.priority_changed_again(task, now), announcements.priority_changed(after, change))
     if task.state is not State.PENDING:
-        is_seen = task.state is State.UNSCHEDULED or rewritten.number is not None
-        return Decision(task=after, after=((rewritten,),) if is_seen else (), events=events)
+        return Decision(task=after, after=(rewritten,) if rewritten else (), events=events)
     after = replace(after, hint_id=hint_id)
     moved = SetRowPriority(task_queue_id=task.task_queue_id, row=row_of(task, task.last_run_id), priority=priority)
     return Decision(
         task=after,
         ahead=(put_pending(after, task.last_run_id), moved),
-        after=((*remove(task.handles.pending), rewritten),),
+        after=((*remove(task.handles.pending), *rewritten),),
         events=events,
     )
 
@@ -308,7 +312,8 @@ def set_priority(task: Task, priority: Priority, now: datetime, hint_id: str, nu
     if task.is_resolved or task.generation > 0 or task.prioritised_as_of >= number:
         return Decision(task=None, events=announcements.priority_changed_again(task, now))
     if task.priority != priority:
-        return _with_priority(task, priority, now, hint_id, number, rewrite_member(task))
+        rewritten = () if task.state is State.RUNNING else (rewrite_member(task),)
+        return _with_priority(task, priority, now, hint_id, number, rewritten)
     return Decision(
         task=replace(task, prioritised_as_of=number), events=announcements.priority_changed_again(task, now)
     )

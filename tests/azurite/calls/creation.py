@@ -9,7 +9,7 @@ from datetime import timedelta
 from shared.base.concurrency import in_waves
 from shared.base.ids import new_slugid
 from shared.store.counting import Operations
-from tests.azurite.budgets import Bench, budget
+from tests.azurite.budgets import PASSED, Bench, budget
 
 OPEN = "createTask … n ≤ 48 open dependencies of its group, known to the process"
 UNKNOWN = "createTask … n dependencies that were just resolved, or that the process does not know, besides"
@@ -30,6 +30,12 @@ async def create_a_group(bench: Bench) -> Operations:
 @budget("createTask, group raised", "createTask, known group", "createTask … would outlive its group")
 async def raise_a_group(bench: Bench) -> Operations:
     return await bench.measure(bench.calls.create_task(bench.definition(expires=timedelta(days=9))))
+
+
+@budget("createTask, after another process's call on its group", "createTask, known group", f"createTask {PASSED}")
+async def create_after_a_call_on_the_group(bench: Bench) -> Operations:
+    await bench.count_call(bench.group)
+    return await bench.measure(bench.calls.create_task(bench.definition()))
 
 
 @budget("createTask, of an earlier hour", "createTask, known group", EARLIER)

@@ -10,7 +10,7 @@ from shared.base.ids import new_slugid
 from shared.queue.groups.jobs import GroupJob
 from shared.store.counting import Operations
 from tests.azurite.budget_table import ONE_READ
-from tests.azurite.budgets import Bench, budget
+from tests.azurite.budgets import PASSED, Bench, budget
 
 
 @budget("status", ONE_READ)
@@ -117,13 +117,40 @@ async def cancel_group(bench: Bench) -> Operations:
 @budget(
     "changeTaskPriority, unscheduled, after another process's call on its group",
     "changeTaskPriority, running, unscheduled",
-    "changeTaskPriority … after a call on its group of which the process does not know",
+    f"changeTaskPriority {PASSED}",
 )
 async def change_priority_after_a_call_on_the_group(bench: Bench) -> Operations:
     group = new_slugid()
     task_id = await bench.unscheduled(taskGroupId=group)
-    await bench.process().group_jobs._counted(GroupJob(task_group_id=group, kind="cancel"))
+    await bench.count_call(group)
     return await moved(bench, "change_priority", task_id, "high")
+
+
+@budget(
+    "changeTaskPriority, running, after another process's call on its group",
+    "changeTaskPriority, running, unscheduled",
+    f"changeTaskPriority {PASSED}, running",
+)
+async def change_priority_of_running_after_a_call_on_the_group(bench: Bench) -> Operations:
+    task_id = await bench.running()
+    await bench.count_call(bench.group)
+    return await moved(bench, "change_priority", task_id, "high")
+
+
+@budget(
+    "changeTaskPriority, running, of another process",
+    "changeTaskPriority, running, unscheduled",
+    "cancelTask … by a process that does not know the task, as the next ones",
+)
+async def change_priority_of_another_process(bench: Bench) -> Operations:
+    return await moved(bench, "change_priority", await bench.running(), "high", services=bench.process())
+
+
+@budget("rerunTask, after another process's call on its group", "rerunTask, resolved", f"rerunTask {PASSED}")
+async def rerun_after_a_call_on_the_group(bench: Bench) -> Operations:
+    task_id = await bench.completed()
+    await bench.count_call(bench.group)
+    return await moved(bench, "rerun", task_id)
 
 
 @budget("changeTaskPriority, unscheduled", "changeTaskPriority, running, unscheduled")
