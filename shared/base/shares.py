@@ -238,7 +238,7 @@ class Scarce:
 
     def serve(self) -> None:
         """Grants what is free to those whose turn it is."""
-        while (place := self._next()) is not None:
+        while self._room and (place := self._next()):
             self._room.took_turn(place)
             self._grant(place)
         self._changed()

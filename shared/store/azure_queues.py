@@ -6,11 +6,11 @@ stated otherwise.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from xml.etree.ElementTree import Element, ParseError, fromstring  # of answers that the account's own service sends
+from xml.etree.ElementTree import ParseError, fromstring  # of answers that the account's own service sends
 from xml.sax.saxutils import escape
 
 from azure.core.exceptions import ResourceExistsError
@@ -194,8 +194,8 @@ def delete(endpoint: StorageEndpoint, queue: str, receipt: Receipt) -> Request:
 def read_put(answer: StorageAnswer) -> Receipt:
     """The receipt of the message that was put. Raises StorageUnavailable if the answer has none."""
     try:
-        (element,) = _elements(answer)
-        return _receipt(element)
+        (words,) = _elements(answer)
+        return _receipt(words)
     except (ParseError, ValueError, KeyError):
         raise StorageUnavailable("an answer that names no message") from None
 
@@ -210,16 +210,20 @@ def read_peeked(answer: StorageAnswer) -> list[Message]:
     return _messages(answer, _no_receipt)
 
 
-def _messages(answer: StorageAnswer, receipt: Callable[[Element], Receipt]) -> list[Message]:
+_Words = Mapping[str, str]
+"""What an element of a list says, by the names of its children."""
+
+
+def _messages(answer: StorageAnswer, receipt: Callable[[_Words], Receipt]) -> list[Message]:
     try:
         return [
             Message(
-                receipt=receipt(element),
-                text=element.findtext("MessageText") or "",
-                inserted=_time(_word(element, "InsertionTime")),
-                dequeue_count=int(_word(element, "DequeueCount")),
+                receipt=receipt(words),
+                text=words.get("MessageText", ""),
+                inserted=_time(words["InsertionTime"]),
+                dequeue_count=int(words["DequeueCount"]),
             )
-            for element in _elements(answer)
+            for words in _elements(answer)
         ]
     except (ParseError, ValueError, KeyError):
         raise StorageUnavailable("an answer that is not a list of messages") from None
@@ -242,33 +246,23 @@ def _with_text(text: str) -> tuple[dict[str, str], bytes]:
     return {**_COMMON, "Content-Type": "application/xml"}, content.encode()
 
 
-def _elements(answer: StorageAnswer) -> list[Element]:
+def _elements(answer: StorageAnswer) -> list[_Words]:
     root = fromstring(answer.content)  # noqa: S314 - see the import
     if root.tag != "QueueMessagesList":
         raise ValueError(root.tag)
-    return root.findall("QueueMessage")
+    messages = [element for element in root if element.tag == "QueueMessage"]
+    return [{child.tag: child.text for child in element if child.text} for element in messages]
 
 
-def _receipt(element: Element) -> Receipt:
+def _receipt(words: _Words) -> Receipt:
     return Receipt(
-        message_id=_word(element, "MessageId"),
-        pop_receipt=_word(element, "PopReceipt"),
-        visible=_time(_word(element, "TimeNextVisible")),
+        message_id=words["MessageId"], pop_receipt=words["PopReceipt"], visible=_time(words["TimeNextVisible"])
     )
 
 
-def _no_receipt(element: Element) -> Receipt:
+def _no_receipt(words: _Words) -> Receipt:
     """A receipt that only names the message: nothing can be moved by it, and its time is that of the insertion."""
-    return Receipt(
-        message_id=_word(element, "MessageId"), pop_receipt="", visible=_time(_word(element, "InsertionTime"))
-    )
-
-
-def _word(element: Element, name: str) -> str:
-    text = element.findtext(name)
-    if not text:
-        raise KeyError(name)
-    return text
+    return Receipt(message_id=words["MessageId"], pop_receipt="", visible=_time(words["InsertionTime"]))
 
 
 def _time(text: str) -> datetime:

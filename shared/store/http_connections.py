@@ -20,7 +20,7 @@ from urllib.parse import urlsplit
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from shared.base import bounds
-from shared.base.shares import Room, Scarce
+from shared.base.shares import Place, Room, Scarce
 from shared.store.wire import (
     REQUEST_ID,
     AnswerToAnother,
@@ -114,7 +114,8 @@ class Connections:
         opened."""
         head = _head(request)
         origin = request.endpoint.origin
-        async with self._turns.hold():
+        await self._turns.take(turn := Place())
+        try:
             answer = None
             connection = self._take(origin)
             if connection is not None:
@@ -133,6 +134,8 @@ class Connections:
                 connection.abort()  # an error page of a proxy: the service's own answer may follow
             self._keep(origin, connection)
             return answer
+        finally:
+            self._turns.leave(turn)
 
     async def close(self) -> None:
         """End the connections; exchanges under way fail, as do those that are begun afterwards."""

@@ -58,19 +58,41 @@ def fits_int32(value: int) -> bool:
 
 def check_key(key: str) -> None:
     """Partition and row keys: at most 512 characters, none of `/ \\ # ?`, no control characters."""
-    if _utf16_units(key) > MAX_KEY:
-        raise ValueError(f"a key has {_utf16_units(key)} characters, more than {MAX_KEY}")
+    if (len(key) > MAX_KEY or not key.isascii()) and (units := _utf16_units(key)) > MAX_KEY:
+        raise ValueError(f"a key has {units} characters, more than {MAX_KEY}")
     if found := _ILLEGAL_IN_KEY.search(key):
         raise ValueError(f"a key holds {found[0]!r}, which Azure Tables forbids")
 
 
 def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """The properties of one entity: names, types, number and sizes. Returns an upper bound of its size in bytes."""
+    """The properties of one entity: names, types, number and sizes. Returns a cheap upper bound of its `entity_size`
+    with the keys in a URL.
+
+    The bound assumes two UTF-16 units for each character, and six bytes of JSON for each unit. Only rows above it,
+    which are rare, are measured exactly.
+    """
     if len(values) > MAX_PROPERTIES:
         raise ValueError(f"an entity has {len(values)} properties, more than {MAX_PROPERTIES}")
+    at_most = 2 * _PROPERTY_OVERHEAD + _MOST_OF_CHARACTER * 2 * (len(partition) + len(key) + 2)
     for name, value in values.items():
-        _check_property(name, value)
-    at_most = _at_most(partition, key, values)
+        if not _can_name_a_property(name):
+            raise ValueError(f"{name!r} cannot name a property")
+        at_most += _PROPERTY_OVERHEAD + 2 * len(name)
+        match value:
+            case str():
+                if (len(value) > MAX_TEXT or not value.isascii()) and (units := _utf16_units(value)) > MAX_TEXT:
+                    raise ValueError(f"property {name} has {units} characters, more than {MAX_TEXT}")
+                at_most += _MOST_OF_CHARACTER * (len(value) + 1)
+            case bytes():
+                if len(value) > MAX_BINARY:
+                    raise ValueError(f"property {name} has {len(value)} bytes, more than {MAX_BINARY}")
+                at_most += 2 * len(value) + 4
+            case int():
+                if value not in _INT64:
+                    raise ValueError(f"property {name} is a number of more than 64 bits")
+                at_most += _MOST_OF_NUMBER
+            case _:
+                raise ValueError(f"property {name} is a {type(value).__name__}, which is not stored")
     if at_most > MAX_ENTITY:
         size = entity_size(partition, key, values)
         if size > MAX_ENTITY:
@@ -127,23 +149,6 @@ def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
     return max(stored, _json_size(partition, key, values))
 
 
-def _at_most(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """A cheap upper bound of `entity_size` and of the keys in a URL. It assumes two UTF-16 units for each character,
-    and six bytes of JSON for each unit. Only rows above this bound, which are rare, are measured exactly.
-    """
-    size = 2 * _PROPERTY_OVERHEAD + _MOST_OF_CHARACTER * 2 * (len(partition) + len(key) + 2)
-    for name, value in values.items():
-        size += _PROPERTY_OVERHEAD + 2 * len(name)
-        match value:
-            case str():
-                size += _MOST_OF_CHARACTER * (len(value) + 1)
-            case bytes():
-                size += 2 * len(value) + 4
-            case _:
-                size += _MOST_OF_NUMBER
-    return size
-
-
 def check_page(limit: int) -> None:
     """Number of rows asked of a query."""
     if not 1 <= limit <= MAX_PAGE:
@@ -182,25 +187,6 @@ def check_block_id(block_id: str) -> None:
 @lru_cache(maxsize=1024)
 def _can_name_a_property(name: str) -> bool:
     return _PROPERTY_NAME.fullmatch(name) is not None and name not in _RESERVED
-
-
-def _check_property(name: str, value: Value) -> None:
-    if not _can_name_a_property(name):
-        raise ValueError(f"{name!r} cannot name a property")
-    match value:
-        case bool():
-            return
-        case int():
-            if value not in _INT64:
-                raise ValueError(f"property {name} is a number of more than 64 bits")
-        case str():
-            if _utf16_units(value) > MAX_TEXT:
-                raise ValueError(f"property {name} has {_utf16_units(value)} characters, more than {MAX_TEXT}")
-        case bytes():
-            if len(value) > MAX_BINARY:
-                raise ValueError(f"property {name} has {len(value)} bytes, more than {MAX_BINARY}")
-        case _:
-            raise ValueError(f"property {name} is a {type(value).__name__}, which is not stored")
 
 
 def _utf16_units(text: str) -> int:

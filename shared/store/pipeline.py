@@ -90,14 +90,14 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
 
     async def _try(self, request: PipelineRequest[Any]) -> PipelineResponse[Any, Any]:
         options = dict(request.context.options)  # later policies take them off
-        for pause in self._patience.pauses():
+        for number in range(self._patience.retries.tries - 1):
             try:
                 response = await self.next.send(request)
                 if not may_pass(response.http_response.status_code):
                     return response
             except (ServiceRequestError, ServiceResponseError):
                 pass  # the next try shows it; the last one, below, is not caught
-            await asyncio.sleep(pause)
+            await asyncio.sleep(self._patience.pause(number))
             request.context.options.update(options)
             counting.retried()
         return await self.next.send(request)

@@ -92,11 +92,11 @@ def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Oper
 
 
 def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
-    """A row as JSON, whose names need no escapes. Truth and small numbers need no type annotation."""
+    """A row as JSON, whose names need no escapes. Texts, truth and small numbers need no type annotation."""
     text = f'{{"PartitionKey": {in_quotes(partition)}, "RowKey": {in_quotes(key)}'
     for name, value in values.items():
         if isinstance(value, str):
-            text += f', "{name}": {in_quotes(value)}, "{name}{_TYPE}": "Edm.String"'
+            text += f', "{name}": {in_quotes(value)}'
         elif isinstance(value, bytes):
             text += f', "{name}": "{base64.b64encode(value).decode()}", "{name}{_TYPE}": "Edm.Binary"'
         elif isinstance(value, bool):
@@ -182,9 +182,9 @@ def _row(entity: Mapping[str, Any]) -> Row:
     )
 
 
-_PART = re.compile(rb"^HTTP/1\.1 (\d{3})", re.MULTILINE)
-_ETAG = re.compile(rb"^ETag: *(\S+)[ \t]*\r?\n", re.MULTILINE | re.IGNORECASE)
-_LOCATION = re.compile(rb"^Location: *([^\r\n]*)", re.MULTILINE | re.IGNORECASE)
+_PART = re.compile(rb"\nHTTP/1\.1 (\d{3})")
+_ETAG = re.compile(rb"\nETag: *(\S+)[ \t]*\r?\n", re.IGNORECASE)
+_LOCATION = re.compile(rb"\nLocation: *([^\r\n]*)", re.IGNORECASE)
 _ERROR = re.compile(rb"^\{.*\}", re.MULTILINE)
 _INDEX = re.compile(r"(\d+):")
 
@@ -256,7 +256,7 @@ def _plain(text: str) -> str:
 
 @lru_cache(maxsize=4)  # one answer is looked at three times
 def _parts(body: bytes) -> Sequence[bytes]:
-    starts = [found.start() for found in _PART.finditer(body)]
+    starts = [found.start() + 1 for found in _PART.finditer(body)]
     return [body[start:end] for start, end in pairwise((*starts, len(body)))]
 
 

@@ -80,10 +80,10 @@ class Patience:
     jitter: Callable[[], float] = random.random
     """A number in [0, 1)."""
 
-    def pauses(self) -> Iterator[float]:
-        """The seconds before each retry. A Retry-After changes nothing, since `total` is shorter than most."""
-        for number in range(self.retries.tries - 1):
-            yield self.retries.pause(number, self.jitter())
+    def pause(self, number: int) -> float:
+        """The seconds before a retry, numbered from 0. A Retry-After changes nothing, since `total` is shorter than
+        most."""
+        return self.retries.pause(number, self.jitter())
 
 
 class Refused(ServiceError):
@@ -293,7 +293,7 @@ class Wire:
         """The last answer, and its first status of a transient failure (408, 429, 5xx), or 0."""
         time_of = asyncio.get_running_loop().time
         end = time_of() + self._patience.total
-        for pause in self._patience.pauses():
+        for number in range(self._patience.retries.tries - 1):
             try:
                 answer = await self._try_once(request, end)
                 if not _passing_status(request, answer):
@@ -302,7 +302,7 @@ class Wire:
                 if time_of() >= end:
                     raise
                 # Otherwise the next try shows it; the last one, below, is not caught.
-            await asyncio.sleep(min(pause, end - time_of()))
+            await asyncio.sleep(min(self._patience.pause(number), end - time_of()))
             counting.retried()
         answer = await self._try_once(request, end)
         return answer, _passing_status(request, answer)

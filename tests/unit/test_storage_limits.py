@@ -109,14 +109,15 @@ def test_illegal_table_names(name: str) -> None:
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'\U0001f600\u2028\x00%"), max_size=12)
 _VALUES = st.booleans() | st.integers(-(2**63), 2**63 - 1) | _TEXTS | st.binary(max_size=12)
+_ROWS = st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), _VALUES)
 
 
-@given(_TEXTS, st.lists(st.tuples(_TEXTS, st.dictionaries(st.from_regex(r"[a-z_]{1,9}"), _VALUES)), max_size=3))
+@given(_TEXTS, st.lists(st.tuples(_TEXTS, _ROWS), max_size=3))
 def test_what_is_estimated_is_never_less_than_what_is_sent(
     partition: str, rows: list[tuple[str, dict[str, Value]]]
 ) -> None:
     """Only what may be too large is measured exactly."""
     for key, values in rows:
-        estimate = limits._at_most(partition, key, values)
+        estimate = limits.check_values(partition, key, values)
         assert estimate >= limits.entity_size(partition, key, values)
         assert limits._OPERATION_OVERHEAD + estimate >= limits.transaction_size(partition, [Create(key, values)])
