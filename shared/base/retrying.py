@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
-from shared.base.frozen import dataclass, replace
+from shared.base.frozen import dataclass
 
 UNLIMITED = sys.maxsize
 """Number of tries: until one succeeds, or something else ends them."""

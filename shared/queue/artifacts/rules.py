@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any, TypedDict
 
 from shared.base.errors import InputError, RequestConflict
-from shared.base.frozen import dataclass, replace
+from shared.base.frozen import dataclass
 from shared.base.protocol import CLIENT_CLOCK_SKEW
 from shared.base.types import UploadMode
 from shared.queue.tasks.rules import Run, State, Task

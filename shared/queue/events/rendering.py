@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from shared.base.dates import format_date
-from shared.base.frozen import dataclass, replace
+from shared.base.frozen import dataclass
 from shared.base.jsontext import write
 from shared.queue.events.exchanges import NO_WORD, PRIMARY
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent, route_properties
