@@ -63,10 +63,12 @@ def test_what_the_schema_refuses(run: Run, request_: dict[str, Any]) -> None:
         run.worker.createArtifact(run.task_id, 0, "name", {"expires": run.expires, **request_})
 
 
-def test_unknown_tasks_and_runs_are_bad_input(service: Service, run: Run) -> None:
+def test_unknown_tasks_and_runs_and_what_outlives_its_task_are_bad_input(service: Service, run: Run) -> None:
     request = {"storageType": "s3", "expires": run.expires, "contentType": "a/b"}
     with refused(400, "InputError"):
         service.queue.createArtifact(new_slugid(), 0, "name", request)
+    with refused(400, "InputError"):  # it would outlive its task
+        run.worker.createArtifact(run.task_id, 0, "name", {**request, "expires": "2999-01-01T00:00:00.000Z"})
     for run_id in (1, 1000, 10**30):
         with refused(400, "InputError"):
             service.queue.createArtifact(run.task_id, run_id, "name", request)

@@ -9,7 +9,6 @@ from shared.auth.clients.accounts import ClientRequest
 from shared.base.dates import parse_date
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.artifacts.rules import Upload
-from shared.queue.groups import jobs as group_jobs
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
@@ -68,7 +67,7 @@ async def vain_wait(world: Probe, services: Services) -> None:
 
 async def left_to_its_job(services: Services, job: GroupJob) -> GroupJobBody:
     """The job of a call on a group that has done nothing else."""
-    return group_jobs._body(job, await services.group_jobs._counted(job))
+    return await services.group_jobs._counted(job)
 
 
 async def group_job_due(world: Probe, services: Services) -> None:

@@ -65,7 +65,7 @@ def _call(job: GroupJob) -> Callable[[World], Coroutine[Any, Any, object]]:
 
 async def _left(world: World, job: GroupJob) -> GroupJobBody:
     """The job of a call that died before it changed a task."""
-    return group_jobs._body(job, await world.process().group_jobs._counted(job))
+    return await world.process().group_jobs._counted(job)
 
 
 async def _rerun_a(world: World) -> None:

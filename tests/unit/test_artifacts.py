@@ -69,12 +69,6 @@ def a_task(*runs: Run) -> Task:
     )
 
 
-def test_an_artifact_lives_no_longer_than_its_task() -> None:
-    rules.check_within_task(LATER, LATER)
-    with pytest.raises(InputError):
-        rules.check_within_task(LATER + timedelta(milliseconds=1), LATER)
-
-
 def test_sizes_have_limits() -> None:
     rules.check_stored(an_artifact(name="x" * 1024, details={"url": "x" * 15_000}))
     with pytest.raises(InputError):

@@ -17,7 +17,7 @@ from shared.base.errors import InputError, RequestConflict, ResourceNotFound, Se
 from shared.base.frozen import dataclass
 from shared.base.ids import digest_of
 from shared.base.memo import Memo
-from shared.base.protocol import EXPIRY_GRACE_PERIOD
+from shared.base.protocol import CLIENT_CLOCK_SKEW, EXPIRY_GRACE_PERIOD
 from shared.base.retrying import LOST_RACE
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactChanged, ArtifactStore, RunInactive, Stored, operations_for
@@ -71,21 +71,25 @@ class Artifacts:
         Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
         """
         now = self._runtime.now()
-        rules.check_expires(wanted.expires, now)
+        if wanted.expires < now - CLIENT_CLOCK_SKEW:
+            raise InputError("`expires` must be in the future")
         rules.check_stored(wanted)
         if run_id > rules.MAX_RUN:
             raise InputError(f"task {task_id} has no run {run_id}")
         definition = await self._stores.tasks.definition(task_id)
         if definition is None:
             raise InputError(f"there is no task {task_id}")
-        rules.check_within_task(wanted.expires, definition.expires)
+        if wanted.expires > definition.expires:
+            raise InputError("the artifact must not expire after its task")
         await self._quota.check(task_id, run_id, wanted.name)
         call = self._runtime.slugid()
         wanted = replace(wanted, version=call, operation_id=call)
         if wanted.storage_type is StorageType.OBJECT:
             wanted = replace(wanted, details={**wanted.details, "projectId": definition.project_id})
         # Uploads must have ended before the expiry job deletes the expired artifact.
-        until = min(now + self._upload_life(wanted), wanted.expires + EXPIRY_GRACE_PERIOD)
+        is_direct = wanted.upload is Upload.DIRECT
+        life = rules.upload_life(wanted.sent_length) if is_direct else _UPLOAD_LIFE.get(wanted.storage_type)
+        until = min(now + (life or rules.LONGEST_UPLOAD), wanted.expires + EXPIRY_GRACE_PERIOD)
         scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
             artifact, etag, loaded = await self._commit(task_id, run_id, wanted, until)
@@ -105,11 +109,6 @@ class Artifacts:
         event = announcements.artifact_created(loaded.task, run_id, artifact)
         await self._stores.announcer.announce((event,), loaded)
 
-    def _upload_life(self, wanted: Artifact) -> timedelta:
-        if wanted.upload is Upload.DIRECT:
-            return rules.upload_life(wanted.sent_length)
-        return _UPLOAD_LIFE.get(wanted.storage_type, rules.LONGEST_UPLOAD)
-
     async def _schedule_expiry(
         self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
     ) -> Scheduled | None:
@@ -119,7 +118,8 @@ class Artifacts:
         scheduled = None
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
             scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
-        if wanted.upload is Upload.DIRECT and rules.outlives_blocks(definition.deadline, self._runtime.now()):
+        # The task may be unresolved for longer than a block waits for its commit (a week, with a margin).
+        if wanted.upload is Upload.DIRECT and definition.deadline > self._runtime.now() + timedelta(days=6):
             await self._expiry.upload(definition.task_id, run_id, wanted.name, until)
         return scheduled
 
@@ -151,7 +151,8 @@ class Artifacts:
                 if attempt:
                     await pause(self._runtime, attempt)
             else:
-                await self._remove_replaced(old, artifact)
+                if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
+                    await self._blobs.delete(old.container, old.path)  # from now on it is uploaded to a new place
                 return artifact, stored.etag if guarded and not artifact.is_present else ""
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
@@ -193,13 +194,6 @@ class Artifacts:
             if not _is_done(await self._artifacts.get(task_id, run_id, wanted.name), wanted):
                 raise
         return run.state is State.RUNNING
-
-    async def _remove_replaced(self, old: Stored | None, artifact: Artifact) -> None:
-        """Deletes the old blob of an artifact whose content is uploaded in another way from now on, and therefore to a
-        new place.
-        """
-        if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
-            await self._blobs.delete(old.container, old.path)
 
 
 def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
@@ -244,7 +238,12 @@ class Finishing:
                 raise InputError("`uploadId` is not the one of this artifact's upload")
             if not artifact.details.get("isFinished"):
                 raise InputError("the object's upload is not finished")
-            await self._make_present(loaded, stored, _without_upload_id)
+
+            def finished(artifact: Artifact) -> Artifact:
+                details = {name: value for name, value in artifact.details.items() if name != "uploadId"}
+                return replace(artifact, details=details)
+
+            await self._make_present(loaded, stored, finished)
         await self._artifacts.announce(loaded, run_id, artifact)
 
     async def _read(self, task_id: str, run_id: int, name: str) -> tuple[Loaded, Stored]:
@@ -301,10 +300,6 @@ def without_unfinished(task: Task, run_id: int, name: str) -> Task:
         return task
     digest = digest_of(name)
     return task.with_run(run_id, replace(run, unfinished=tuple(each for each in run.unfinished if each != digest)))
-
-
-def _without_upload_id(artifact: Artifact) -> Artifact:
-    return replace(artifact, details={key: value for key, value in artifact.details.items() if key != "uploadId"})
 
 
 class ArtifactQuota:

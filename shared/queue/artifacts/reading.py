@@ -132,7 +132,7 @@ class Reading:
                 raise InputError(f"more than {MOST_LINKS} links lead on from {name}")
             visited.append(target)
             await authorise(visited)
-            if not is_name(target):
+            if not (target.isascii() and target.isprintable()):  # no artifact can have this name
                 raise _no_such(target)
             stored = await self._artifacts.get(stored.task_id, stored.run_id, target)
 
@@ -144,11 +144,6 @@ def last_run(task: Task | None, task_id: str) -> int:
     if not task.runs:
         raise ResourceNotFound(f"task {task_id} has no runs")
     return task.last_run_id
-
-
-def is_name(text: str) -> bool:
-    """Whether an artifact can have this name."""
-    return text.isascii() and text.isprintable()
 
 
 def _no_such(name: str) -> ResourceNotFound:

@@ -12,7 +12,6 @@ from typing import Any, TypedDict
 
 from shared.base.errors import InputError, RequestConflict
 from shared.base.frozen import dataclass
-from shared.base.protocol import CLIENT_CLOCK_SKEW
 from shared.base.types import UploadMode
 from shared.queue.tasks.rules import Run, State, Task
 
@@ -119,18 +118,6 @@ class Artifact:
         return self.length if self.content_length is None and self.is_settled else self.content_length
 
 
-def check_expires(expires: datetime, now: datetime) -> None:
-    """Raises InputError for an artifact that has expired already."""
-    if expires < now - CLIENT_CLOCK_SKEW:
-        raise InputError("`expires` must be in the future")
-
-
-def check_within_task(expires: datetime, task_expires: datetime) -> None:
-    """Raises InputError for an artifact that would outlive its task."""
-    if expires > task_expires:
-        raise InputError("the artifact must not expire after its task")
-
-
 def check_stored(artifact: Artifact) -> None:
     """Raises InputError for an artifact that cannot be kept: its name, or what its type stores, is too large, or holds
     half a character (a lone surrogate)."""
@@ -224,24 +211,15 @@ def upload_of(mode: UploadMode, content_length: int | None, relayed: int) -> Upl
     if content_length > MAX_BLOCK:
         raise InputError(f"an `s3` artifact must not have more than {MAX_BLOCK} bytes")
     if mode == "auto":
-        return Upload.RELAY if _most_encoded(content_length) <= relayed else Upload.DIRECT
+        # Encoding adds a header with a name at most, and less than a sixty-fourth to incompressible blocks.
+        most_encoded = content_length + (content_length >> 6) + 1024
+        return Upload.RELAY if most_encoded <= relayed else Upload.DIRECT
     return Upload.DIRECT if mode == "direct" else Upload.RELAY
-
-
-def _most_encoded(content_length: int) -> int:
-    """The most bytes that encoding content of that length can give: a header with a name, and incompressible blocks, to
-    which even poor encoders add less than a sixty-fourth."""
-    return content_length + (content_length >> 6) + 1024
 
 
 def part_id(number: int) -> str:
     """Id of the block that is one part of a `blob` artifact, before base64."""
     return f"part{number:05d}"
-
-
-def outlives_blocks(deadline: datetime, now: datetime) -> bool:
-    """Whether the task may be unresolved for longer than a block waits for its commit (a week, with a margin)."""
-    return deadline > now + timedelta(days=6)
 
 
 _UPLOAD_LIFE = timedelta(minutes=20)

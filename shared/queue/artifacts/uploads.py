@@ -63,12 +63,6 @@ class Uploads:
             if stored is None or stored.artifact.version != upload.version:
                 await self._blobs.delete(upload.container, upload.path)
 
-    async def commit_one(self, task_id: str, run_id: int, name: str) -> None:
-        """Commits the upload of one artifact, if it still waits."""
-        waiting = await self._artifacts.waiting(task_id, run_id, name)
-        if waiting is not None:
-            await self.commit(task_id, [waiting])
-
     async def settled(self, stored: Stored) -> Artifact | None:
         """The artifact with what is known of its content; None if the content was not uploaded yet.
 
@@ -93,9 +87,11 @@ class Uploads:
         if artifact.storage_type is not StorageType.AZURE and artifact.content_length is None:
             length = seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
-        if await self._artifacts.note(stored, seen) is None and await self._is_gone(stored):
-            await self._blobs.delete(stored.container, stored.path)
-            return None
+        if await self._artifacts.note(stored, seen) is None:
+            latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+            if latest is None or latest.artifact.version != stored.artifact.version:
+                await self._blobs.delete(stored.container, stored.path)
+                return None
         return seen
 
     async def write_first(
@@ -172,11 +168,6 @@ class Uploads:
             delete = partial(self._blobs.delete, container)
             while paths := await self._blobs.list_paths(container, keys.paths(task_id)):
                 await in_waves(bounds.BACKGROUND, delete, paths)
-
-    async def _is_gone(self, stored: Stored) -> bool:
-        """Whether the artifact was deleted, or its content is now uploaded in another way."""
-        latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
-        return latest is None or latest.artifact.version != stored.artifact.version
 
     async def _has_come(self, upload: Waiting) -> bool:
         """Commits blocks uploaded since the last commit. If there are none, the blob may exist already. Returns whether

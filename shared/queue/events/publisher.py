@@ -103,13 +103,14 @@ class EventPublisher:
         Every `look` seconds those that were not used for `idle` seconds are replaced. Until `close`; once.
         """
         assert self._keeper is None, "connections are kept open once"
-        self._keeper = asyncio.create_task(self._keep_open(topics, idle, look))
 
-    async def _keep_open(self, topics: Sequence[str], idle: float, look: float) -> None:
-        while True:
-            for topic in topics:
-                await self._channel(topic).keep_open(idle)
-            await asyncio.sleep(look)
+        async def keep() -> None:
+            while True:
+                for topic in topics:
+                    await self._channel(topic).keep_open(idle)
+                await asyncio.sleep(look)
+
+        self._keeper = asyncio.create_task(keep())
 
     async def close(self) -> None:
         """Closes all connections; calls under way fail."""

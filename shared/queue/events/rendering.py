@@ -16,7 +16,7 @@ from shared.base.dates import format_date
 from shared.base.frozen import dataclass
 from shared.base.jsontext import write
 from shared.queue.events.exchanges import NO_WORD, PRIMARY
-from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent, route_properties
+from shared.queue.events.rules import Event, Exchange, GroupEvent, Snapshot, TaskEvent, route_properties
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.rules import Created, Run, State, Task
 
@@ -63,12 +63,17 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     cannot have happened to that task.
     """
     then = _as_of(event, definition, task)
-    event = replace(event, snapshot=_snapshot(then), life=task.life)
+    taken_until = then.last_run.taken_until if then.state is State.RUNNING else None
+    snapshot = Snapshot(priority=then.priority, runs=len(then.runs), state=then.state, taken_until=taken_until)
+    event = replace(event, snapshot=snapshot, life=task.life)
     run = None if event.run_id is None else then.runs[event.run_id]
     words = _task_words(event, then, run)
     body: dict[str, Any] = {"version": 1, "status": then.as_json(), **_particulars(event, words, run)}
     properties = {**_key(words), **route_properties(definition.routes)}
-    life = _life(event, task, run)
+    life = task.life  # tells apart tasks that had the same id
+    if event.exchange is Exchange.TASK_RUNNING and run is not None and run.started is not None:
+        # A claim that may not have been announced is given back, and the run claimed again.
+        life = f"{life}{round(run.started.timestamp() * 1000):x}"
     if event.exchange in _WITH_TAGS:
         message = _message(event, {**body, "task": {"tags": dict(definition.tags)}}, properties, life)
         if message.size <= size_limit:
@@ -95,8 +100,13 @@ def render_group(event: GroupEvent) -> EventMessage:
 def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
     """The task right after the transition that the event announces."""
     left = event.retries_left
-    if event.snapshot is not None:
-        return replace(_restored(event, event.snapshot, task), retries_left=left)
+    if (snapshot := event.snapshot) is not None:
+        if len(task.runs) < max(snapshot.runs, 0 if event.run_id is None else event.run_id + 1):
+            raise ValueError(f"task {task.task_id} has no run {snapshot.runs - 1} for {event.exchange.value}")
+        runs = task.runs[: snapshot.runs]
+        if runs:
+            runs = (*runs[:-1], _run_then(event, snapshot, runs[-1]))
+        return replace(task, retries_left=left, priority=snapshot.priority, runs=runs)
     if event.exchange is Exchange.TASK_DEFINED:
         return replace(task, retries_left=left, runs=(), priority=definition.priority)
     if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
@@ -131,26 +141,6 @@ def _pending(run: Run) -> Run:
 def _running(run: Run, taken_until: datetime | None) -> Run:
     """The run as it was while `taken_until` was the end of its claim."""
     return replace(run, state=State.RUNNING, taken_until=taken_until, reason_resolved=None, resolved=None)
-
-
-def _snapshot(then: Task) -> Snapshot:
-    is_running = then.state is State.RUNNING
-    return Snapshot(
-        priority=then.priority,
-        runs=len(then.runs),
-        state=then.state,
-        taken_until=then.last_run.taken_until if is_running else None,
-    )
-
-
-def _restored(event: TaskEvent, snapshot: Snapshot, later: Task) -> Task:
-    """The task as it was when the snapshot was taken."""
-    if len(later.runs) < max(snapshot.runs, 0 if event.run_id is None else event.run_id + 1):
-        raise ValueError(f"task {later.task_id} has no run {snapshot.runs - 1} for {event.exchange.value}")
-    runs = later.runs[: snapshot.runs]
-    if runs:
-        runs = (*runs[:-1], _run_then(event, snapshot, runs[-1]))
-    return replace(later, priority=snapshot.priority, runs=runs)
 
 
 def _run_then(event: TaskEvent, snapshot: Snapshot, run: Run) -> Run:
@@ -195,17 +185,14 @@ def _particulars(event: TaskEvent, words: Mapping[str, str], run: Run | None) ->
     if event.exchange is Exchange.TASK_RUNNING:
         said |= _dates(takenUntil=run.taken_until)
     if event.artifact is not None:
-        said["artifact"] = _artifact(event.artifact)
+        artifact = event.artifact
+        said["artifact"] = {
+            "storageType": artifact.storage_type,
+            "name": artifact.name,
+            "expires": format_date(artifact.expires),
+            "contentType": artifact.content_type,
+        }
     return said
-
-
-def _artifact(artifact: ArtifactEvent) -> dict[str, str]:
-    return {
-        "storageType": artifact.storage_type,
-        "name": artifact.name,
-        "expires": format_date(artifact.expires),
-        "contentType": artifact.content_type,
-    }
 
 
 def _dates(**dates: datetime | None) -> dict[str, str]:
@@ -246,15 +233,6 @@ def _message_id(event: Event, life: str) -> str:
     elif event.exchange is Exchange.TASK_PRIORITY_CHANGED:
         words.append(str(event.sequence))
     return "/".join(words)
-
-
-def _life(event: TaskEvent, task: Task, run: Run | None) -> str:
-    """Tells apart tasks that had the same id, and claims of the same run: a claim that may not have been announced is
-    given back, and the run claimed again.
-    """
-    if event.exchange is Exchange.TASK_RUNNING and run is not None and run.started is not None:
-        return f"{task.life}{round(run.started.timestamp() * 1000):x}"
-    return task.life
 
 
 def _digest(text: str) -> str:

@@ -165,7 +165,7 @@ class Expiration:
             if self._now() >= until:
                 return _Failed(OutOfTime())
             try:
-                return await self._by_kind[expiring.kind](expiring, self._end(until))
+                return await self._by_kind[expiring.kind](expiring, min(until, self._now() + LONGEST))
             except Exception as error:
                 return _Failed(error)
 
@@ -202,10 +202,6 @@ class Expiration:
         if result is not None:
             await self._expiry.reschedule(expiring, result)
         return _Outcome.DONE
-
-    def _end(self, until: datetime) -> datetime:
-        """Time limit of an item that a run begins now. `until` is the end of the run itself."""
-        return min(until, self._now() + LONGEST)
 
     async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:
         """Leaves the rest of an item for later: to the next run if this one is out of time, else to a later hour, so

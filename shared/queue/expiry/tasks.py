@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import cast
 
 from shared.base import bounds
@@ -69,8 +70,11 @@ class ArtifactExpiry:
         return None
 
     async def upload(self, expiring: Expiring, until: datetime) -> None:
-        """Commits an upload that a resolution might not have committed in time."""
-        await self._uploads.commit_one(*_words(expiring))
+        """Commits an upload that a resolution might not have committed in time, if it still waits."""
+        task_id, run_id, name = _words(expiring)
+        waiting = await self._artifacts.waiting(task_id, run_id, name)
+        if waiting is not None:
+            await self._uploads.commit(task_id, [waiting])
 
     async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
         """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
@@ -166,6 +170,7 @@ class TaskExpiry:
         resolution was handled. Returns None if there is no task of this id in the group any more, else when to look
         again: at its expiration, if that is ahead. Raises OutOfTime.
         """
+        first, end = keys.TASK_ROWS  # the rows that make it a task are deleted last
         for _ in range(LOST_RACE.tries):
             looked = self._now()
             pages = rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES)
@@ -174,7 +179,10 @@ class TaskExpiry:
             if status is None and pages.resume is not None:
                 status = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
             if status is None:
-                return await self._delete_leftovers(task_id, rows, looked, until)
+                # Edges of calls that were refused, or died. A young row stays: its call may be about to create the
+                # task, or a dependent of it.
+                is_old = partial(is_settled, looked=looked)
+                return self._now() if rows and await self._delete_pages(task_id, until, is_over=is_old) else None
             if str(status.values["taskGroupId"]) != task_group_id:
                 return None
             expires = parse_date(str(status.values["expires"]))
@@ -188,7 +196,7 @@ class TaskExpiry:
                 return held_until
             await self._artifacts.expect_late_blobs(task_id, expires, rows, status.timestamp)
             if pages.resume is not None or len(rows) > MAX_OPERATIONS:
-                await self._delete_pages(task_id, until, is_over=_is_other)
+                await self._delete_pages(task_id, until, is_over=lambda row: not first <= row.key < end)
                 continue
             await self._delete_contents(task_id, rows)
             if await delete_together(self._tables, keys.TASKS, rows):
@@ -267,23 +275,3 @@ class TaskExpiry:
             deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
             await delete_unchanged(self._tables, keys.TASKS, deleted)
             raise next(iter(failed.values()))
-
-    async def _delete_leftovers(
-        self, task_id: str, first: Sequence[Row], looked: datetime, until: datetime
-    ) -> datetime | None:
-        """Deletes rows in the partition of a task that does not exist: edges of calls that were refused, or died.
-
-        A young row stays: its call may be about to create the task, or a dependent of it. Returns when to look again.
-        `first` is the first page of them. Raises OutOfTime.
-        """
-        if first and await self._delete_pages(task_id, until, is_over=lambda row: is_settled(row, looked)):
-            return self._now()
-        return None
-
-
-def _is_other(row: Row) -> bool:
-    """Whether a row of a task can be deleted before the rows that make it a task (definition, guard and status), which
-    are deleted last.
-    """
-    first, end = keys.TASK_ROWS
-    return not first <= row.key < end

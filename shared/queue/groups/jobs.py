@@ -17,7 +17,7 @@ from shared.base.errors import ApiError, RequestConflict, ResourceNotFound, Serv
 from shared.base.frozen import dataclass
 from shared.base.priority import Priority
 from shared.base.protocol import ORPHAN_AFTER
-from shared.queue.groups.rows import Active, Group
+from shared.queue.groups.rows import Active
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks import transitions
 from shared.queue.tasks.effects import Decision, NoDecision
@@ -76,8 +76,7 @@ class GroupJobs:
         The number is raised before anything else: a call that dies in between has done nothing. Raises
         ResourceNotFound; StorageUnavailable, ServiceUnavailable: the job may go on without the call.
         """
-        group = await self._counted(job)
-        body = _body(job, group)
+        body = await self._counted(job)
         note(entry, None)
         handle, first = await both(
             self._stores.messages.put(body, JOB_DELAY), self._stores.groups.active_page(job.task_group_id, None)
@@ -90,15 +89,22 @@ class GroupJobs:
             await self._stores.messages.remove(handle)
         return progress.changed
 
-    async def _counted(self, job: GroupJob) -> Group:
-        """The group, once its number was raised for this call."""
+    async def _counted(self, job: GroupJob) -> GroupJobBody:
+        """The job's message, once the group's number was raised for this call."""
         groups = self._stores.groups
         async for _ in attempts(self._stores.runtime):
             group = groups.known(job.task_group_id) or await groups.header(job.task_group_id)
             if group is None:
                 raise ResourceNotFound(f"task group {job.task_group_id} does not exist")
             with suppress(GroupChanged):
-                return await groups.count_call(group, job.kind)
+                group = await groups.count_call(group, job.kind)
+                return GroupJobBody(
+                    task_group_id=job.task_group_id,
+                    kind=job.kind,
+                    new_priority=job.new_priority,
+                    number=group.number,
+                    listed=group.listed,
+                )
         raise ServiceUnavailable("the task group is contended; send the call again")
 
     async def job_due(self, body: GroupJobBody) -> None:
@@ -183,13 +189,3 @@ class GroupJobs:
 
         await self._executor.run(row.task_id, decide)
         return changed
-
-
-def _body(job: GroupJob, group: Group) -> GroupJobBody:
-    return GroupJobBody(
-        task_group_id=job.task_group_id,
-        kind=job.kind,
-        new_priority=job.new_priority,
-        number=group.number,
-        listed=group.listed,
-    )

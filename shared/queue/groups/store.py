@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 
 from shared.base import remembered
 from shared.base.dates import format_date
@@ -161,8 +162,11 @@ class GroupStore:
             except TransactionRefused as refused:
                 if refused.index == 0:
                     active = Upsert(key, {})
-                elif refused.index == 1:
-                    member = _other_way(member, generation)
+                elif refused.index == 1:  # it turned out to be missing, or to exist
+                    assert isinstance(member, Merge | Create), "a member row is merged or made"
+                    is_made = isinstance(member, Create)
+                    other_way = Merge if is_made else partial(_made_again, generation=generation)
+                    member = other_way(member.key, member.values)
                 else:
                     header = await self.header(task_group_id)
                     number = number if header is None else header.number
@@ -280,10 +284,9 @@ class GroupStore:
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.DUE)
         return None if row is None else decode_due(row)
 
-    async def clear_due(self, task_group_id: str, due: Due) -> bool:
-        """Notes that the check that was due is done; False if something has been settled since."""
-        cleared = Merge(keys.DUE, {"resolution": ""}, due.etag)
-        return await try_transact(self._tables, keys.GROUPS, task_group_id, [cleared]) is not None
+    async def clear_due(self, task_group_id: str, due: Due) -> None:
+        """Notes that the check that was due is done, unless something has been settled since."""
+        await try_transact(self._tables, keys.GROUPS, task_group_id, [Merge(keys.DUE, {"resolution": ""}, due.etag)])
 
     async def seal(self, group: Group, now: datetime) -> None:
         """Seals the group: its scheduler's guard goes, so that no task can join. Raises GroupChanged."""
@@ -322,15 +325,6 @@ class GroupStore:
 def due_of(task: Task, generation: int) -> str:
     """What the row of what is due says until the group was checked after this task's resolution."""
     return f"{task.task_id}~{generation}~{task.life}"
-
-
-def _other_way(member: Operation, generation: int) -> Operation:
-    """The same write to a member row that turned out to be missing, or to exist: a Create for a Merge, and the
-    reverse."""
-    assert isinstance(member, Merge | Create), "a member row is merged or made"
-    if isinstance(member, Create):
-        return Merge(member.key, member.values)
-    return _made_again(member.key, member.values, generation)
 
 
 def _made_again(key: str, values: Mapping[str, Value], generation: int) -> Operation:

@@ -101,7 +101,7 @@ class PoolQueues:
     async def _read_bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         read = self._now()
         header = await self._header(task_queue_id)
-        if header is not None and not _is_retired(header):
+        if header is not None and not header.values.get(_DELETING):
             header = await self._used(task_queue_id, header)
         found = () if header is None else _bands(header)
         for band in found:
@@ -111,11 +111,7 @@ class PoolQueues:
     async def checked_to(self, task_queue_id: str) -> str:
         """Where the last check of the pool's index ended; "" at its end. Raises StorageUnavailable."""
         header = await self._header(task_queue_id)
-        return "" if header is None else str(header.values.get(_CHECKED_TO, ""))
-
-    async def note_checked(self, task_queue_id: str, to: str) -> None:
-        """Keeps where a check of the pool's index has ended. Raises StorageUnavailable."""
-        await self.note(task_queue_id, {_CHECKED_TO: to})
+        return "" if header is None else str(header.values.get(CHECKED_TO, ""))
 
     async def note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
         """Adds to the pool's header. Raises StorageUnavailable."""
@@ -139,7 +135,10 @@ class PoolQueues:
         if header.values.get(_DELETED):
             if marked is not None and began - marked < LOOK_AGAIN:
                 return marked + LOOK_AGAIN
-            if await self._forget(header):
+            # The pool's own rows: no call relies on them any more, as the header has said for a day that the queues
+            # are deleted. Not if somebody has used the pool since its header was read.
+            returned = await self._tables.get(keys.POOLS, header.partition, keys.RETURNED)
+            if await delete_together(self._tables, keys.POOLS, [header] if returned is None else [header, returned]):
                 await self._unlist(task_queue_id)
             return began + LOOK_AGAIN
         if marked is not None and began - marked < DELETED_WITHIN:
@@ -158,15 +157,6 @@ class PoolQueues:
             await self._queues.drop(pending_queue(task_queue_id, band))
         await self._change(task_queue_id, Merge(keys.POOL, {_DELETED: True}, etag))
         return began + LOOK_AGAIN
-
-    async def _forget(self, header: Row) -> bool:
-        """Deletes the pool's header and its row `keys.RETURNED`; False if somebody has used the pool since its header
-        was read.
-
-        No call relies on these rows any more: the header has said for a day that the queues are deleted.
-        """
-        returned = await self._tables.get(keys.POOLS, header.partition, keys.RETURNED)
-        return await delete_together(self._tables, keys.POOLS, [header] if returned is None else [header, returned])
 
     async def _unlist(self, task_queue_id: str) -> None:
         """Removes the pool's row from the directory, unless the pool is listed there: the reconciler has nothing left
@@ -237,7 +227,7 @@ class PoolQueues:
 
 
 _QUEUES_MADE = "queuesMade"
-_CHECKED_TO = "checkedTo"
+CHECKED_TO = "checkedTo"
 _USED = "used"
 _DELETING = "deleting"
 _DELETED = "deleted"
@@ -245,10 +235,6 @@ _DELETED = "deleted"
 
 def _bands(header: Row) -> tuple[Priority, ...]:
     return tuple(band for band in PRIORITIES if header.values.get(_column(band)))
-
-
-def _is_retired(header: Row) -> bool:
-    return bool(header.values.get(_DELETING))
 
 
 def _moment(header: Row, name: str) -> datetime | None:

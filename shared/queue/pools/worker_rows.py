@@ -239,12 +239,15 @@ class WorkerStore:
         page = await self._tables.query(
             keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=bounds.QUARANTINES_SHOWN
         )
-        return [_decode_entry(row) for row in reversed(page.rows)]
+        rows = reversed(page.rows)
+        return [_QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1]) for row in rows]
 
     async def remove(self, record: WorkerRecord) -> bool:
         """Removes a worker with its history, unless it has been written since: False."""
         partition, key = keys.pool(record.task_queue_id), keys.worker(record.worker_group, record.worker_id)
-        history, etag = await self._history_keys(record), record.etag
+        start, end = keys.quarantines(record.worker_group, record.worker_id)
+        pages = rows_of(self._tables, keys.POOLS, partition, start=start, end=end, select=())
+        history, etag = [row.key async for page in pages for row in page], record.etag
         room = MAX_OPERATIONS - 1
         try:
             while len(history) > room:
@@ -257,29 +260,17 @@ class WorkerStore:
             return False
         return True
 
-    async def _history_keys(self, record: WorkerRecord) -> list[str]:
-        start, end = keys.quarantines(record.worker_group, record.worker_id)
-        pool = keys.pool(record.task_queue_id)
-        pages = rows_of(self._tables, keys.POOLS, pool, start=start, end=end, select=())
-        return [row.key async for page in pages for row in page]
-
     def _remember(self, record: WorkerRecord) -> None:
         self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = record
 
 
 _COUNTED = ("expires", "quarantineUntil")
-
-
 _COLUMNS = Columns(WorkerRecord, without={"etag"}, renamed={"last_active": "lastDateActive"})
 _QUARANTINE_COLUMNS = Columns(
     Quarantine,
     without={"entry_id"},
     renamed={"updated": "updatedAt", "until": "quarantineUntil", "info": "quarantineInfo"},
 )
-
-
-def _decode_entry(row: Row) -> Quarantine:
-    return _QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1])
 
 
 def _decode(row: Row) -> WorkerRecord:

@@ -17,6 +17,7 @@ from shared.base.errors import ResourceNotFound
 from shared.base.memo import Memo
 from shared.base.priority import Priority
 from shared.base.protocol import MESSAGE_LOST_AFTER, ORPHAN_AFTER, OVERDUE
+from shared.queue.pools.queues import CHECKED_TO
 from shared.queue.pools.rows import IndexRow
 from shared.queue.tasks import transitions
 from shared.queue.tasks.effects import NoDecision
@@ -123,7 +124,7 @@ class Reconciler:
             left -= 1
             if left == 0:
                 break
-        await pools.queues.note_checked(task_queue_id, pages.resume or "")
+        await pools.queues.note(task_queue_id, {CHECKED_TO: pages.resume or ""})
         return looked_into
 
     async def _check_claimed(self, task_queue_id: str) -> int:
