@@ -23,16 +23,7 @@ from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.expiring import Expiring, ExpiryStore
-from shared.store.interface import (
-    Create,
-    Delete,
-    Merge,
-    Operation,
-    Row,
-    Storage,
-    StorageUnavailable,
-    Value,
-)
+from shared.store.interface import Create, Delete, Merge, Operation, Row, Storage, StorageUnavailable, Value
 from shared.store.partitions import END, rows_of, sweep, try_transact
 
 _CONFIRMED = "confirmed"

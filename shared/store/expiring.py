@@ -13,16 +13,7 @@ from shared.base.ids import digest_of
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
 from shared.base.retrying import FAILED_DELETION
 from shared.store import keys
-from shared.store.interface import (
-    Create,
-    Delete,
-    Merge,
-    Row,
-    Storage,
-    StorageUnavailable,
-    Upsert,
-    Value,
-)
+from shared.store.interface import Create, Delete, Merge, Row, Storage, StorageUnavailable, Upsert, Value
 from shared.store.partitions import delete_unchanged, try_transact
 
 FIRST_LOOK_BACK = timedelta(days=1)

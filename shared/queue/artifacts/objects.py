@@ -17,14 +17,7 @@ from shared.base.frozen import dataclass
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
 from shared.base.shares import CURRENT
 from shared.queue.artifacts.rows import ArtifactStore, Stored
-from shared.queue.artifacts.rules import (
-    MAX_PUT,
-    Artifact,
-    StorageType,
-    blob_headers,
-    seen_length,
-    upload_life,
-)
+from shared.queue.artifacts.rules import MAX_PUT, Artifact, StorageType, blob_headers, seen_length, upload_life
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.work import Issuer
 from shared.queue.tasks.definition import Json

@@ -23,17 +23,7 @@ from shared.base.priority import PRIORITIES, Priority
 from shared.queue.tasks.messages import pending_queue
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import (
-    Create,
-    Delete,
-    Merge,
-    Operation,
-    Replace,
-    Row,
-    Storage,
-    StorageUnavailable,
-    Value,
-)
+from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage, StorageUnavailable, Value
 from shared.store.partitions import delete_together, try_transact
 
 NOTED_EVERY = timedelta(days=1)
