@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PlainValidator, StringConstraints, create_model
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
 from shared.base.dates import format_date, parse_date
@@ -81,6 +81,12 @@ Stability = Literal["experimental", "stable", "deprecated"]
 def optional() -> Any:
     """A property that may be absent, but not null: None stands for its absence after validation."""
     return Field(default_factory=lambda: None)
+
+
+def page_model(name: str, doc: str, base: type[Closed] = Closed, **items: Any) -> type[Closed]:
+    """The model of a page: what it has by property, and the token of the next one."""
+    properties: dict[str, Any] = {each: (kind, ...) for each, kind in items.items()}
+    return create_model(name, __base__=base, __doc__=doc, continuationToken=(str, optional()), **properties)
 
 
 def _object(value: Any) -> Any:

@@ -24,7 +24,7 @@ from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError, InputError
 from shared.base.ids import digest_of
 from shared.base.shares import CURRENT
-from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional
+from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional, page_model
 from shared.index.rules import HIGHEST_RANK, LOWEST_RANK, IndexEntry, split
 from shared.index.services import IndexServices
 from shared.queue.artifacts.rules import StorageType
@@ -58,13 +58,6 @@ class InsertTaskRequest(Closed):
     expires: Date
 
 
-class ListTasksResponse(Closed):
-    """A page of entries."""
-
-    tasks: Unique[IndexedTaskResponse]
-    continuationToken: str = optional()
-
-
 class ListTasksAtIndex(Closed):
     """Which paths to look up."""
 
@@ -79,18 +72,15 @@ class NamespaceItem(Closed):
     expires: Date
 
 
-class ListNamespacesResponse(Closed):
-    """A page of namespaces."""
-
-    namespaces: Unique[NamespaceItem]
-    continuationToken: str = optional()
-
-
 class ListNamespacesRequest(Closed):
     """Accepted and not used: the first page is returned (contract 18.2)."""
 
     limit: Annotated[int, Field(ge=1, le=1000)] = 1000
     continuationToken: str = optional()
+
+
+ListTasksResponse = page_model("ListTasksResponse", "A page of entries.", tasks=Unique[IndexedTaskResponse])
+ListNamespacesResponse = page_model("ListNamespacesResponse", "A page of namespaces.", namespaces=Unique[NamespaceItem])
 
 
 _FIND = "index:find-task:<indexPath>"

@@ -13,7 +13,7 @@ from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import AuditEntry, Subject
 from shared.base.dates import format_date
-from shared.base.types import Closed, Count, Date, optional
+from shared.base.types import Closed, Count, Date, optional, page_model
 from shared.overview.services import OverviewServices
 from shared.queue.pools.provisioner_endpoints import task_queue_of
 
@@ -173,24 +173,18 @@ class HistoryEntry(Closed):
     entityType: str
 
 
-class EntityHistoryResponse(Closed):
-    """A page of what was done, the latest first."""
-
-    auditHistory: list[HistoryEntry]
-    continuationToken: str = optional()
-
-
 class DetailedEntry(HistoryEntry):
     """An entry of a history as the auth API shows it, and what was changed."""
 
     detail: str = optional()
 
 
-class AuditHistoryResponse(Closed):
-    """A page of what was done, the latest first."""
-
-    auditHistory: list[DetailedEntry]
-    continuationToken: str = optional()
+EntityHistoryResponse = page_model(
+    "EntityHistoryResponse", "A page of what was done, the latest first.", auditHistory=list[HistoryEntry]
+)
+AuditHistoryResponse = page_model(
+    "AuditHistoryResponse", "A page of what was done, the latest first.", auditHistory=list[DetailedEntry]
+)
 
 
 ACCOUNTS = Endpoints[OverviewServices]("Audit")

@@ -16,7 +16,7 @@ from shared.auth import audit
 from shared.auth.audit import Entry
 from shared.auth.clients.accounts import ClientRequest
 from shared.auth.services import AuthServices
-from shared.base.types import Closed, Date, Scope, Unique, optional
+from shared.base.types import Closed, Date, Scope, Unique, optional, page_model
 
 ClientId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!@/:.+|_-]+$")]
 
@@ -56,11 +56,7 @@ class CreateClientResponse(ClientResponse):
     accessToken: AccessToken
 
 
-class ListClientsResponse(Closed):
-    """A page of clients."""
-
-    clients: Unique[ClientResponse]
-    continuationToken: str = optional()
+ListClientsResponse = page_model("ListClientsResponse", "A page of clients.", clients=Unique[ClientResponse])
 
 
 # Routes with a word after the id come first: an id may hold slashes, which the platform may have decoded.

@@ -17,7 +17,7 @@ from shared.auth.audit import Entry
 from shared.auth.clients.endpoints import Description, read_at
 from shared.auth.roles.accounts import RoleRequest
 from shared.auth.services import AuthServices
-from shared.base.types import Closed, Date, Scope, Unique, optional
+from shared.base.types import Closed, Date, Scope, Unique, page_model
 
 RoleId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
 
@@ -44,18 +44,8 @@ class ListRolesResponse(RootModel[list[RoleResponse]]):
     """All roles."""
 
 
-class ListRoles2Response(Closed):
-    """A page of roles."""
-
-    roles: list[RoleResponse]
-    continuationToken: str = optional()
-
-
-class ListRoleIdsResponse(Closed):
-    """A page of the ids of roles."""
-
-    roleIds: Unique[str]
-    continuationToken: str = optional()
+ListRoles2Response = page_model("ListRoles2Response", "A page of roles.", roles=list[RoleResponse])
+ListRoleIdsResponse = page_model("ListRoleIdsResponse", "A page of the ids of roles.", roleIds=Unique[str])
 
 
 ENDPOINTS = Endpoints[AuthServices]("Roles")

@@ -10,7 +10,7 @@ from pydantic import AfterValidator, Field, RootModel, StringConstraints
 
 from shared.base.dates import parse_date
 from shared.base.errors import InputError
-from shared.base.types import Closed, Date, OneOf, ProjectId, SlugId, Unique, UploadMode, optional
+from shared.base.types import Closed, Date, OneOf, ProjectId, SlugId, Unique, UploadMode, optional, page_model
 from shared.queue.artifacts.rules import (
     DEFAULT_TYPE,
     MAX_BLOCK,
@@ -211,13 +211,6 @@ class ArtifactResponse(Closed):
     contentLength: Length = optional()
 
 
-class ListArtifactsResponse(Closed):
-    """A page of a run's artifacts."""
-
-    artifacts: Unique[ArtifactResponse]
-    continuationToken: str = optional()
-
-
 class GetArtifactResponse(Closed):
     """The body of a redirection."""
 
@@ -252,6 +245,11 @@ class ArtifactContentResponse(
     RootModel[Annotated[UrlContent | ObjectContent | ErrorContent, Field(discriminator="storageType")]]
 ):
     """How to get at the content of an artifact."""
+
+
+ListArtifactsResponse = page_model(
+    "ListArtifactsResponse", "A page of a run's artifacts.", artifacts=Unique[ArtifactResponse]
+)
 
 
 ArtifactRequest = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest

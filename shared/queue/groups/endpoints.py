@@ -13,7 +13,7 @@ from shared.auth.audit import Audit, Entry
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
 from shared.base.frozen import dataclass
-from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional
+from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional, page_model
 from shared.queue.groups.jobs import GroupJob, GroupJobs
 from shared.queue.groups.listing import Batches, Groups, ListedTasks
 from shared.queue.groups.recent import RecentGroup, RecentGroups
@@ -30,13 +30,6 @@ class TaskGroupResponse(Closed):
     sealed: Date = optional()
 
 
-class ListTaskGroupResponse(TaskGroupResponse):
-    """A page of a task group."""
-
-    tasks: list[TaskDefinitionAndStatus]
-    continuationToken: str = optional()
-
-
 class RecentTaskGroup(TaskGroupResponse):
     """A task group, with what its first task says: `taskId` is that task's. `single`: the group has no other task."""
 
@@ -47,13 +40,6 @@ class RecentTaskGroup(TaskGroupResponse):
     name: str
     owner: str
     source: str
-
-
-class ListTaskGroupsResponse(Closed):
-    """A page of task groups, latest first."""
-
-    taskGroups: list[RecentTaskGroup]
-    continuationToken: str = optional()
 
 
 class CancelTaskGroupResponse(Closed):
@@ -75,12 +61,18 @@ class TaskGroupPriorityChangeResponse(Closed):
     taskIds: list[SlugId]
 
 
-class ListDependentTasksResponse(Closed):
-    """A page of the tasks that depend on a task."""
-
-    taskId: SlugId
-    tasks: list[TaskDefinitionAndStatus]
-    continuationToken: str = optional()
+ListTaskGroupResponse = page_model(
+    "ListTaskGroupResponse", "A page of a task group.", base=TaskGroupResponse, tasks=list[TaskDefinitionAndStatus]
+)
+ListTaskGroupsResponse = page_model(
+    "ListTaskGroupsResponse", "A page of task groups, latest first.", taskGroups=list[RecentTaskGroup]
+)
+ListDependentTasksResponse = page_model(
+    "ListDependentTasksResponse",
+    "A page of the tasks that depend on a task.",
+    taskId=SlugId,
+    tasks=list[TaskDefinitionAndStatus],
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from shared.base.types import (
     Unique,
     WorkerType,
     optional,
+    page_model,
 )
 from shared.queue.pools.states import Reason
 from shared.queue.tasks.models import TaskResponse
@@ -51,13 +52,6 @@ class ProvisionerResponse(Closed):
     actions: list[Action] = optional()
 
 
-class ListProvisionersResponse(Closed):
-    """A page of provisioners."""
-
-    provisioners: list[ProvisionerResponse]
-    continuationToken: str = optional()
-
-
 class UpdateProvisionerRequest(Closed):
     """A declaration of a provisioner; properties that are left out keep their value."""
 
@@ -77,26 +71,12 @@ class TaskQueueResponse(Closed):
     lastDateActive: Date
 
 
-class ListTaskQueuesResponse(Closed):
-    """A page of task queues."""
-
-    taskQueues: list[TaskQueueResponse]
-    continuationToken: str = optional()
-
-
 class WorkerTypeResponse(TaskQueueResponse):
     """A task queue as a worker type of its provisioner. `actions` only where some were declared."""
 
     provisionerId: ProvisionerId
     workerType: WorkerType
     actions: list[Action] = optional()
-
-
-class ListWorkerTypesResponse(Closed):
-    """A page of worker types."""
-
-    workerTypes: list[WorkerTypeResponse]
-    continuationToken: str = optional()
 
 
 class UpdateWorkerTypeRequest(Closed):
@@ -173,13 +153,6 @@ class TaskQueueState(TaskQueueCountsResponse):
     stalled: Stalled = optional()
 
 
-class ListTaskQueueStatesResponse(Closed):
-    """A page of task queues."""
-
-    taskQueues: list[TaskQueueState]
-    continuationToken: str = optional()
-
-
 class PendingTask(Closed):
     """A run that waits."""
 
@@ -187,13 +160,6 @@ class PendingTask(Closed):
     runId: RunId
     task: TaskResponse
     inserted: Date
-
-
-class ListPendingTasksResponse(Closed):
-    """A page of the runs that wait, first scheduled first."""
-
-    tasks: Unique[PendingTask]
-    continuationToken: str = optional()
 
 
 class ClaimedTask(Closed):
@@ -207,8 +173,23 @@ class ClaimedTask(Closed):
     task: TaskResponse
 
 
-class ListClaimedTasksResponse(Closed):
-    """A page of the runs that are being worked on, first claimed first."""
-
-    tasks: Unique[ClaimedTask]
-    continuationToken: str = optional()
+ListProvisionersResponse = page_model(
+    "ListProvisionersResponse", "A page of provisioners.", provisioners=list[ProvisionerResponse]
+)
+ListTaskQueuesResponse = page_model(
+    "ListTaskQueuesResponse", "A page of task queues.", taskQueues=list[TaskQueueResponse]
+)
+ListWorkerTypesResponse = page_model(
+    "ListWorkerTypesResponse", "A page of worker types.", workerTypes=list[WorkerTypeResponse]
+)
+ListTaskQueueStatesResponse = page_model(
+    "ListTaskQueueStatesResponse", "A page of task queues.", taskQueues=list[TaskQueueState]
+)
+ListPendingTasksResponse = page_model(
+    "ListPendingTasksResponse", "A page of the runs that wait, first scheduled first.", tasks=Unique[PendingTask]
+)
+ListClaimedTasksResponse = page_model(
+    "ListClaimedTasksResponse",
+    "A page of the runs that are being worked on, first claimed first.",
+    tasks=Unique[ClaimedTask],
+)

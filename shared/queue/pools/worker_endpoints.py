@@ -15,7 +15,19 @@ from shared.auth import audit
 from shared.auth.audit import NOBODY
 from shared.base.concurrency import both
 from shared.base.dates import format_date, parse_date
-from shared.base.types import Closed, Date, Id, ProvisionerId, RunId, SlugId, TaskQueueId, Unique, WorkerType, optional
+from shared.base.types import (
+    Closed,
+    Date,
+    Id,
+    ProvisionerId,
+    RunId,
+    SlugId,
+    TaskQueueId,
+    Unique,
+    WorkerType,
+    optional,
+    page_model,
+)
 from shared.queue.pools.endpoints import PoolServices
 from shared.queue.pools.models import Action
 from shared.queue.pools.provisioner_endpoints import declared, new_task_queue_of, task_queue_of, with_actions
@@ -68,13 +80,6 @@ class ListedWorker(Closed):
     quarantineUntil: Date = optional()
 
 
-class ListWorkersResponse(Closed):
-    """A page of workers."""
-
-    workers: Unique[ListedWorker]
-    continuationToken: str = optional()
-
-
 class QuarantineWorkerRequest(Closed):
     """Until when a worker gets no work (in the past: from now on it does), and why."""
 
@@ -88,11 +93,12 @@ class UpdateWorkerRequest(Closed):
     expires: Date
 
 
-class WorkerRemovedResponse(Closed):
-    """The runs that ended now. With a token there are more: call again with it."""
-
-    tasks: list[TaskRun]
-    continuationToken: str = optional()
+ListWorkersResponse = page_model("ListWorkersResponse", "A page of workers.", workers=Unique[ListedWorker])
+WorkerRemovedResponse = page_model(
+    "WorkerRemovedResponse",
+    "The runs that ended now. With a token there are more: call again with it.",
+    tasks=list[TaskRun],
+)
 
 
 NO_REASON = "[unspecified]"

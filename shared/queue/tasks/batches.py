@@ -14,7 +14,7 @@ from shared.api.validation import limit_of, start_of, token_of
 from shared.base import bounds
 from shared.base.errors import InputError
 from shared.base.frozen import dataclass
-from shared.base.types import SLUGID_PATTERN, Closed, Unique, optional
+from shared.base.types import SLUGID_PATTERN, Closed, Unique, page_model
 from shared.queue.groups.listing import Batches
 from shared.queue.tasks.models import TaskResponse, TaskStatus
 
@@ -32,13 +32,6 @@ class NamedTask(Closed):
     task: TaskResponse
 
 
-class TasksResponse(Closed):
-    """The tasks that exist, in no promised order."""
-
-    tasks: Unique[NamedTask]
-    continuationToken: str = optional()
-
-
 class NamedStatus(Closed):
     """A status with its task's id."""
 
@@ -46,11 +39,10 @@ class NamedStatus(Closed):
     status: TaskStatus
 
 
-class TasksStatusesResponse(Closed):
-    """The statuses of the tasks that exist, in no promised order."""
-
-    statuses: Unique[NamedStatus]
-    continuationToken: str = optional()
+TasksResponse = page_model("TasksResponse", "The tasks that exist, in no promised order.", tasks=Unique[NamedTask])
+TasksStatusesResponse = page_model(
+    "TasksStatusesResponse", "The statuses of the tasks that exist, in no promised order.", statuses=Unique[NamedStatus]
+)
 
 
 _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
