@@ -6,9 +6,9 @@ The models only describe: messages are rendered by `shared.queue.events.renderin
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, StringConstraints
+from pydantic import BaseModel, StringConstraints, create_model
 
 from shared.base.types import Closed, Count, Date, Id, OneOf, Priority, RunId, SlugId, optional
 from shared.queue.artifacts.rules import StorageType
@@ -30,106 +30,35 @@ class Artifact(Closed):
     contentType: Annotated[str, StringConstraints(max_length=255)]
 
 
-class _TaskMessage(Closed):
-    version: Literal[1]
-    status: TaskStatus
+_STATUS: Mapping[str, Any] = {"version": (Literal[1], ...), "status": (TaskStatus, ...)}
+_RUN: Mapping[str, Any] = {**_STATUS, "runId": (RunId, ...)}
+_WORKER: Mapping[str, Any] = {**_RUN, "workerGroup": (Id, ...), "workerId": (Id, ...)}
+_MAYBE_WORKER: Mapping[str, Any] = {**{name: (kind, optional()) for name, (kind, _) in _WORKER.items()}, **_STATUS}
+_TAGS: Mapping[str, Any] = {"task": (TaskSummary, optional())}
+_GROUP: Mapping[str, Any] = {"version": (Literal[1], ...), "taskGroupId": (SlugId, ...), "schedulerId": (Id, ...)}
+_DATES: Mapping[str, Any] = {"expires": (Date, optional()), "sealed": (Date, optional())}
+_PRIORITY: Mapping[str, Any] = {"newPriority": (Priority, ...)}
 
-
-class TaskDefinedMessage(_TaskMessage):
-    """A task was created."""
-
-    task: TaskSummary = optional()
-
-
-class TaskPendingMessage(_TaskMessage):
-    """A run became pending."""
-
-    runId: RunId
-    task: TaskSummary = optional()
-
-
-class TaskRunningMessage(_TaskMessage):
-    """A worker claimed a run."""
-
-    runId: RunId
-    workerGroup: Id
-    workerId: Id
-    takenUntil: Date
-    task: TaskSummary = optional()
-
-
-class ArtifactCreatedMessage(_TaskMessage):
-    """An artifact was created."""
-
-    runId: RunId
-    workerGroup: Id
-    workerId: Id
-    artifact: Artifact
-
-
-class _TaskReportedMessage(_TaskMessage):
-    """A worker reported how a run ended."""
-
-    runId: RunId
-    workerGroup: Id
-    workerId: Id
-    task: TaskSummary = optional()
-
-
-class TaskCompletedMessage(_TaskReportedMessage):
-    """A run completed."""
-
-
-class TaskFailedMessage(_TaskReportedMessage):
-    """A run failed."""
-
-
-class TaskExceptionMessage(_TaskMessage):
-    """A run ended otherwise."""
-
-    runId: RunId = optional()
-    workerGroup: Id = optional()
-    workerId: Id = optional()
-    task: TaskSummary = optional()
-
-
-class TaskPriorityChangedMessage(_TaskMessage):
-    """A task's priority was changed."""
-
-    oldPriority: Priority
-    newPriority: Priority
-
-
-class TaskGroupChangedMessage(Closed):
-    """A group was resolved or sealed."""
-
-    version: Literal[1]
-    taskGroupId: SlugId
-    schedulerId: Id
-    expires: Date = optional()
-    sealed: Date = optional()
-
-
-class TaskGroupPriorityChangedMessage(Closed):
-    """The priority of a group's tasks was changed."""
-
-    version: Literal[1]
-    taskGroupId: SlugId
-    schedulerId: Id
-    newPriority: Priority
-    tasksAffected: Count
-
-
+_SAID: Mapping[str, tuple[str, Mapping[str, Any]]] = {
+    "task-defined-message": ("A task was created.", {**_STATUS, **_TAGS}),
+    "task-pending-message": ("A run became pending.", {**_RUN, **_TAGS}),
+    "task-running-message": ("A worker claimed a run.", {**_WORKER, "takenUntil": (Date, ...), **_TAGS}),
+    "artifact-created-message": ("An artifact was created.", {**_WORKER, "artifact": (Artifact, ...)}),
+    "task-completed-message": ("A run completed.", {**_WORKER, **_TAGS}),
+    "task-failed-message": ("A run failed.", {**_WORKER, **_TAGS}),
+    "task-exception-message": ("A run ended otherwise.", {**_MAYBE_WORKER, **_TAGS}),
+    "task-group-changed-message": ("A group was resolved or sealed.", {**_GROUP, **_DATES}),
+    "task-priority-changed-message": (
+        "A task's priority was changed.",
+        {**_STATUS, "oldPriority": (Priority, ...), **_PRIORITY},
+    ),
+    "task-group-priority-changed-message": (
+        "The priority of a group's tasks was changed.",
+        {**_GROUP, **_PRIORITY, "tasksAffected": (Count, ...)},
+    ),
+}
 MESSAGES: Mapping[str, type[BaseModel]] = {
-    "task-defined-message": TaskDefinedMessage,
-    "task-pending-message": TaskPendingMessage,
-    "task-running-message": TaskRunningMessage,
-    "artifact-created-message": ArtifactCreatedMessage,
-    "task-completed-message": TaskCompletedMessage,
-    "task-failed-message": TaskFailedMessage,
-    "task-exception-message": TaskExceptionMessage,
-    "task-group-changed-message": TaskGroupChangedMessage,
-    "task-priority-changed-message": TaskPriorityChangedMessage,
-    "task-group-priority-changed-message": TaskGroupPriorityChangedMessage,
+    name: create_model("".join(map(str.capitalize, name.split("-"))), __base__=Closed, __doc__=doc, **properties)
+    for name, (doc, properties) in _SAID.items()
 }
 """The models by the name of their schema."""
