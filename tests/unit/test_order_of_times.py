@@ -13,15 +13,33 @@ import pytest
 
 from tools.local.state import ROOT
 
-OF_CLIENTS = {"created", "deadline", "expires", "until", "quarantine_until", "upload_until"}
+OF_CLIENTS = {"created", "deadline", "expires", "task_expires", "expiry", "start", "until", "enough"}
+OF_CLIENTS |= {"quarantine_until", "upload_until"}
 """Times that clients set, or that are computed from theirs."""
 NO_TIMES = {"now", "_now", "read", "waiting", "reconciler", "later", "first", "last", "hour"}
 """Fields of these names are methods, keys or counts elsewhere."""
+DATES = {"datetime", "datetime | None"}
+PRESENT = {"now", "came", "looked"}
+"""What has one of these names is the present."""
 ALLOWED = {
     "since.at - known_since.at": "both of one process",
+    "latest.since <= since": "likewise",
+    "min(since, latest.since)": "likewise",
+    "seen.last - seen.first": "likewise",
+    "seen.last - seen.written": "likewise",
+    "seen.order < self.since.order": "a count",
     "run.started - run.scheduled": "a metric",
     "run.resolved - run.taken_until": "a metric",
     "max(row.scheduled, row.written)": "the age of what was touched last, in minutes",
+    "max(resolved, row.written)": "likewise",
+    "began - used": "the age of a pool's last use, in days",
+    "resolved - scheduled": "how far apart, in half hours: an event too many or none, and clocks differ by less",
+    "max(taken_until, run.taken_until or taken_until)": "a claim's end only gets later",
+    "max(taken_until, at_least or taken_until)": "likewise, of credentials",
+    "message.inserted <= started": "an operator's call takes the messages from before it",
+    "began - told": "advice: how a worker is told that there is work",
+    "told < began < came.timestamp()": "likewise",
+    "new.at <= deleted": "contract: an entry that was deleted comes back by what is completed later alone",
     "(new.rank, new.at) >= (stored.rank, stored.at)": "contract: of index entries of equal rank the later request wins",
 }
 
@@ -36,27 +54,45 @@ def fields(trees: list[ast.Module]) -> set[str]:
         for node in record.body
         if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name)
         if "datetime" in ast.unparse(node.annotation)
-    } - {*OF_CLIENTS, *NO_TIMES}
+    } - NO_TIMES
 
 
 def compared(tree: ast.AST, times: set[str]) -> Iterator[str]:
-    """Where two times of records are compared: <, -, max and the like."""
-    for node in ast.walk(tree):
+    """Where two times that were written down are compared: <, -, max and the like."""
+    for scope in ast.walk(tree):
+        if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
+            continue
+        known = (times | set(_local_times(scope, times))) - OF_CLIENTS - PRESENT
+        for node in ast.walk(scope):
+            match node:
+                case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE(), *_], comparators=others):
+                    sides = [left, *others]
+                case ast.Call(func=ast.Name(id="max" | "min"), args=sides):
+                    pass
+                case ast.BinOp(left=left, op=ast.Sub(), right=right):
+                    sides = [left, right]
+                case _:
+                    continue
+            if sum(_has_time(side, known) for side in sides) > 1:
+                yield ast.unparse(node)
+
+
+def _local_times(scope: ast.AST, times: set[str]) -> Iterator[str]:
+    """Parameters of a function that are times, and what it calls a time of a record."""
+    for node in ast.walk(scope):
         match node:
-            case ast.Compare(left=left, ops=[ast.Lt() | ast.LtE() | ast.Gt() | ast.GtE(), *_], comparators=others):
-                sides = [left, *others]
-            case ast.Call(func=ast.Name(id="max" | "min"), args=sides):
-                pass
-            case ast.BinOp(left=left, op=ast.Sub(), right=right):
-                sides = [left, right]
-            case _:
-                continue
-        if sum(_has_time(side, times) for side in sides) > 1:
-            yield ast.unparse(node)
+            case ast.arg(arg=name, annotation=ast.expr() as kind) if ast.unparse(kind) in DATES:
+                yield name
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) | ast.NamedExpr(ast.Name(id=name), value):
+                if isinstance(value, ast.Attribute) and value.attr in times:
+                    yield name
 
 
 def _has_time(side: ast.expr, times: set[str]) -> bool:
-    return any(isinstance(node, ast.Attribute) and node.attr in times for node in ast.walk(side))
+    return any(
+        (isinstance(node, ast.Attribute) and node.attr in times) or (isinstance(node, ast.Name) and node.id in times)
+        for node in ast.walk(side)
+    )
 
 
 @pytest.mark.parametrize(
@@ -67,6 +103,9 @@ def _has_time(side: ast.expr, times: set[str]) -> bool:
         ("job.asked - row.since > SKEW", True),
         ("job.asked > row.since", True),
         ("now - row.since > ORPHAN_AFTER", False),
+        ("def f(asked: datetime, row): return row.since > asked", True),
+        ("def f(job, row):\n    then = job.asked\n    return row.since > then", True),
+        ("def f(now: datetime, row): return now > row.since", False),
         ("row.number < job.number", False),
         ("row.since == job.asked", False),
     ],
