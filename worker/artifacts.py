@@ -22,7 +22,7 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import copy
-from worker.messages import Asking, Refused, Unreached, persist
+from worker.messages import Context, Refused, TaskException, Unreached, persist
 from worker.text import plain
 
 Artifact = Mapping[str, Any]
@@ -39,131 +39,123 @@ _INVALID = "invalid-resource-on-worker"
 mimetypes.init()  # now: the task's user may not be allowed to read all files that it looks into
 
 
-class Unusable(Exception):
+class Unusable(TaskException):
     """A path that leads to no file that may be uploaded. `reason` is one of an `error` artifact (contract 7.2)."""
 
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
 
+async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
+    """Uploads what the payload names; whether everything was there that must be.
 
-class Artifacts:
-    """The artifacts of one run."""
-
-    def __init__(
-        self, folder: Path, expires: str, worker: Asking, session: aiohttp.ClientSession, say: Callable[[str], None]
-    ) -> None:
-        """`expires`: when the task does. `say` adds a line to the task's log."""
-        self._folder = folder
-        self._latest = expires
-        self._worker = worker
-        self._session = session
-        self._say = say
-
-    async def upload_all(self, wanted: Sequence[Artifact]) -> bool:
-        """Uploads what the payload names; whether everything was there that must be.
-
-        Raises Unreached where one cannot be stored; Refused; OSError for a shortage.
-        """
-        results, found = [True], list[tuple[Artifact, str, str]]()
-        for artifact in wanted:
-            name, path = artifact.get("name", artifact["path"]), artifact["path"]
-            if artifact["type"] == "file":
-                found.append((artifact, name, path))
-                continue
-            try:
-                below = await asyncio.to_thread(files_below, self._folder, path)
-            except Unusable as problem:
-                results.append(await self._miss(artifact, name, problem))
-            else:
-                found += [(artifact, f"{name}/{each}", f"{path}/{each}") for each in below]
-        waiting = iter(found)
-
-        async def work() -> None:
-            for each in waiting:
-                results.append(await self._upload(*each))
-
+    Raises Unreached where one cannot be stored; Refused; OSError for a shortage.
+    """
+    results, found = [True], list[tuple[Artifact, str, str]]()
+    for artifact in wanted:
+        name, path = artifact.get("name", artifact["path"]), artifact["path"]
+        if artifact["type"] == "file":
+            found.append((artifact, name, path))
+            continue
         try:
-            async with asyncio.TaskGroup() as group:
-                for _ in range(AT_ONCE):
-                    group.create_task(work())
-        except ExceptionGroup as problems:
-            raise problems.exceptions[0] from None
-        return all(results)
-
-    async def link(self, name: str, artifact: str, content_type: str) -> None:
-        """Gives another artifact of the run a second name. Raises Refused, Unreached."""
-        await self._create(name, {"storageType": "link", "artifact": artifact, "contentType": content_type}, {})
-
-    async def _create(self, name: str, request: Mapping[str, Any], artifact: Artifact) -> None:
-        """An artifact that has no content. Raises Refused, Unreached."""
-        request = {**request, "expires": self._expires(artifact)}
-        await persist(f"creating {name}", lambda: self._worker.ask("create", name=name, request=request))
-
-    async def _upload(self, artifact: Artifact, name: str, path: str) -> bool:
-        """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
-        if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
-            self._say(f"{path!r} cannot be uploaded: its name cannot be an artifact's")
-            return False
-        usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
-        headers = {"Content-Type": artifact.get("contentType", usual)}
-        try:
-            with contextlib.ExitStack() as stack:
-                file = stack.enter_context(opened(self._folder, path))
-                self._say(f"Uploading {name}")
-                request = {
-                    "storageType": "s3",
-                    "expires": self._expires(artifact),
-                    "contentType": headers["Content-Type"],
-                    "contentLength": os.fstat(file.fileno()).st_size,  # of the content, not of its encoding
-                }
-                if artifact.get("contentEncoding") == "gzip":
-                    headers["Content-Encoding"] = "gzip"
-                    compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=self._folder)))
-                    await asyncio.to_thread(_compress, file, compressed)
-                    file = compressed
-                await persist(f"uploading {name}", lambda: self._put(name, request, file, headers))
+            below = await asyncio.to_thread(files_below, task.folder, path)
         except Unusable as problem:
-            return await self._miss(artifact, name, problem)
-        except Refused as refused:
-            return self._refuse(name, refused)
+            results.append(await _miss(task, artifact, name, problem))
+        else:
+            found += [(artifact, f"{name}/{each}", f"{path}/{each}") for each in below]
+    waiting = iter(found)
+
+    async def work() -> None:
+        for each in waiting:
+            results.append(await _upload(task, *each))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for _ in range(AT_ONCE):
+                group.create_task(work())
+    except ExceptionGroup as problems:
+        raise problems.exceptions[0] from None
+    return all(results)
+
+
+async def link(task: Context, name: str, artifact: str, content_type: str) -> None:
+    """Gives another artifact of the run a second name. Raises Refused, Unreached."""
+    await _create(task, name, {"storageType": "link", "artifact": artifact, "contentType": content_type}, {})
+
+
+async def _create(task: Context, name: str, request: Mapping[str, Any], artifact: Artifact) -> None:
+    """An artifact that has no content. Raises Refused, Unreached."""
+    request = {**request, "expires": _expires(task, artifact)}
+    await persist(f"creating {name}", lambda: task.worker.ask("create", name=name, request=request))
+
+
+async def _upload(task: Context, artifact: Artifact, name: str, path: str) -> bool:
+    """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
+    if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
+        task.say(f"{path!r} cannot be uploaded: its name cannot be an artifact's")
+        return False
+    usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
+    headers = {"Content-Type": artifact.get("contentType", usual)}
+    try:
+        with contextlib.ExitStack() as stack:
+            file = stack.enter_context(opened(task.folder, path))
+            task.say(f"Uploading {name}")
+            request = {
+                "storageType": "s3",
+                "expires": _expires(task, artifact),
+                "contentType": headers["Content-Type"],
+                "contentLength": os.fstat(file.fileno()).st_size,  # of the content, not of its encoding
+            }
+            if artifact.get("contentEncoding") == "gzip":
+                headers["Content-Encoding"] = "gzip"
+                compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=task.folder)))
+                await asyncio.to_thread(_compress, file, compressed)
+                file = compressed
+            await persist(f"uploading {name}", lambda: _put(task, name, request, file, headers))
+    except Unusable as problem:
+        return await _miss(task, artifact, name, problem)
+    except Refused as refused:
+        return _refuse(task, name, refused)
+    return True
+
+
+async def _put(
+    task: Context, name: str, request: Mapping[str, Any], file: BinaryIO, headers: Mapping[str, str]
+) -> None:
+    """createArtifact is called for each try: its URL is short-lived, and the call may be repeated unchanged."""
+    url, size = (await task.worker.ask("create", name=name, request=request))["putUrl"], os.fstat(file.fileno())
+    async with task.session.put(
+        URL(url, encoded=True),
+        data=_read(file, size.st_size),
+        headers={**headers, "Content-Length": str(size.st_size)},
+        timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS),
+    ) as answer:
+        if not answer.ok:
+            raise Unreached(f"the storage answered {answer.status}")
+
+
+async def _miss(task: Context, artifact: Artifact, name: str, problem: Unusable) -> bool:
+    """Handles a missing artifact; returns whether it is optional."""
+    task.say(f"Artifact {name} is missing: {problem}")
+    if artifact.get("optional"):
         return True
+    request = {"storageType": "error", "reason": problem.reason, "message": plain(str(problem))}
+    try:
+        await _create(task, name, request, artifact)
+    except Refused as refused:
+        _refuse(task, name, refused)
+    return False
 
-    async def _put(self, name: str, request: Mapping[str, Any], file: BinaryIO, headers: Mapping[str, str]) -> None:
-        """createArtifact is called for each try: its URL is short-lived, and the call may be repeated unchanged."""
-        url, size = (await self._worker.ask("create", name=name, request=request))["putUrl"], os.fstat(file.fileno())
-        async with self._session.put(
-            URL(url, encoded=True),
-            data=_read(file, size.st_size),
-            headers={**headers, "Content-Length": str(size.st_size)},
-            timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS),
-        ) as answer:
-            if not answer.ok:
-                raise Unreached(f"the storage answered {answer.status}")
 
-    async def _miss(self, artifact: Artifact, name: str, problem: Unusable) -> bool:
-        """Handles a missing artifact; returns whether it is optional."""
-        self._say(f"Artifact {name} is missing: {problem}")
-        if artifact.get("optional"):
-            return True
-        request = {"storageType": "error", "reason": problem.reason, "message": plain(str(problem))}
-        try:
-            await self._create(name, request, artifact)
-        except Refused as refused:
-            self._refuse(name, refused)
-        return False
+def _refuse(task: Context, name: str, refused: Refused) -> bool:
+    """Says that the queue does not take what the payload says of an artifact. Raises other refusals."""
+    if refused.status != HTTPStatus.BAD_REQUEST:
+        raise refused
+    task.say(f"Artifact {name} is refused: {refused}")
+    return False
 
-    def _refuse(self, name: str, refused: Refused) -> bool:
-        """Says that the queue does not take what the payload says of an artifact. Raises other refusals."""
-        if refused.status != HTTPStatus.BAD_REQUEST:
-            raise refused
-        self._say(f"Artifact {name} is refused: {refused}")
-        return False
 
-    def _expires(self, artifact: Artifact) -> str:
-        """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up
-        to the fraction."""
-        return min(str(artifact.get("expires", self._latest)), self._latest)
+def _expires(task: Context, artifact: Artifact) -> str:
+    """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up
+    to the fraction."""
+    return min(str(artifact.get("expires", task.expires)), task.expires)
 
 
 def _compress(file: BinaryIO, into: BinaryIO) -> None:

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from worker.messages import Asking, Refused, Unreached, persist
+from worker.messages import Context, Refused, Unreached, persist
 from worker.text import lines, shown
 
 log = logging.getLogger("worker")
@@ -111,14 +111,10 @@ def said(text: str) -> bytes:
 class LiveLog:
     """One log on its way to its artifact."""
 
-    def __init__(
-        self, name: str, store: LogStore, expires: str, worker: Asking, session: aiohttp.ClientSession
-    ) -> None:
-        """`expires`: when the artifact does."""
+    def __init__(self, name: str, store: LogStore, task: Context) -> None:
         self._store = store
-        self._worker = worker
-        self._session = session
-        request = {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": expires}
+        self._task = task
+        request = {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": task.expires}
         self._artifact = {"name": name, "request": request}
         self._readable = -1
         """Bytes that can be read by now."""
@@ -176,10 +172,10 @@ class LiveLog:
         """Raises Unreached, Refused, and what the client raises."""
         asked = datetime.now(UTC)
         if asked >= self._use_until:
-            answer = await self._worker.ask("create", **self._artifact)
+            answer = await self._task.worker.ask("create", **self._artifact)
             self._url = answer["putUrl"]
             self._use_until = asked + (datetime.fromisoformat(answer["expires"]) - asked) * FRESH
-        async with self._session.put(
+        async with self._task.session.put(
             URL(f"{self._url}&{query}", encoded=True),
             data=io.BytesIO(content),
             headers=headers,

@@ -9,6 +9,8 @@ import logging
 import os
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self, TypeVar
 
 import aiohttp
@@ -54,13 +56,9 @@ class Channel:
 
     async def send(self, message: Message) -> None:
         """Sends a message, or nothing where the other end is gone."""
-        self.write(message)
+        self._writer.write(json.dumps(message).encode() + b"\n")
         with contextlib.suppress(ConnectionError):
             await self._writer.drain()
-
-    def write(self, message: Message) -> None:
-        """As `send`, without waiting until there is room for more."""
-        self._writer.write(json.dumps(message).encode() + b"\n")
 
 
 class Refused(Exception):
@@ -87,7 +85,6 @@ class Asking:
     """The end of a task's process: it asks the worker for what takes credentials (claim.py), and tells it how it is."""
 
     def __init__(self, channel: Channel) -> None:
-        self.tell = channel.send
         self._channel = channel
         self._waiting: dict[int, asyncio.Future[Message]] = {}
         self._count = 0
@@ -98,12 +95,16 @@ class Asking:
         self._receiving = asyncio.create_task(self._receive())
         return first
 
+    async def tell(self, **what: Any) -> None:
+        """Tells the worker something, by its name `do`."""
+        await self._channel.send(what)
+
     async def ask(self, do: str, **what: Any) -> Any:
         """The worker's answer. Raises Refused, Unreached."""
         self._count += 1
         number = self._count
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        await self.tell({"do": do, "id": number, **what})
+        await self.tell(do=do, id=number, **what)
         try:
             found = await answer
         finally:
@@ -114,10 +115,6 @@ class Asking:
             raise Unreached(found["unreached"])
         return found["done"]
 
-    def warn(self, text: str) -> None:
-        """Adds lines to the worker's own log."""
-        self._channel.write({"do": "warning", "text": text})
-
     async def _receive(self) -> None:
         try:
             while message := await self._channel.receive():
@@ -125,6 +122,19 @@ class Asking:
                     waiting.set_result(message)
         finally:
             os._exit(1)  # the worker is gone: nothing that is done from now on would count
+
+
+@dataclass(frozen=True)
+class Context:
+    """What all needs that is done for a task."""
+
+    folder: Path
+    expires: str
+    """When the task does."""
+    worker: Asking
+    session: aiohttp.ClientSession
+    say: Callable[[str], None]
+    """Adds lines to the task's log."""
 
 
 async def persist(what: str, call: Callable[[], Awaitable[T]], tries: int = TRIES) -> T:

@@ -12,7 +12,7 @@ import binascii
 import errno
 import hashlib
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,7 +21,7 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
-from worker.messages import Asking, Refused, TaskException, Unreached, persist
+from worker.messages import Context, Refused, TaskException, Unreached, persist
 from worker.text import plain, shown
 from worker.users import is_shortage
 
@@ -33,93 +33,84 @@ TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 _TAKEN = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY)
 
 
-class Mounts:
-    """The mounts of one task."""
+async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -> None:
+    """Puts a mount in place. `caches`: of each whether it is new, or why it is not there.
 
-    def __init__(
-        self, folder: Path, worker: Asking, session: aiohttp.ClientSession, say: Callable[[str], None]
-    ) -> None:
-        """`say` adds a line to the task's log."""
-        self._folder = folder
-        self._worker = worker
-        self._session = session
-        self._say = say
+    Raises BadContent where that is not possible; TaskException where content cannot be had now; OSError for a
+    shortage.
+    """
+    where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
+    if (cache := mount.get("cacheName")) is None:
+        task.say(f"Mounting {where}: {what}")
+    else:
+        is_new = caches.get(cache, "the task has too many")
+        if isinstance(is_new, str):
+            raise BadContent(f"{where} cannot be mounted, cache {cache}: {is_new}")
+        task.say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
+        if not is_new or "content" not in mount:
+            return
+    try:
+        with tempfile.TemporaryFile(dir=task.folder) as fetched:
+            await _fetch(task, mount["content"], fetched)
+            fetched.seek(0)  # and written through
+            await asyncio.to_thread(_write, task.folder, mount, fetched)
+    except BadContent as problem:
+        raise BadContent(f"{where} cannot be mounted, {what}: {problem}") from None
+    except OSError as problem:
+        if is_shortage(problem):
+            raise
+        why = "another mount is in its place" if problem.errno in _TAKEN else problem
+        raise BadContent(f"{where} cannot be mounted: {why}") from None
 
-    async def place(self, mount: Mount, caches: Mapping[str, bool | str]) -> None:
-        """Puts a mount in place. `caches`: of each whether it is new, or why it is not there.
 
-        Raises BadContent where that is not possible; TaskException where content cannot be had now; OSError for a
-        shortage.
-        """
-        where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
-        if (cache := mount.get("cacheName")) is None:
-            self._say(f"Mounting {where}: {what}")
-        else:
-            is_new = caches.get(cache, "the task has too many")
-            if isinstance(is_new, str):
-                raise BadContent(f"{where} cannot be mounted, cache {cache}: {is_new}")
-            self._say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
-            if not is_new or "content" not in mount:
-                return
+def _write(folder: Path, mount: Mount, content: BinaryIO) -> None:
+    if "file" in mount:
+        made(folder, mount["file"])
+        decompress(content, mount.get("format"), folder / mount["file"])
+    else:
+        unpack(content, mount["format"], made(folder, mount["directory"] + "/."))
+
+
+async def _fetch(task: Context, content: Mount, target: BinaryIO) -> None:
+    """Writes the content to an empty file, and verifies its hash. Raises BadContent, TaskException, OSError."""
+    if "raw" in content:
+        target.write(content["raw"].encode(errors="replace"))
+    elif "base64" in content:
         try:
-            with tempfile.TemporaryFile(dir=self._folder) as fetched:
-                await self._fetch(mount["content"], fetched)
-                fetched.seek(0)  # and written through
-                await asyncio.to_thread(self._write, mount, fetched)
-        except BadContent as problem:
-            raise BadContent(f"{where} cannot be mounted, {what}: {problem}") from None
-        except OSError as problem:
-            if is_shortage(problem):
-                raise
-            why = "another mount is in its place" if problem.errno in _TAKEN else problem
-            raise BadContent(f"{where} cannot be mounted: {why}") from None
-
-    def _write(self, mount: Mount, content: BinaryIO) -> None:
-        if "file" in mount:
-            made(self._folder, mount["file"])
-            decompress(content, mount.get("format"), self._folder / mount["file"])
-        else:
-            unpack(content, mount["format"], made(self._folder, mount["directory"] + "/."))
-
-    async def _fetch(self, content: Mount, target: BinaryIO) -> None:
-        """Writes the content to an empty file, and verifies its hash. Raises BadContent, TaskException, OSError."""
-        if "raw" in content:
-            target.write(content["raw"].encode(errors="replace"))
-        elif "base64" in content:
-            try:
-                target.write(base64.b64decode(content["base64"], validate=True))
-            except binascii.Error as problem:
-                raise BadContent(f"it is no base64: {problem}") from None
-        else:
-            try:
-                found = await persist(f"fetching {describe(content)}", lambda: self._download(content, target))
-            except Unreached as trouble:
-                raise TaskException("intermittent-task", f"A mount cannot be had now: {trouble}") from None
-            if found != content.get("sha256", found):
-                raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
-
-    async def _download(self, content: Mount, target: BinaryIO) -> str:
-        """Writes what the content's URL leads to; its sha256. Raises BadContent, OSError; what may pass."""
-        digest, asked = hashlib.sha256(), ("taskId", "namespace", "artifact")
+            target.write(base64.b64decode(content["base64"], validate=True))
+        except binascii.Error as problem:
+            raise BadContent(f"it is no base64: {problem}") from None
+    else:
         try:
-            url = content.get("url") or await self._worker.ask(
-                "content", **{name: content[name] for name in asked if name in content}
-            )
-            async with self._session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
-                if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
-                    raise BadContent(f"the server answers {answer.status}")
-                answer.raise_for_status()
-                target.seek(0)
-                target.truncate()
-                async for chunk in answer.content.iter_chunked(CHUNK):
-                    digest.update(chunk)
-                    leave_room(target.fileno(), len(chunk))
-                    await asyncio.to_thread(target.write, chunk)
-        except Refused as refused:
-            raise BadContent(f"the queue refuses it: {refused}") from None
-        except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
-            raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
-        return digest.hexdigest()
+            found = await persist(f"fetching {describe(content)}", lambda: _download(task, content, target))
+        except Unreached as trouble:
+            raise TaskException("intermittent-task", f"A mount cannot be had now: {trouble}") from None
+        if found != content.get("sha256", found):
+            raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
+
+
+async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
+    """Writes what the content's URL leads to; its sha256. Raises BadContent, OSError; what may pass."""
+    digest, asked = hashlib.sha256(), ("taskId", "namespace", "artifact")
+    try:
+        url = content.get("url") or await task.worker.ask(
+            "content", **{name: content[name] for name in asked if name in content}
+        )
+        async with task.session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
+            if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
+                raise BadContent(f"the server answers {answer.status}")
+            answer.raise_for_status()
+            target.seek(0)
+            target.truncate()
+            async for chunk in answer.content.iter_chunked(CHUNK):
+                digest.update(chunk)
+                leave_room(target.fileno(), len(chunk))
+                await asyncio.to_thread(target.write, chunk)
+    except Refused as refused:
+        raise BadContent(f"the queue refuses it: {refused}") from None
+    except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
+        raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
+    return digest.hexdigest()
 
 
 def describe(content: Mount) -> str:

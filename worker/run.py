@@ -22,7 +22,6 @@ from worker.folders import is_inside, may_mount
 from worker.messages import Channel, Message
 from worker.options import Options
 from worker.queue import REFUSED, insist
-from worker.text import lines
 
 log = logging.getLogger("worker")
 
@@ -31,8 +30,6 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TASKCLUSTER_WORKER_LOCATION", "TAS
 CALLS_AT_ONCE = 16
 """Calls that are made for a task at the same time: fewer than there are connections (queue.py)."""
 MOST_CACHES = 100
-WARNINGS = 20
-"""Lines that a task's process may add to the worker's own log."""
 REASONS = {"malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"}
 REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report that is under way, or for its own."""
@@ -56,10 +53,9 @@ class Run:
         """Ends with the process."""
         self._is_ending = False
         """The process may go on for a moment, as if the task had ended by itself: nothing is done for it any more."""
-        self._warnings = WARNINGS
         self._left: list[str] = []
-        self._told = {name: asyncio.Future[Message]() for name in ("filled", "purge", "executed", "outcome")}
-        """What the process has told. `executed`: there is a result, only the log is to be finished."""
+        self._told = {name: asyncio.Future[Message]() for name in ("filled", "purge", "outcome")}
+        """What the process has told."""
 
     async def run(self, shutdown: asyncio.Event) -> list[str]:
         """Works on the run until it is reported, lost, or the worker shuts down; then everything is put back.
@@ -72,8 +68,7 @@ class Run:
         stop = asyncio.create_task(shutdown.wait())
         try:
             await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
-            has_result = self._told["executed"].done() or self._told["outcome"].done()
-            if stop.done() and not lost.done() and has_result:
+            if stop.done() and not lost.done() and self._told["outcome"].done():
                 await asyncio.wait((work, lost), timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             await _cancel(work)
             if not work.cancelled():
@@ -139,19 +134,21 @@ class Run:
 
     async def _outcome(self, serving: asyncio.Task[None]) -> tuple[str, str | None]:
         """The state to report, and the reason of an exception. Its process says it, unless it is late or was killed."""
-        outcome, executed = self._told["outcome"], self._told["executed"]
+        outcome = self._told["outcome"]
         left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
-        await asyncio.wait((outcome, executed, serving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if not (outcome.done() or executed.done() or serving.done()):
-            executed.set_result({})
+        await asyncio.wait((outcome, serving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if outcome.done():
+            state, reason = outcome.result()["state"], outcome.result().get("reason")
+            if state != "exception":  # whose log is finished after the report
+                await asyncio.wait([serving], timeout=LOG_SECONDS)
+            return state, reason
+        if not serving.done():
+            outcome.set_result({})
             await self._end_early(f"ended after maxRunTime, {self._limit:g} s", LOG_SECONDS, is_failed=True)
             return "failed", None
-        await asyncio.wait((outcome, serving), timeout=LOG_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        if outcome.done():
-            return outcome.result()["state"], outcome.result().get("reason")
-        how, why, reason = None, "does not answer", None
+        how, why, reason = None, "cannot be found", None
         with contextlib.suppress(GuardLost):
-            how = await self._guard.stop(0) if serving.done() else None
+            how = await self._guard.stop(0)
         if how is not None and how >= 0:
             why, reason = "has failed", "internal-error"
         elif how is not None:
@@ -214,12 +211,6 @@ class Run:
     async def _hear(self, message: Message) -> None:
         """Takes what the process tells. Raises LookupError, TypeError for what is none of it; GuardLost."""
         told = message["do"]
-        if told == "warning":
-            if self._warnings > 0:
-                self._warnings -= 1
-                for line in lines(message["text"]):
-                    log.warning("%s: %s", self._claim, line)
-            return
         if told == "outcome" and message["state"] not in ("completed", "failed") and message["reason"] not in REASONS:
             raise LookupError("no outcome")
         if not self._told[told].done():

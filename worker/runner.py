@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import itertools
 import logging
 import os
 import socket
@@ -22,16 +23,19 @@ import aiohttp
 
 from worker import processes
 from worker.archives import BadContent
-from worker.artifacts import Artifacts
+from worker.artifacts import link, upload_all
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
-from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Message, Refused, TaskException, Unreached
-from worker.mounts import Mounts
+from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Context, Message, Refused, TaskException, Unreached
+from worker.mounts import place
 from worker.payload import LOGS, Payload, parse
 from worker.proxy import Proxy
-from worker.text import lines, shown
+from worker.text import Formatter, lines, shown
 from worker.users import User, become, bounded_memory, is_shortage
 
 log = logging.getLogger("worker")
+
+WARNINGS = 20
+"""Messages that a task's process may add to the worker's own log."""
 
 for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.raw_unicode_escape"):
     importlib.import_module(name)  # now: the task's user may not be allowed to read what is loaded when it is needed
@@ -40,26 +44,21 @@ for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "
 class Runner:
     """One run's task, from its payload to the end of its log."""
 
-    def __init__(
-        self, worker: Asking, begin: Message, store: LogStore, session: aiohttp.ClientSession, user: User | None
-    ) -> None:
+    def __init__(self, task: Context, begin: Message, store: LogStore, user: User | None) -> None:
         """`begin`: what the worker has said of the run (run.py)."""
-        self._worker = worker
+        self._task = task
         self._begin = begin
-        self._folder = Path(begin["folder"])
         self._store = store
-        self._session = session
         self._user = user
         self._logs: list[LiveLog] = []
         self._streaming: asyncio.Task[None] | None = None
-        self._artifacts = Artifacts(self._folder, begin["task"]["expires"], worker, session, store.say)
 
     async def finish(self, text: str, *, is_failed: bool) -> None:
         """Writes the end of the log of a run whose process was killed."""
         payload = None
         with contextlib.suppress(TaskException):
             payload = self._payload()
-        self._store.say(text)
+        self._task.say(text)
         await self._finish_log(payload if is_failed else None)
 
     async def run(self, ancestor: int) -> None:
@@ -69,7 +68,7 @@ class Runner:
         """
         begin = self._begin
         try:
-            self._store.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
+            self._task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
             payload = self._payload()
             succeeded = await self._execute(payload, ancestor)
         except TaskException as problem:
@@ -87,9 +86,8 @@ class Runner:
                 log.exception("the worker failed")
                 await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
         else:
-            await self._worker.tell({"do": "executed"})
+            await self._task.worker.tell(do="outcome", state="completed" if succeeded else "failed")
             await self._finish_log(payload)
-            await self._worker.tell({"do": "outcome", "state": "completed" if succeeded else "failed"})
 
     def _payload(self) -> Payload:
         """What the task asks for; from now on its log is shown. Raises TaskException."""
@@ -110,33 +108,32 @@ class Runner:
 
         Raises TaskException; Refused, Unreached; OSError for what the machine lacks.
         """
-        begin, say, codes = self._begin, self._store.say, payload["onExitStatus"]
-        mounts = Mounts(self._folder, self._worker, self._session, say)
+        task, begin, codes, folder = self._task, self._begin, payload["onExitStatus"], str(self._task.folder)
         # The worker's own variables come last: no payload changes what a task is told of itself.
-        env = {"HOME": str(self._folder), **begin["passedOn"]}
+        env = {"HOME": folder, **begin["passedOn"]}
         env |= {} if self._user is None else {"USER": self._user.name, "LOGNAME": self._user.name}
-        env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": str(self._folder)}
+        env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": folder}
         try:
             with bounded_memory():
                 for mount in payload["mounts"]:
-                    await mounts.place(mount, begin["caches"])
-            await self._worker.tell({"do": "filled"})
+                    await place(task, mount, begin["caches"])
+            await self._task.worker.tell(do="filled")
             async with AsyncExitStack() as stack:
                 if payload["features"]["taskclusterProxy"]:
-                    proxy = Proxy(begin["rootUrl"], self._worker, self._user)
+                    proxy = Proxy(begin["rootUrl"], task.worker, self._user)
                     env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
                 exit_code = await processes.run(
-                    payload["command"], self._folder, env, self._store, ancestor=ancestor, user=self._user
+                    payload["command"], task.folder, env, self._store, ancestor=ancestor, user=self._user
                 )
-            say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
+            task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
             with bounded_memory():
-                uploaded = await self._artifacts.upload_all(payload["artifacts"])
+                uploaded = await upload_all(task, payload["artifacts"])
         except BadContent as problem:
-            say(str(problem))
+            task.say(str(problem))
             return False
         if exit_code in codes["purgeCaches"]:
-            say(f"The task's caches are purged, since its exit code is {exit_code}")
-            await self._worker.tell({"do": "purge"})
+            task.say(f"The task's caches are purged, since its exit code is {exit_code}")
+            await self._task.worker.tell(do="purge")
         if exit_code in codes["retry"]:
             raise TaskException("intermittent-task", f"The task is to be retried, since its exit code is {exit_code}")
         return exit_code == 0 and uploaded
@@ -149,38 +146,32 @@ class Runner:
         stored = [await each.finish() for each in self._logs]
         if payload and all(stored) and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
             try:
-                await self._artifacts.link(payload["logs"]["backing"], payload["logs"]["live"], CONTENT_TYPE)
+                await link(self._task, payload["logs"]["backing"], payload["logs"]["live"], CONTENT_TYPE)
             except (Refused, Unreached) as refused:
                 log.warning("the log gets no second name: %s", shown(refused))
 
     def _log(self, name: str) -> LiveLog:
-        return LiveLog(name, self._store, self._begin["task"]["expires"], self._worker, self._session)
+        return LiveLog(name, self._store, self._task)
 
     async def _end_exceptionally(self, reason: str, message: str) -> None:
         """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
         with contextlib.suppress(OSError):  # the disk may be full
-            self._store.say(message)
-        await self._worker.tell({"do": "outcome", "state": "exception", "reason": reason})
+            self._task.say(message)
+        await self._task.worker.tell(do="outcome", state="exception", reason=reason)
         await self._finish_log()
-
-
-class _Telling(logging.Handler):
-    """Passes on warnings to the worker's own log."""
-
-    def __init__(self, worker: Asking) -> None:
-        super().__init__(logging.WARNING)
-        self._worker = worker
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self._worker.warn("\n".join(lines(self.format(record))))
 
 
 async def _main(connection: socket.socket, file: int, ancestor: int, user: User | None) -> None:
     worker = Asking(await Channel.over(connection, LONGEST_OF_WORKER))
     begin = await worker.begin()
-    logging.basicConfig(handlers=[_Telling(worker)], format="%(message)s", force=True)
+    output, warned = logging.StreamHandler(sys.stderr), itertools.count()
+    output.setFormatter(Formatter(f"%(asctime)s %(levelname)s {begin['taskId']}/{begin['runId']}: %(message)s"))
+    output.addFilter(lambda _: next(warned) < WARNINGS)
+    logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
+    store = LogStore(file, begin["logLimit"])
     async with aiohttp.ClientSession() as session:
-        runner = Runner(worker, begin, LogStore(file, begin["logLimit"]), session, user)
+        task = Context(Path(begin["folder"]), begin["task"]["expires"], worker, session, store.say)
+        runner = Runner(task, begin, store, user)
         if "finish" in begin:
             await runner.finish(begin["finish"], is_failed=begin["isFailed"])
         else:

@@ -7,6 +7,7 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 import aiohttp
@@ -14,7 +15,7 @@ import pytest
 from aiohttp import web
 
 from worker.log import BLOCK, CONTENT_TYPE, LiveLog, LogStore
-from worker.messages import Asking
+from worker.messages import Asking, Context
 
 LIMIT = 40_000
 EXPIRES = "2030-01-01T00:00:00.000Z"
@@ -93,9 +94,13 @@ def store() -> Iterator[LogStore]:
         yield store
 
 
+def context(storage: Storage, session: aiohttp.ClientSession) -> Context:
+    return Context(Path(), EXPIRES, cast(Asking, storage), session, lambda _: None)
+
+
 @pytest.fixture
 def live(storage: Storage, store: LogStore, session: aiohttp.ClientSession) -> LiveLog:
-    return LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
+    return LiveLog("log", store, context(storage, session))
 
 
 async def test_what_has_come_is_shown_byte_for_byte_and_by_few_blocks(
@@ -155,13 +160,13 @@ async def test_a_longer_log_loses_its_middle_and_says_so(storage: Storage, store
 async def test_lines_longer_than_any_block(storage: Storage, session: aiohttp.ClientSession, is_another: bool) -> None:
     """Full blocks are uploaded once, whoever goes on with the log."""
     with stored(4 * BLOCK) as store:
-        live = LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
+        live = LiveLog("log", store, context(storage, session))
         store.write(b"x" * (BLOCK + BLOCK // 2))
         await live._upload()
         store.write(b"y" * 8 * BLOCK)
         if is_another:
             store = LogStore(store._file, 4 * BLOCK)
-            live = LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
+            live = LiveLog("log", store, context(storage, session))
         put = storage.put_blocks
         assert await live.finish()
         assert storage.put_blocks - put == 2 + 1 + 1, "not the first one again"
@@ -186,7 +191,7 @@ async def test_failures_that_pass_lose_nothing(
 
 async def test_blocks_that_are_gone_are_uploaded_again(storage: Storage, session: aiohttp.ClientSession) -> None:
     with stored(8 * BLOCK) as store:
-        live = LiveLog("log", store, EXPIRES, cast(Asking, storage), session)
+        live = LiveLog("log", store, context(storage, session))
         store.write(b"x" * 3 * BLOCK)
         await live._upload()
         storage.blocks.clear()
