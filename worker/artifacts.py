@@ -44,11 +44,11 @@ class Unusable(TaskException):
 
 
 async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
-    """Uploads what the payload names; whether everything was there that must be.
+    """Uploads what the payload names; whether everything was there that must be, and is taken.
 
     Raises Unreached where one cannot be stored; Refused; OSError for a shortage.
     """
-    results, found = [True], list[tuple[Artifact, str, str]]()
+    results, found = [True], list[tuple[Artifact, str, str | Unusable]]()
     for artifact in wanted:
         name, path = artifact.get("name", artifact["path"]), artifact["path"]
         if artifact["type"] == "file":
@@ -56,15 +56,20 @@ async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
             continue
         try:
             below = await asyncio.to_thread(files_below, task.folder, path)
-        except Unusable as problem:
-            results.append(await _miss(task, artifact, name, problem))
-        else:
             found += [(artifact, f"{name}/{each}", f"{path}/{each}") for each in below]
+        except Unusable as problem:
+            found.append((artifact, name, problem))
     waiting = iter(found)
 
     async def work() -> None:
-        for each in waiting:
-            results.append(await _upload(task, *each))
+        for artifact, name, path in waiting:
+            try:
+                results.append(await _upload(task, artifact, name, path))
+            except Refused as refused:
+                if refused.status != HTTPStatus.BAD_REQUEST:
+                    raise
+                task.say(f"Artifact {name} is refused: {refused}")
+                results.append(False)
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -75,34 +80,26 @@ async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
     return all(results)
 
 
-async def link(task: Context, name: str, artifact: str, content_type: str) -> None:
-    """Gives another artifact of the run a second name. Raises Refused, Unreached."""
-    await _create(task, name, {"storageType": "link", "artifact": artifact, "contentType": content_type}, {})
-
-
-async def _create(task: Context, name: str, request: Mapping[str, Any], artifact: Artifact) -> None:
-    """An artifact that has no content. Raises Refused, Unreached."""
-    request = {**request, "expires": _expires(task, artifact)}
+async def create(task: Context, name: str, **request: str) -> None:
+    """Creates an artifact that has no content, to expire with the task by default. Raises Refused, Unreached."""
+    request = {"expires": task.expires, **request}
     await persist(f"creating {name}", lambda: task.worker.ask("create", name=name, request=request))
 
 
-async def _upload(task: Context, artifact: Artifact, name: str, path: str) -> bool:
+async def _upload(task: Context, artifact: Artifact, name: str, path: str | Unusable) -> bool:
     """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
     if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
-        task.say(f"{path!r} cannot be uploaded: its name cannot be an artifact's")
+        task.say(f"{name!r} cannot be uploaded: it cannot be an artifact's name")
         return False
-    usual = mimetypes.guess_type(name)[0] or "application/octet-stream"
-    headers = {"Content-Type": artifact.get("contentType", usual)}
+    # Not later than the task. Both are ISO 8601 in UTC, which sort by time up to the fraction.
+    expires = min(artifact.get("expires", task.expires), task.expires)
+    content_type = artifact.get("contentType", mimetypes.guess_type(name)[0] or "application/octet-stream")
+    request, headers = {"storageType": "s3", "expires": expires, "contentType": content_type}, {}
     try:
         with contextlib.ExitStack() as stack:
             file = stack.enter_context(opened(task.folder, path))
             task.say(f"Uploading {name}")
-            request = {
-                "storageType": "s3",
-                "expires": _expires(task, artifact),
-                "contentType": headers["Content-Type"],
-                "contentLength": os.fstat(file.fileno()).st_size,  # of the content, not of its encoding
-            }
+            request["contentLength"] = os.fstat(file.fileno()).st_size  # of the content, not of its encoding
             if artifact.get("contentEncoding") == "gzip":
                 headers["Content-Encoding"] = "gzip"
                 compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=task.folder)))
@@ -110,9 +107,11 @@ async def _upload(task: Context, artifact: Artifact, name: str, path: str) -> bo
                 file = compressed
             await persist(f"uploading {name}", lambda: _put(task, name, request, file, headers))
     except Unusable as problem:
-        return await _miss(task, artifact, name, problem)
-    except Refused as refused:
-        return _refuse(task, name, refused)
+        task.say(f"Artifact {name} is missing: {problem}")
+        if not artifact.get("optional"):
+            why = {"reason": problem.reason, "message": plain(str(problem))}
+            await create(task, name, storageType="error", expires=expires, **why)
+            return False
     return True
 
 
@@ -120,42 +119,12 @@ async def _put(
     task: Context, name: str, request: Mapping[str, Any], file: BinaryIO, headers: Mapping[str, str]
 ) -> None:
     """createArtifact is called for each try: its URL is short-lived, and the call may be repeated unchanged."""
-    url, size = (await task.worker.ask("create", name=name, request=request))["putUrl"], os.fstat(file.fileno())
-    async with task.session.put(
-        URL(url, encoded=True),
-        data=_read(file, size.st_size),
-        headers={**headers, "Content-Length": str(size.st_size)},
-        timeout=aiohttp.ClientTimeout(total=UPLOAD_SECONDS),
-    ) as answer:
-        if not answer.ok:
-            raise Unreached(f"the storage answered {answer.status}")
-
-
-async def _miss(task: Context, artifact: Artifact, name: str, problem: Unusable) -> bool:
-    """Handles a missing artifact; returns whether it is optional."""
-    task.say(f"Artifact {name} is missing: {problem}")
-    if artifact.get("optional"):
-        return True
-    request = {"storageType": "error", "reason": problem.reason, "message": plain(str(problem))}
-    try:
-        await _create(task, name, request, artifact)
-    except Refused as refused:
-        _refuse(task, name, refused)
-    return False
-
-
-def _refuse(task: Context, name: str, refused: Refused) -> bool:
-    """Says that the queue does not take what the payload says of an artifact. Raises other refusals."""
-    if refused.status != HTTPStatus.BAD_REQUEST:
-        raise refused
-    task.say(f"Artifact {name} is refused: {refused}")
-    return False
-
-
-def _expires(task: Context, artifact: Artifact) -> str:
-    """The expiration that is wanted, but not later than the task's. Both are ISO 8601 in UTC, which sort by time up
-    to the fraction."""
-    return min(str(artifact.get("expires", task.expires)), task.expires)
+    answer, size = await task.worker.ask("create", name=name, request=request), os.fstat(file.fileno()).st_size
+    headers = {**headers, "Content-Type": request["contentType"], "Content-Length": str(size)}
+    url, timeout = URL(answer["putUrl"], encoded=True), aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
+    async with task.session.put(url, data=_read(file, size), headers=headers, timeout=timeout) as stored:
+        if not stored.ok:
+            raise Unreached(f"the storage answered {stored.status}")
 
 
 def _compress(file: BinaryIO, into: BinaryIO) -> None:
@@ -172,8 +141,10 @@ async def _read(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
         yield chunk
 
 
-def opened(folder: Path, path: str) -> BinaryIO:
+def opened(folder: Path, path: str | Unusable) -> BinaryIO:
     """The file at a path in the folder, for reading. Links are followed if they stay inside. Raises Unusable."""
+    if isinstance(path, Unusable):
+        raise path
     return os.fdopen(_descriptor(folder, path, stat.S_ISREG, "file"), "rb")
 
 

@@ -14,7 +14,7 @@ from typing import Self
 from worker.messages import LONGEST_OF_TASK, LONGEST_OF_WORKER, Channel, Message
 from worker.options import Options
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from worker.guard import main; main()"
+_CODE = "import sys; sys.path.append(sys.argv[1]); from worker.guard import main; main(sys.argv[2])"
 COMMAND = (sys.executable, "-I", "-W", "ignore", "-X", "utf8", "-c", _CODE, str(Path(__file__).parents[1]))
 PATIENCE = 10.0
 """Seconds for which the guard may say nothing after a task was to end."""
@@ -44,19 +44,26 @@ class Guard:
     async def start(cls, options: Options) -> Self:
         """Raises OSError where the work directory cannot be used, or tasks cannot have their user."""
         mine, its = socket.socketpair()
+        mine.setblocking(False)
+        user = None if options.task_user is None else dataclasses.asdict(options.task_user)
+        given = json.dumps({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
         with its:  # its environment is empty: the worker's has the token
             process = await asyncio.create_subprocess_exec(
-                *COMMAND, stdin=its.fileno(), stdout=asyncio.subprocess.DEVNULL, env={}, cwd="/", start_new_session=True
+                *COMMAND,
+                given,
+                stdin=its.fileno(),
+                stdout=asyncio.subprocess.DEVNULL,
+                env={},
+                cwd="/",
+                start_new_session=True,
             )
-        mine.setblocking(False)
         guard = cls(process, mine, await Channel.over(mine.dup(), LONGEST_OF_WORKER))
-        user = None if options.task_user is None else dataclasses.asdict(options.task_user)
         try:
-            answer = await guard.order({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
-        except GuardLost:
+            first = await guard._answers.receive()
+        except EOFError:
             raise OSError("its guard cannot be started") from None
-        if "refused" in answer:
-            raise OSError(answer["refused"])
+        if "refused" in first:
+            raise OSError(first["refused"])
         return guard
 
     async def begin(self, order: Message) -> tuple[Channel, Message]:

@@ -56,6 +56,8 @@ class WorkDirectory:
         """
         self._path, self._user, self._keep_free = path, user, keep_free
         self._uid = os.getuid() if user is None else user.uid
+        self._owner = (-1, -1) if user is None else (user.uid, user.gid)
+        """Whom files of a task get, for `chown`."""
         self._placed: list[tuple[Path, Path, bool]] = []
         self.is_filled = self.is_purged = False
         """Whether new caches have all that they were to begin with; whether no cache is to be kept."""
@@ -101,8 +103,29 @@ class WorkDirectory:
         self.is_filled = self.is_purged = False
         folder = self._path / "tasks" / name
         folder.mkdir(mode=0o700)
-        os.chown(folder, *self._owner())
+        os.chown(folder, *self._owner)
         return folder, {cache: self._place(folder, cache, place) for cache, place in caches.items()}
+
+    def _place(self, folder: Path, name: str, directory: str) -> bool | str:
+        # No file changes its owner: for another user it is another cache.
+        digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+        home = self._caches / f"{digest[:32]}-{self._uid}"
+        place, is_new = folder / directory, not home.exists()
+        try:
+            if not is_inside(directory):
+                raise ValueError("it is not in the task's folder")
+            with self._around(place, make=True) as parent:
+                os.mkdir(place.name, 0o700, dir_fd=parent)  # fails where there is something already
+                os.chown(place.name, *self._owner, dir_fd=parent, follow_symlinks=False)
+                if not is_new:
+                    os.rename(home, place.name, dst_dir_fd=parent)
+        except (OSError, ValueError) as problem:  # the latter also for text that can be no name
+            if is_shortage(problem):
+                raise
+            is_link = isinstance(problem, OSError) and problem.errno in (errno.ELOOP, errno.ENOTDIR)
+            return "a link is in the way" if is_link else str(getattr(problem, "strerror", problem))
+        self._placed.append((place, home, is_new))
+        return is_new
 
     def put_back(self) -> str:
         """Takes the caches back, and removes all else that a task has left; what cannot be removed."""
@@ -123,27 +146,6 @@ class WorkDirectory:
             return f"{problem.filename} cannot be removed: {problem.strerror}"
         return ""
 
-    def _place(self, folder: Path, name: str, directory: str) -> bool | str:
-        # No file changes its owner: for another user it is another cache.
-        digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
-        home = self._caches / f"{digest[:32]}-{self._uid}"
-        place, is_new = folder / directory, not home.exists()
-        try:
-            if not is_inside(directory):
-                raise ValueError("it is not in the task's folder")
-            with self._around(place, make=True) as parent:
-                os.mkdir(place.name, 0o700, dir_fd=parent)  # fails where there is something already
-                os.chown(place.name, *self._owner(), dir_fd=parent, follow_symlinks=False)
-                if not is_new:
-                    os.rename(home, place.name, dst_dir_fd=parent)
-        except (OSError, ValueError) as problem:  # the latter also for text that can be no name
-            if is_shortage(problem):
-                raise
-            is_link = isinstance(problem, OSError) and problem.errno in (errno.ELOOP, errno.ENOTDIR)
-            return "a link is in the way" if is_link else str(getattr(problem, "strerror", problem))
-        self._placed.append((place, home, is_new))
-        return is_new
-
     @contextlib.contextmanager
     def _around(self, place: Path, *, make: bool = False) -> Iterator[int]:
         """The descriptor of the directory that a place is in, to which no link leads. Raises OSError."""
@@ -152,16 +154,12 @@ class WorkDirectory:
             for name in place.parent.relative_to(self._path).parts:
                 if make and not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
                     os.mkdir(name, dir_fd=folder)
-                    os.chown(name, *self._owner(), dir_fd=folder, follow_symlinks=False)
+                    os.chown(name, *self._owner, dir_fd=folder, follow_symlinks=False)
                 above, folder = folder, os.open(name, _DIRECTORY, dir_fd=folder)
                 os.close(above)
             yield folder
         finally:
             os.close(folder)
-
-    def _owner(self) -> tuple[int, int]:
-        """Whom files of a task get, for `chown`."""
-        return (-1, -1) if self._user is None else (self._user.uid, self._user.gid)
 
     def _remove(self, folders: list[Path]) -> None:
         """Removes folders, and what tasks have left elsewhere, in a process that has the rights of the tasks' user
@@ -203,12 +201,12 @@ def empty(folder: Path) -> None:
                 continue
             entry.chmod(0o700)
             for inner in map(Path, os.scandir(entry)):
-                if not _is_directory(inner):
+                if _is_directory(inner):
+                    inner.chmod(0o700)  # moving a directory writes into it
+                    inner.rename(folder / f"{name}-{count}")
+                    count += 1
+                else:
                     inner.unlink()
-                    continue
-                inner.chmod(0o700)  # moving a directory writes into it
-                inner.rename(folder / f"{name}-{count}")
-                count += 1
             try:
                 entry.rmdir()
             except OSError as problem:
@@ -222,26 +220,26 @@ def _remove_own(folder: Path, user: int, depth: int) -> None:
         for entry in map(Path, os.scandir(folder)):
             with contextlib.suppress(OSError):
                 found, is_directory = entry.lstat(), _is_directory(entry)
-                if found.st_uid == user and is_directory:
+                if found.st_uid != user:
+                    if depth > 1 and is_directory and found.st_mode & stat.S_IWOTH:
+                        _remove_own(entry, user, depth - 1)
+                elif is_directory:
                     empty(entry)
                     entry.rmdir()
-                elif found.st_uid == user:
+                else:
                     entry.unlink()
-                elif depth > 1 and is_directory and found.st_mode & stat.S_IWOTH:
-                    _remove_own(entry, user, depth - 1)
 
 
 def _sweep_ipc(user: int) -> None:
     """Removes a user's shared memory, semaphores and message queues of System V, which outlive processes (Linux)."""
     libc = ctypes.CDLL(None)
-    for kind, call in (("shm", libc.shmctl), ("sem", libc.semctl), ("msg", libc.msgctl)):
+    for kind, remove in (("shm", libc.shmctl), ("sem", libc.semctl), ("msg", libc.msgctl)):
         with contextlib.suppress(FileNotFoundError):
-            names, *rows = (
-                line.split() for line in Path(f"/proc/sysvipc/{kind}").read_text(encoding="utf-8").splitlines()
-            )
+            table = Path(f"/proc/sysvipc/{kind}").read_text(encoding="utf-8").splitlines()
+            names, *rows = map(str.split, table)
             for row in rows:  # the id is in the second column
                 if str(user) in (row[names.index("uid")], row[names.index("cuid")]):
-                    call(int(row[1]), 0, 0)  # IPC_RMID
+                    remove(int(row[1]), 0, 0)  # IPC_RMID
 
 
 def _make(folder: Path) -> None:
@@ -257,9 +255,8 @@ def _hold(take: Callable[[], Any], problem: str) -> None:
     while True:
         try:
             take()
+            return
         except OSError:
             if time.monotonic() > give_up:
                 raise OSError(problem) from None
             time.sleep(0.1)
-        else:
-            return

@@ -1,10 +1,10 @@
 """Stands between the worker and its tasks: it starts the process that works on a task, and ends all that is left of it.
 
 The worker starts it once, before it claims anything. It has no token, and may be root: it alone changes what is outside
-of a task's folder. It looks at nothing that a task has written. Its standard input is a socket, over which the worker
-sends orders, one JSON object a line. It answers each by an object, what the system refuses by `{"errno": …}`.
+of a task's folder. It looks at nothing that a task has written. Its standard input is a socket, to which it first says
+whether it can work: `{}`, or `{"refused": why}`. Then the worker sends orders, one JSON object a line. It answers each
+by an object, what the system refuses by `{"errno": …}`.
 
-* `{"work": …, "user": …, "keepFree": …}` comes first. `{"refused": why}`: the work directory cannot be used.
 * `{"run": name, "caches": {name: place}}`, with a socket to the worker: makes a folder with these caches, and forks the
   process that works on the task (runner.py): `{"folder": path, "caches": {name: whether it is new, or why it is not
   there}}`.
@@ -40,8 +40,11 @@ LONGEST_PAUSE = 0.1
 class Guard:
     """Follows the orders of one worker."""
 
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, work: WorkDirectory, user: User | None) -> None:
         self._control = control
+        self._work = work
+        self._user = user
+        self._uid = None if user is None else user.uid
         self._unread, self._files = b"", list[int]()
         self._runner = 0
         self._how: int | None = None
@@ -50,31 +53,21 @@ class Guard:
 
     def serve(self) -> None:
         """Works until the worker has ended."""
-        first = self._order()
-        if first is None:
-            return
-        self._user = None if first["user"] is None else User(**first["user"])
-        self._uid = None if self._user is None else self._user.uid
-        try:
-            self._work = WorkDirectory(Path(first["work"]), self._user, first["keepFree"])
-        except OSError as problem:
-            self._say(refused=str(problem))
-            return
         control(PR_SET_CHILD_SUBREAPER, 1)  # of processes that descend from it, and whose parent has ended
         self._kill()
         self._before = self._held()
-        self._say()
+        _say(self._control)
         while (order := self._order()) is not None:
             if "run" in order or "log" in order:
                 self._begin(order)
             elif "stop" in order:
                 self._stop(order["stop"])
-                self._say(how=self._how)
+                _say(self._control, how=self._how)
             elif "end" in order:
-                self._say(left=self._end())
+                _say(self._control, left=self._end())
             else:
                 self._work.is_filled, self._work.is_purged = "filled" in order, "purge" in order
-                self._say()
+                _say(self._control)
         self._end()
 
     def _begin(self, order: Order) -> None:
@@ -89,9 +82,9 @@ class Guard:
                 folder, caches = self._work.begin(order["run"], order["caches"])
                 answer = {"folder": str(folder), "caches": caches}
             self._fork(connection)
-            self._say(**answer)
+            _say(self._control, **answer)
         except OSError as problem:
-            self._say(errno=problem.errno or 0, problem=problem.strerror or str(problem))
+            _say(self._control, errno=problem.errno or 0, problem=problem.strerror or str(problem))
         finally:
             os.close(connection)
             self._files.clear()
@@ -171,9 +164,10 @@ class Guard:
         order: Order = json.loads(line)
         return order
 
-    def _say(self, **what: Any) -> None:
-        with contextlib.suppress(ConnectionError):  # the worker has ended: the next order says so
-            self._control.sendall(json.dumps(what).encode() + b"\n")
+
+def _say(control: socket.socket, **what: Any) -> None:
+    with contextlib.suppress(ConnectionError):  # the worker has ended: the next order says so
+        control.sendall(json.dumps(what).encode() + b"\n")
 
 
 def _kill_all_of(user: int) -> None:
@@ -201,14 +195,21 @@ def _descriptors() -> list[str]:
     return os.listdir("/dev/fd")  # noqa: PTH208 - names are what is wanted
 
 
-def main() -> None:
-    """Follows orders until there are no more."""
+def main(given: str) -> None:
+    """Follows orders until there are no more. `given`: a JSON object of what WorkDirectory is made from."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         # They end neither this process nor the one that it forks. Commands would inherit an ignored signal.
         signal.signal(number, lambda *_: None)
     hide()
+    first = json.loads(given)
+    user = None if first["user"] is None else User(**first["user"])
     with socket.socket(fileno=os.dup(0)) as control:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.close(null)
-        Guard(control).serve()
+        try:
+            work = WorkDirectory(Path(first["work"]), user, first["keepFree"])
+        except OSError as problem:
+            _say(control, refused=str(problem))
+        else:
+            Guard(control, work, user).serve()

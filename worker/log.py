@@ -37,6 +37,7 @@ _HEAD = struct.Struct("<qq")
 """What the file begins with: the length of the log, and how many of its full blocks are uploaded."""
 _LAST, _REST = 90_000_000, 91_000_000
 """Numbers of blocks that are not full, and of those after the part that is certainly kept."""
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class LogStore:
@@ -51,20 +52,17 @@ class LogStore:
         self._tail = max(1, limit // 4)
         self.head = max(0, limit - self._tail)
         """Bytes at the beginning that are kept for certain."""
-        found = _HEAD.unpack(os.pread(file, _HEAD.size, 0) or bytes(_HEAD.size))
-        self.size: int = found[0]
-        """Bytes that were written, kept or not."""
-        self.blocks: int = found[1]
-        """Full blocks that are uploaded."""
+        found: tuple[int, int] = _HEAD.unpack(os.pread(file, _HEAD.size, 0) or bytes(_HEAD.size))
+        self.size, self.blocks = found
+        """Bytes that were written, kept or not; full blocks that are uploaded."""
 
     def write(self, data: bytes) -> None:
         """Adds bytes. Raises OSError."""
-        view = memoryview(data)
-        while view:
+        while data:
             place, room = self._place(self.size)
-            count = os.pwrite(self._file, view[:room], place)
+            count = os.pwrite(self._file, data[:room], place)
             self.size += count
-            view = view[count:]
+            data = data[count:]
         self.note(self.blocks)
 
     def note(self, blocks: int) -> None:
@@ -73,26 +71,22 @@ class LogStore:
         os.pwrite(self._file, _HEAD.pack(self.size, blocks), 0)
 
     def say(self, text: str) -> None:
-        """Adds lines of the worker's own. Raises OSError."""
+        """Adds lines of the worker's own. Everybody who may read the log may read them. Raises OSError."""
         self.write(said(text))
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes by their positions in the whole log; both must be in what is kept."""
-        parts = []
-        while start < end:
-            place, room = self._place(start)
-            part = os.pread(self._file, min(room, end - start), place)
-            parts.append(part)
-            start += len(part)
-        return b"".join(parts)
+        found = b""
+        while start + len(found) < end:
+            place, room = self._place(start + len(found))
+            found += os.pread(self._file, min(room, end - start - len(found)), place)
+        return found
 
-    @property
-    def resumes(self) -> int:
+    def end(self) -> int:
         """Where the end begins that is kept: at `head` unless the log is too long, then at the start of a line."""
         start = max(self.head, self.size - self._tail)
-        if start == self.head:
-            return start
-        return start + self.read(start, min(start + CHUNK, self.size)).find(b"\n") + 1
+        is_whole = start == self.head
+        return start if is_whole else start + self.read(start, min(start + CHUNK, self.size)).find(b"\n") + 1
 
     def _place(self, position: int) -> tuple[int, int]:
         """Where in the file a byte of the log is, and how many follow it there."""
@@ -103,7 +97,7 @@ class LogStore:
 
 
 def said(text: str) -> bytes:
-    """Lines of the worker's own. Everybody who may read the log may read them."""
+    """Lines of the worker's own in a log."""
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return "".join(f"[taskcluster {now}] {line}\n" for line in lines(text)).encode(errors="replace")
 
@@ -118,50 +112,51 @@ class LiveLog:
         self._artifact = {"name": name, "request": request}
         self._readable = -1
         """Bytes that can be read by now."""
-        self._url = ""
-        self._use_until = datetime.min.replace(tzinfo=UTC)
+        self._url, self._use_until = "", _NEVER
 
     async def stream(self, pause: float) -> None:
         """Uploads what has come, again and again, until cancelled; what failed is tried again the next time."""
         while True:
             await asyncio.sleep(pause)
             try:
-                await self._upload()
+                await self.upload()
             except (Refused, Unreached, aiohttp.ClientError, TimeoutError) as problem:
                 log.warning("the log is not shown yet: %s", shown(problem))
 
     async def finish(self) -> bool:
         """Uploads the rest; returns whether that worked. It raises nothing, since no task fails because of its log."""
         try:
-            await persist("storing the log", lambda: self._upload(is_over=True), TRIES)
+            await persist("storing the log", lambda: self.upload(is_over=True), TRIES)
         except (Refused, Unreached) as problem:
             log.warning("the log is not stored: %s", shown(problem))
             return False
         return True
 
-    async def _upload(self, *, is_over: bool = False) -> None:
-        """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over."""
-        store, end = self._store, min(self._store.size, self._store.head)
-        if end == self._readable and not (is_over and store.size > end):
+    async def upload(self, *, is_over: bool = False) -> None:
+        """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over.
+
+        Raises Unreached, Refused, and what the client raises.
+        """
+        store, kept = self._store, min(self._store.size, self._store.head)
+        if kept == self._readable and not (is_over and store.size > kept):
             return
-        while (store.blocks + 1) * BLOCK <= end:
+        while (store.blocks + 1) * BLOCK <= kept:
             await self._put(store.blocks, store.read(store.blocks * BLOCK, (store.blocks + 1) * BLOCK))
             store.note(store.blocks + 1)
         numbers = list(range(store.blocks))
-        if end % BLOCK:
-            numbers.append(await self._put(_LAST, store.read(end - end % BLOCK, end)))
-        if is_over and store.size > end:
-            resumes = store.resumes
-            if resumes > end:
-                notice = said(f"{resumes - end} bytes of this log are left out here: it is too long.")
+        if kept % BLOCK:
+            numbers.append(await self._put(_LAST, store.read(kept - kept % BLOCK, kept)))
+        if is_over and store.size > kept:
+            if (end := store.end()) > kept:
+                notice = said(f"{end - kept} bytes of this log are left out here: it is too long.")
                 numbers.append(await self._put(_REST, b"\n" + notice))
-            for number, start in enumerate(range(resumes, store.size, BLOCK), start=_REST + 1):
+            for number, start in enumerate(range(end, store.size, BLOCK), start=_REST + 1):
                 numbers.append(await self._put(number, store.read(start, min(start + BLOCK, store.size))))
         listed = "".join(f"<Latest>{_id(number)}</Latest>" for number in numbers)
         document = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'
         headers = {"x-ms-blob-content-type": CONTENT_TYPE, "x-ms-blob-content-disposition": "inline"}
         await self._send("comp=blocklist", document.encode(), headers)
-        self._readable = end
+        self._readable = kept
 
     async def _put(self, number: int, content: bytes) -> int:
         """Uploads a block; its number."""
@@ -169,7 +164,6 @@ class LiveLog:
         return number
 
     async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
-        """Raises Unreached, Refused, and what the client raises."""
         asked = datetime.now(UTC)
         if asked >= self._use_until:
             answer = await self._task.worker.ask("create", **self._artifact)
@@ -183,7 +177,7 @@ class LiveLog:
             timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
         ) as answer:
             if answer.status == HTTPStatus.FORBIDDEN:  # the URL ended early: a key may have been replaced
-                self._use_until = datetime.min.replace(tzinfo=UTC)
+                self._use_until = _NEVER
             if answer.status == HTTPStatus.BAD_REQUEST:  # blocks are gone that were thought to be there
                 self._store.note(0)
             if not answer.ok:

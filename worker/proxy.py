@@ -31,19 +31,13 @@ TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=300)
 LONGEST_LINE = 8190
 """Characters of a URL to be signed: as many as a request's line may have."""
 _API = re.compile(r"(?:/api)?/([a-z][a-z-]*)/(v[0-9]+)/(.*)", re.DOTALL)
-_HOP_BY_HOP = frozenset(
-    [
-        "connection",
-        "keep-alive",
-        "proxy-authenticate",
-        "proxy-authorization",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    ]
-)
+_HOP_BY_HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"}
+_HOP_BY_HOP |= {"transfer-encoding", "upgrade"}
 _OWN = _HOP_BY_HOP | {"host", "authorization"}
+_ESTABLISHED = "01"
+"""State of a connection in /proc/net/tcp."""
+_LOOPBACKS = {"/proc/net/tcp": "0100007F", "/proc/net/tcp6": "0000000000000000FFFF00000100007F"}
+"""A client that calls 127.0.0.1 by an IPv6 socket, as Java does, is in the second table."""
 
 
 class Proxy:
@@ -71,24 +65,22 @@ class Proxy:
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if self._user is not None and _owner(request) != self._user.uid:
             return web.Response(status=403, text="This proxy belongs to another task.\n")
+        found = _API.fullmatch(request.raw_path)
         try:
             if request.path == "/bewit":
                 return await self._bewit(request)
-            found = _API.fullmatch(request.raw_path)
-            if found is None:
-                return web.Response(status=404, text="This is not /api/<service>/<version>/<path>.\n")
-            return await self._forward(request, f"{self._root_url}/api/{found[1]}/{found[2]}/{found[3]}")
+            if found is not None:
+                return await self._forward(request, f"{self._root_url}/api/{found[1]}/{found[2]}/{found[3]}")
         except Refused as refused:
             return web.Response(status=400, text=f"{refused}\n")
+        return web.Response(status=404, text="This is not /api/<service>/<version>/<path>.\n")
 
     async def _forward(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
         headers = CIMultiDict((name, text) for name, text in request.headers.items() if name.lower() not in _OWN)
         if request.body_exists and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
-        content_type = headers.get("Content-Type", "")
-        headers["Authorization"] = await self._worker.ask(
-            "sign", method=request.method, url=url, contentType=content_type
-        )
+        signed = {"method": request.method, "url": url, "contentType": headers.get("Content-Type", "")}
+        headers["Authorization"] = await self._worker.ask("sign", **signed)
         try:
             async with self._session.request(
                 request.method,
@@ -120,24 +112,16 @@ class Proxy:
         return web.Response(status=303, headers={"Location": signed}, text=signed)
 
 
-_ESTABLISHED = "01"
-"""State of a connection in /proc/net/tcp."""
-_LOOPBACKS = {"/proc/net/tcp": "0100007F", "/proc/net/tcp6": "0000000000000000FFFF00000100007F"}
-"""A client that calls 127.0.0.1 by an IPv6 socket, as Java does, is in the second table."""
-
-
 def _owner(request: web.BaseRequest) -> int | None:
     """The user id of the process at the other end of a loopback connection, as the system lists it."""
     peer, here = (request.transport and request.transport.get_extra_info(end) for end in ("peername", "sockname"))
     if not peer or not here:
         return None
-    # Compare both ends: the port may be in use for another address, or have been until a moment ago (then listed as
-    # root's).
     for table, loopback in _LOOPBACKS.items():
+        # Both ends: the port may be in use for another address, or have been until a moment ago, then as root's.
         connection = [f"{loopback}:{peer[1]:04X}", f"{loopback}:{here[1]:04X}", _ESTABLISHED]
         with suppress(FileNotFoundError):  # a system without IPv6 lacks the second table
-            for line in Path(table).read_text(encoding="utf-8").splitlines()[1:]:
-                fields = line.split()
-                if fields[1:4] == connection:
+            for line in Path(table).read_text(encoding="utf-8").splitlines():
+                if (fields := line.split())[1:4] == connection:
                     return int(fields[7])
     return None

@@ -23,7 +23,7 @@ import aiohttp
 
 from worker import processes
 from worker.archives import BadContent
-from worker.artifacts import link, upload_all
+from worker.artifacts import create, upload_all
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
 from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Context, Message, Refused, TaskException, Unreached
 from worker.mounts import place
@@ -146,7 +146,8 @@ class Runner:
         stored = [await each.finish() for each in self._logs]
         if payload and all(stored) and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
             try:
-                await link(self._task, payload["logs"]["backing"], payload["logs"]["live"], CONTENT_TYPE)
+                names = {"name": payload["logs"]["backing"], "artifact": payload["logs"]["live"]}
+                await create(self._task, **names, storageType="link", contentType=CONTENT_TYPE)
             except (Refused, Unreached) as refused:
                 log.warning("the log gets no second name: %s", shown(refused))
 

@@ -15,14 +15,12 @@ LONGEST = 1000
 MOST = 50 * LONGEST
 """Characters of a text of several lines that are looked at."""
 
-_WORD = re.compile(r"[^\s'\"<>]+")
-
 
 def plain(text: str) -> str:
     """A text as one line."""
     window = text[: 2 * LONGEST]
     cut = len(window) if len(window) < len(text) else -1
-    shown = _WORD.sub(lambda word: _without_secrets(word[0], is_cut=word.end() == cut), window)
+    shown = re.sub(r"[^\s'\"<>]+", lambda word: _without_secrets(word[0], is_cut=word.end() == cut), window)
     line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
     return line if cut < 0 and len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 

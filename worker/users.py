@@ -68,8 +68,7 @@ def check_rights(status: Path = Path("/proc/self/status")) -> None:
     containers. `status`: the file in which Linux lists the rights of this process."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(encoding="utf-8"), re.MULTILINE)
     has = int(found[1], 16) if found else 0
-    lacking = [name for name, number in _CAPABILITIES.items() if not has >> number & 1]
-    if lacking:
+    if lacking := [name for name, number in _CAPABILITIES.items() if not has >> number & 1]:
         raise PermissionError(f"tasks cannot run as another user without the capabilities {', '.join(lacking)}")
 
 

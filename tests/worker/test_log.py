@@ -111,7 +111,7 @@ async def test_what_has_come_is_shown_byte_for_byte_and_by_few_blocks(
         piece = b"\x1b[31m%d %%\r\xff" % number
         store.write(piece)
         written += piece
-        await live._upload()
+        await live.upload()
         assert storage.content == written
     assert len(storage.listed) == 1
     assert await live.finish()
@@ -122,16 +122,16 @@ async def test_what_has_come_is_shown_byte_for_byte_and_by_few_blocks(
 
 async def test_nothing_is_sent_when_nothing_has_come(storage: Storage, store: LogStore, live: LiveLog) -> None:
     store.say("a line")
-    await live._upload()
+    await live.upload()
     storage.fails = [500]
-    await live._upload()
+    await live.upload()
     assert storage.fails == [500]
 
 
 async def test_a_log_at_its_limit_is_whole(storage: Storage, store: LogStore, live: LiveLog) -> None:
     content = b"".join(b"line %d\n" % number for number in range(10_000))[:LIMIT]
     store.write(content[: LIMIT // 2])
-    await live._upload()
+    await live.upload()
     store.write(content[LIMIT // 2 :])
     assert await live.finish()
     assert storage.content == content
@@ -141,7 +141,7 @@ async def test_a_longer_log_loses_its_middle_and_says_so(storage: Storage, store
     lines = [b"line %d\n" % number for number in range(10_000)]
     for line in lines:
         store.write(line)
-    await live._upload()
+    await live.upload()
     shown = storage.content
     assert b"".join(lines).startswith(shown)
     assert len(shown) == LIMIT * 3 // 4
@@ -162,7 +162,7 @@ async def test_lines_longer_than_any_block(storage: Storage, session: aiohttp.Cl
     with stored(4 * BLOCK) as store:
         live = LiveLog("log", store, context(storage, session))
         store.write(b"x" * (BLOCK + BLOCK // 2))
-        await live._upload()
+        await live.upload()
         store.write(b"y" * 8 * BLOCK)
         if is_another:
             store = LogStore(store._file, 4 * BLOCK)
@@ -182,7 +182,7 @@ async def test_failures_that_pass_lose_nothing(
     monkeypatch.setattr("worker.log.TRIES", 4)
     for number in range(3):
         store.say(str(number))
-        await live._upload()
+        await live.upload()
     store.say("last")
     storage.fails = [*fails]
     assert await live.finish()
@@ -193,7 +193,7 @@ async def test_blocks_that_are_gone_are_uploaded_again(storage: Storage, session
     with stored(8 * BLOCK) as store:
         live = LiveLog("log", store, context(storage, session))
         store.write(b"x" * 3 * BLOCK)
-        await live._upload()
+        await live.upload()
         storage.blocks.clear()
         store.write(b"y")
         assert await live.finish()
