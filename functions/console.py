@@ -12,14 +12,13 @@ import hashlib
 import posixpath
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
 
 from shared.api.answer import Answer
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.settings import Settings
 from shared.store.connection import Endpoints, parse_connection_string
 

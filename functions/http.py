@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import azure.functions as func
@@ -48,6 +48,7 @@ from shared.auth.authenticate import is_ambiguous, raw_target, signed_targets, t
 from shared.auth.hawk import MacMismatch
 from shared.base import bounds
 from shared.base.errors import ApiError, InputError, InsufficientScopes, InternalServerError, ServiceUnavailable
+from shared.base.frozen import replace
 from shared.base.shares import CURRENT, NAMELESS, Share
 from shared.queue.artifacts import object_endpoints as relay
 from shared.store.interface import StorageUnavailable

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Mapping
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from typing import Any
 from urllib.parse import quote
 
 from shared.base.dates import format_date
 from shared.base.errors import ApiError
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.base.version import VERSION
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Final
 
@@ -17,7 +16,7 @@ from shared.api.endpoint import Call
 from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.errors import ApiError
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.runtime import Runtime
 from shared.store import keys

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 
 UNLIMITED = sys.maxsize
 """Number of tries: until one succeeds, or something else ends them."""

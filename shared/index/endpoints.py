@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import timedelta
 from typing import Annotated, Any
 from urllib.parse import quote, urlsplit
@@ -22,6 +21,7 @@ from shared.auth.roles.expansion import ExpansionTooLarge
 from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ApiError, InputError
+from shared.base.frozen import replace
 from shared.base.ids import digest_of
 from shared.base.shares import CURRENT
 from shared.base.types import Closed, Date, JsonObject, SlugId, Unique, optional, page_model

@@ -7,13 +7,12 @@ is swept once a day.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, time, timedelta
 
 from shared.base import remembered
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.index.rules import IndexEntry, namespaces_above, replaces, split
 from shared.runtime import Runtime, attempts

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -25,7 +24,7 @@ from shared.auth.roles.expansion import ExpansionTooLarge
 from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.vault import CannotOpen, Vault
 from shared.runtime import Runtime, attempts
 from shared.store.expiring import ExpiryStore

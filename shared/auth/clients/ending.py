@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import cast
 
 from shared.auth.clients.rows import ClientStore, ClientTerm, Refusal, row_key
 from shared.base import remembered
 from shared.base.dates import format_date, parse_date
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.runtime import Runtime
 from shared.store.interface import MAX_OPERATIONS, Delete, Row, StorageUnavailable, Tables, TransactionRefused, Upsert

@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from typing import Literal, Protocol
 
 from shared.auth.roles.expansion import Roles
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceError
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.runtime import Runtime, attempts
 from shared.store.columns import Columns
 from shared.store.interface import (

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from shared.api.scopes import ScopeSet
@@ -19,7 +18,7 @@ from shared.auth.roles.rules import RolesRefused
 from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.retrying import LOST_RACE_FOR_ROLES
 from shared.runtime import Runtime, attempts
 

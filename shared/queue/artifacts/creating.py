@@ -7,14 +7,13 @@ artifacts is bounded without a counter in any row (design 2, principle 6).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import TypeGuard
 
 from shared.base import remembered
 from shared.base.concurrency import both
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.ids import digest_of
 from shared.base.memo import Memo
 from shared.base.protocol import CLIENT_CLOCK_SKEW, EXPIRY_GRACE_PERIOD

@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Any
 
 from shared.auth.certificates import temporary_credentials
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
 from shared.base.shares import CURRENT
 from shared.queue.artifacts.rows import ArtifactStore, Stored

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.queue.artifacts.rules import MAX_OF_TASK, MAX_RUN, Artifact, StorageType, Upload
 from shared.queue.tasks.codec import SCHEMA, check_schema
 from shared.queue.tasks.edges import Waiting, decode_waiting

@@ -8,13 +8,13 @@ ends after it, the expiry job commits the block.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import replace
 from shared.queue.artifacts.rows import ArtifactStore, Stored
 from shared.queue.artifacts.rules import (
     GZIP_HEAD,

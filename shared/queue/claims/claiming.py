@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
+from shared.base.frozen import replace
 from shared.base.retrying import UNCLAIMED_MESSAGE
 from shared.queue.claims import rules as claims
 from shared.queue.claims.handing_out import HandingOut, Prepared, note_defect

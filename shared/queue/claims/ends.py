@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 
+from shared.base.frozen import replace
 from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
 from shared.queue.claims.rules import announced_with_its_claim
 from shared.queue.events import rules as announcements

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import timedelta
 
 from shared.base.concurrency import together
 from shared.base.errors import ApiError, ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims.rules import rows_ahead
 from shared.queue.events.rules import Exchange

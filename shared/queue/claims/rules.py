@@ -5,11 +5,11 @@ Design 4, contract 4.2, 5 and 14.2.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 from enum import Enum, auto
 
 from shared.base.errors import RequestConflict
+from shared.base.frozen import replace
 from shared.base.protocol import ORPHAN_AFTER, REPEATS_RECOGNISED
 from shared.queue.events import rules as announcements
 from shared.queue.events.rules import TaskEvent

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
 from shared.base import remembered
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.queue.tasks.rules import Worker
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
 from shared.base.dates import format_date
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.queue.events.exchanges import NO_WORD, PRIMARY
 from shared.queue.events.rules import Event, Exchange, GroupEvent, Snapshot, TaskEvent, route_properties

@@ -17,11 +17,10 @@ In both, `|` in a route is written `~1` and `~` is written `~0`, so that `|` and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime
 from enum import StrEnum
 
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.priority import Priority
 from shared.base.protocol import REPEATS_RECOGNISED
 from shared.queue.artifacts.rules import Artifact

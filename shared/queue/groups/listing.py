@@ -6,7 +6,6 @@ Reading by a list is limited to a few callers at a time (design 12).
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 from typing import TypeVar
 
@@ -15,7 +14,7 @@ from shared.base import bounds, remembered
 from shared.base.concurrency import Lookups, both, in_waves, turns
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.base.memory import NoRoom
 from shared.base.priority import Priority

@@ -7,11 +7,11 @@ scheduler, not sealed"), and the active rows of the required tasks ("not settled
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError
+from shared.base.frozen import replace
 from shared.queue.groups.rows import Edges, Group, encode_group, was_created
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.codec import MEMORY, PackedDefinition

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 
 from shared.base import remembered
 from shared.base.concurrency import both
 from shared.base.errors import RequestConflict, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.base.protocol import LATEST_COMMIT
 from shared.queue.groups.members import (

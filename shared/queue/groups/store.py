@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
 from shared.base import remembered
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE

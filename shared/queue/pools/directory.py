@@ -6,7 +6,6 @@ A task queue's row stands from its first band on, for the reconciler; it is list
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from typing import Any
@@ -14,7 +13,7 @@ from typing import Any
 from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.errors import InputError, ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE_FOR_DIRECTORY

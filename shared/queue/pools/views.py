@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Literal
 
 from shared.base import bounds
 from shared.base.concurrency import Lookups, both, together
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.queue.groups.listing import Pages
 from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots
 from shared.queue.pools.states import Stall, Stalls

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from shared.auth.audit import Entry, note
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.queue.claims.rules import worker_removed
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolIndex

@@ -6,14 +6,13 @@ Also decides whether to try a commit on the remembered task, without a read (des
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
 from typing import assert_never
 
 from shared.base.concurrency import together
 from shared.base.errors import ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.protocol import LATEST_COMMIT, RESOLVED_DELAY
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore

@@ -7,11 +7,10 @@ import hashlib
 import json
 import zlib
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, cast
 
 from shared.base.dates import format_date, parse_date
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import memory_of, write
 from shared.base.priority import Priority
 from shared.queue.tasks.definition import Definition

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
@@ -11,6 +11,7 @@ from typing import Any
 from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ApiError, InputError
+from shared.base.frozen import replace
 from shared.base.protocol import LATEST_COMMIT
 from shared.queue.groups.members import NO_EDGES, MemberExists
 from shared.queue.groups.membership import Membership

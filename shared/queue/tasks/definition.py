@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import cached_property
@@ -11,7 +10,7 @@ from typing import Any, cast
 
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.priority import Priority
 from shared.base.protocol import CLIENT_CLOCK_SKEW
 from shared.queue.events import rules as announcements

@@ -8,11 +8,10 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from datetime import datetime
 
 from shared.base import bounds
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import memory_of, read_back
 from shared.base.memory import Memory, NoRoom
 from shared.base.shares import OWN, RESERVED_PART, Place

@@ -12,11 +12,11 @@ that a status is current only if the row was read first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime, timedelta
 
 from shared.base import remembered
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.queue.tasks.rules import MessageHandles, Task
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from shared.auth.audit import Entry, note
 from shared.base.errors import ResourceNotFound
+from shared.base.frozen import replace
 from shared.base.priority import Priority
 from shared.queue.groups.store import NumberPassed
 from shared.queue.tasks import transitions

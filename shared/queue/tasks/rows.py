@@ -7,11 +7,10 @@ kept serves only to commit the next one on condition that the row is still the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from datetime import datetime
 
 from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.queue.tasks.codec import (
     TASK_COLUMNS,
     PackedDefinition,

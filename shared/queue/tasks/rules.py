@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import field
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
 from shared.base.dates import format_date
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.priority import Priority
 
 MAX_RUNS = 50

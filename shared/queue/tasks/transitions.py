@@ -5,10 +5,10 @@ A repeat that changes nothing still yields the effects that repair and re-announ
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime
 
 from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.base.frozen import replace
 from shared.base.priority import Priority
 from shared.base.protocol import REPEATS_RECOGNISED
 from shared.queue.events import rules as announcements
