@@ -8,11 +8,11 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from opentelemetry.trace import SpanKind, StatusCode, Tracer
+from opentelemetry.trace import INVALID_SPAN, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared.base.errors import CallAgain
@@ -91,11 +91,11 @@ def observed(
     """A context manager around one call or message. `fields` are in every line that is logged inside. `parent` is the
     caller's span, as a W3C traceparent."""
     seen, started = Observed(), time.monotonic()
-    context = _PARENTS.extract({"traceparent": parent}) if parent else None
+    tracer, context = runtime.tracer, _PARENTS.extract({"traceparent": parent}) if parent else None
     with (
         bound(call=call, **fields),
         counting() as operations,
-        runtime.tracer.start_as_current_span(call, context, kind, fields) as span,
+        tracer.start_as_current_span(call, context, kind, fields) if tracer else nullcontext(INVALID_SPAN) as span,
     ):
         try:
             yield seen

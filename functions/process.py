@@ -50,7 +50,7 @@ def _connect(settings: Settings) -> Services:
     runtime = Runtime(meter=TELEMETRY.meter, tracer=TELEMETRY.tracer)
     events = _publisher(settings)
     events.keep_open(TOPICS)
-    publisher: Publisher = TracedPublisher(events, TELEMETRY.tracer) if settings.exports_telemetry else events
+    publisher: Publisher = TracedPublisher(events, TELEMETRY.tracer) if TELEMETRY.tracer else events
     storage = _storage(settings).storage
     assembled = assemble(settings, runtime, storage, publisher, lambda: events.ask(TOPICS[0]))
     work = [assembled.refused_credentials.keep_flushing()]
@@ -61,7 +61,7 @@ def _connect(settings: Settings) -> Services:
 
 
 def _storage(settings: Settings) -> AzureStorage:
-    watch = partial(traced_request, TELEMETRY.tracer) if settings.exports_telemetry else None
+    watch = partial(traced_request, TELEMETRY.tracer) if TELEMETRY.tracer else None
     if settings.storage_connection_string is not None:
         return AzureStorage.from_connection_string(settings.storage_connection_string.get_secret_value(), watch=watch)
     assert settings.storage_account_name is not None, "settings are checked when they are loaded"

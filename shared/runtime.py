@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import field
 from datetime import UTC, datetime, timedelta
 
-from opentelemetry.trace import NoOpTracer, Tracer
+from opentelemetry.trace import Tracer
 
 from shared.base.frozen import dataclass
 from shared.base.ids import new_slugid
@@ -37,8 +37,8 @@ class Runtime:
     """Waits for the given seconds."""
     meter: Meter = field(default_factory=Meter)
     """Receives measurements."""
-    tracer: Tracer = field(default_factory=NoOpTracer)
-    """Receives the spans of calls."""
+    tracer: Tracer | None = None
+    """Receives the spans of calls; None where telemetry goes nowhere."""
 
 
 def attempts(

@@ -1,8 +1,8 @@
 """`dataclass`, whose `frozen=True` is for the type checker alone, and `replace`, which copies without `__init__`.
 
-A frozen instance of `dataclasses` sets each field by a call of `object.__setattr__`, which takes more than half of the
-time to create it. mypy refuses assignments to the fields, so there is no check at run time here. Hash and equality are
-as in `dataclasses`.
+`dataclasses` compiles methods that refuse assignments, and a hash, for each frozen class: for all classes of the app a
+quarter of a start (0.38 instead of 0.30 s). Its `replace` takes 260 of the 3,000 calls of functions of a createTask.
+mypy refuses assignments to the fields, so nothing checks them at run time. Hash and equality are as in `dataclasses`.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 
-from opentelemetry.trace import NoOpTracer, Tracer, get_tracer
+from opentelemetry.trace import Tracer, get_tracer
 
 from shared.base.frozen import dataclass
 from shared.base.ids import new_slugid
@@ -23,7 +23,7 @@ class Telemetry:
 
     process: str
     meter: Meter
-    tracer: Tracer
+    tracer: Tracer | None
 
 
 def start_telemetry(settings: Settings) -> Telemetry:
@@ -35,7 +35,7 @@ def start_telemetry(settings: Settings) -> Telemetry:
     structure_logs()
     process, meter = new_slugid(), Meter()
     if not settings.exports_telemetry:
-        return Telemetry(process, meter, NoOpTracer())
+        return Telemetry(process, meter, None)
 
     def load() -> None:
         try:

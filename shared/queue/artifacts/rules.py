@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any, TypedDict
 
 from shared.base.errors import InputError, RequestConflict
-from shared.base.frozen import dataclass
+from shared.base.frozen import dataclass, replace
 from shared.base.types import UploadMode
 from shared.queue.tasks.rules import Run, State, Task
 

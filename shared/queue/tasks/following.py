@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from datetime import timedelta
 from functools import partial
+
+from opentelemetry.trace import INVALID_SPAN
 
 from shared.base import bounds
 from shared.base.errors import ServiceUnavailable
@@ -71,9 +73,13 @@ class Following:
 
     async def _follow(self, message: ResolvedBody, handle: MessageHandle) -> None:
         fields: dict[str, str | int] = {"taskId": message.task_id, "runId": message.run_id}
+        tracer = self._stores.runtime.tracer
         with suppress(ServiceUnavailable):
             async with self._places.hold():
-                with self._stores.runtime.tracer.start_as_current_span("resolved", attributes=fields) as span:
+                began = (
+                    tracer.start_as_current_span("resolved", attributes=fields) if tracer else nullcontext(INVALID_SPAN)
+                )
+                with began as span:
                     is_done = await self._is_done(message, handle)
                     span.set_attribute("outcome", "done" if is_done else "left")
 
