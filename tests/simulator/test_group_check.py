@@ -86,6 +86,33 @@ def test_a_row_that_comes_after_its_generation_was_settled_is_an_orphan(late: fl
     assert [row.key for row in world.rows(keys.GROUPS, GROUP) if row.key.startswith("active~")] == []
 
 
+@pytest.mark.parametrize("earlier", [0, 1])
+def test_an_earlier_resolution_that_is_handled_after_a_later_one_announces_nothing(earlier: int) -> None:
+    """Its handler has failed for long. Meanwhile the task was run again, and its group resolved and announced."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        await world.create(A, taskGroupId=GROUP)
+        for run_id in range(earlier + 2):
+            assert await world.claim()
+            await world.drain(600)  # or the active row of the earlier generation would be young
+            await world.services.lifecycle.report(A, run_id, Resolved.COMPLETED)
+            if run_id == earlier:
+                await world.clock.sleep(2)
+                (lost,) = await world.account.connect().queues.get(RESOLVED_QUEUE, count=32, hidden_for=60)
+                await world.account.connect().queues.delete(RESOLVED_QUEUE, lost.receipt)
+            await world.drain(60)
+            if run_id <= earlier:
+                await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
+        assert _announced(world) == 1 + earlier
+        await world.services.stores.messages.put_resolved(A, earlier)
+        await world.drain(600)
+
+    world.run(story())
+    assert _announced(world) == 1 + earlier
+
+
 def test_row_of_an_earlier_generation_is_an_orphan() -> None:
     """Of a rerun that died while another one was committed."""
     world = World()

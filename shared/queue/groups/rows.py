@@ -172,14 +172,14 @@ def decode_member(row: Row) -> Member:
 def final_status(row: Row) -> dict[str, Any] | None:
     """The status of the last resolution of a member row's task; None when it was never resolved, or has been opened
     again since. While there is one the task has no active row that counts."""
-    opened = max(_generations(row, OPENED), default=0)
+    opened = max(generations(row, OPENED), default=0)
     final = row.values.get(f"{FINAL}{opened:04d}")
     return json.loads(str(final)) if final else None
 
 
 def was_created(row: Row) -> bool:
     """Whether a member row shows that its task was committed: it was resolved, or opened again."""
-    return any(_generations(row, prefix) for prefix in (STATE, FINAL, OPENED))
+    return any(generations(row, prefix) for prefix in (STATE, FINAL, OPENED))
 
 
 class Unsettled(Enum):
@@ -201,12 +201,13 @@ def settled_state(row: Row | None) -> State | Unsettled:
     """
     if row is None:
         return Unsettled.UNKNOWN
-    states, opened = _generations(row, STATE), max(_generations(row, OPENED), default=0)
+    states, opened = generations(row, STATE), max(generations(row, OPENED), default=0)
     if not states:
         return Unsettled.UNKNOWN if opened else Unsettled.OPEN
     settled = max(states)
     return Unsettled.UNKNOWN if opened > settled else State(str(row.values[f"{STATE}{settled:04d}"]))
 
 
-def _generations(row: Row, prefix: str) -> list[int]:
+def generations(row: Row, prefix: str) -> list[int]:
+    """The generations of which a member row has the properties of that prefix."""
     return [int(name.removeprefix(prefix)) for name in row.values if name.startswith(prefix)]

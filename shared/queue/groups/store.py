@@ -30,6 +30,7 @@ from shared.queue.groups.rows import (
     decode_due,
     decode_group,
     decode_member,
+    generations,
 )
 from shared.queue.tasks.rules import Run, Task
 from shared.store import keys
@@ -233,13 +234,16 @@ class GroupStore:
         self, task: Task, generation: int, values: dict[str, Value], row: Row | None
     ) -> str | None:
         """Settles a generation whose member row, as read, has no state of it. Returns the ETag of what is due, "" if
-        there is no group to check, None if the member row has changed.
+        nothing has become due, None if the member row has changed.
 
-        A missing member row is created again, as only that leads the expiry job to the task.
+        Nothing becomes due if there is no group, or if a later generation was settled before: the group has been due
+        since, and may have been announced. A missing member row is created again, as only that leads the expiry job to
+        the task.
         """
         key = keys.member(task.task_id)
         member = _made_again(key, values, generation) if row is None else Merge(key, values, row.etag)
-        due: list[Operation] = [Merge(keys.DUE, {"resolution": due_of(task, generation)})]
+        is_latest = row is None or generation > max(generations(row, STATE), default=-1)
+        due: list[Operation] = [Merge(keys.DUE, {"resolution": due_of(task, generation)})] if is_latest else []
         active = [generation] if row is not None and _state(0) in row.values else sorted({0, generation})
         while True:
             deletions = [Delete(keys.active(task.task_id, each)) for each in active]
