@@ -66,9 +66,8 @@ async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str
             answer["putUrl"] = await services.artifacts.urls.put_url(task_id, run_id, artifact, until, created.etag)
         case StorageType.BLOB if isinstance(request, BlobRequest):
             sizes = [part.size for part in request.parts or ()]
-            uploads = await services.artifacts.urls.requests(task_id, run_id, artifact, sizes, until)
             answer["expires"] = format_date(until)
-            answer["requests"] = [{"url": upload.url, "method": "PUT", "headers": upload.headers} for upload in uploads]
+            answer["requests"] = await services.artifacts.urls.requests(task_id, run_id, artifact, sizes, until)
         case StorageType.OBJECT:
             answer |= _object_upload(services, run_id, created)
         case _:

@@ -163,8 +163,7 @@ async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
         stored = await objects.add_hashes(stored, hashes)
     if proposed.putUrl and not method:
         is_chunked = call.headers.get("user-agent", "").startswith(_SENDS_CHUNKS)
-        put = await objects.put_url(stored, proposed.putUrl.contentLength, is_chunked=is_chunked)
-        method = {"putUrl": {"url": put.url, "expires": format_date(put.expires), "headers": put.headers}}
+        method = {"putUrl": await objects.put_url(stored, proposed.putUrl.contentLength, is_chunked=is_chunked)}
     return {
         "expires": format_date(stored.artifact.expires),
         "projectId": request.projectId,

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from shared.auth.certificates import temporary_credentials
+from shared.base.dates import format_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
@@ -28,15 +29,6 @@ UPLOAD_CREDENTIALS = timedelta(hours=24)
 DOWNLOAD_CREDENTIALS = timedelta(hours=1)
 _NAME = re.compile(r"t/([A-Za-z0-9_-]{22})/([0-9]{1,4})/([\x20-\x7e]+)")
 _NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9!@/:.+|_-]")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PutUrl:
-    """Where to PUT an object's data, until when, and with which headers."""
-
-    url: str
-    expires: datetime
-    headers: Mapping[str, str]
 
 
 def object_name(task_id: str, run_id: int, name: str) -> str:
@@ -84,8 +76,9 @@ class Objects:
         self._check_open(stored)
         await self._uploads.replace_object(stored, data, **_stated(stored.artifact, hashes))
 
-    async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> PutUrl:
-        """Where to put the data. `is_chunked`: the client sends it in chunks, without its length.
+    async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> Json:
+        """Where to put the data, until when, with which headers. `is_chunked`: the client sends it in chunks, without
+        its length.
 
         Raises RequestConflict when the upload is finished, InputError if the data is too large, or comes in chunks:
         storage refuses these, and the Functions host loses them.
@@ -105,17 +98,14 @@ class Objects:
         url = await self._access.write_blob(
             stored.container, stored.path, start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
         )
-        return PutUrl(
-            url=url,
-            expires=expires,
-            headers={
-                "Content-Length": str(content_length),
-                "Content-Type": headers["content_type"],
-                "x-ms-blob-type": "BlockBlob",
-                "x-ms-blob-content-type": headers["content_type"],
-                "x-ms-blob-content-disposition": headers["content_disposition"],
-            },
-        )
+        sent = {
+            "Content-Length": str(content_length),
+            "Content-Type": headers["content_type"],
+            "x-ms-blob-type": "BlockBlob",
+            "x-ms-blob-content-type": headers["content_type"],
+            "x-ms-blob-content-disposition": headers["content_disposition"],
+        }
+        return {"url": url, "expires": format_date(expires), "headers": sent}
 
     async def add_hashes(self, stored: Stored, hashes: Mapping[str, str]) -> Stored:
         """Notes hashes that are stated before the end of the upload. Raises RequestConflict, ServiceUnavailable."""

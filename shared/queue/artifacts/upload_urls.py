@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import KW_ONLY
 from datetime import datetime
 from functools import partial
+from typing import Any
 from urllib.parse import quote, urlencode
 
 from shared.base import bounds, remembered
@@ -168,14 +169,6 @@ def _signature(key: bytes, *words: str) -> str:
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class SignedPut:
-    """A PUT that brings the content, or a part of it."""
-
-    url: str
-    headers: Mapping[str, str]
-
-
 class UploadUrls:
     """Signs URLs for uploads. All methods raise StorageUnavailable."""
 
@@ -193,12 +186,13 @@ class UploadUrls:
 
     async def requests(
         self, task_id: str, run_id: int, artifact: Artifact, sizes: list[int], until: datetime
-    ) -> list[SignedPut]:
-        """The requests that upload a `blob`: one for each part, or a single one if `sizes` is empty."""
+    ) -> list[dict[str, Any]]:
+        """The requests that upload a `blob`, as its creator is told them: one for each part, or a single one if `sizes`
+        is empty."""
         url = await self._write(task_id, run_id, artifact, until)
         if sizes:
             return [
-                SignedPut(url=_block(url, part_id(number)), headers={"content-length": str(size)})
+                {"url": _block(url, part_id(number)), "method": "PUT", "headers": {"content-length": str(size)}}
                 for number, size in enumerate(sizes)
             ]
         details = artifact.details
@@ -210,7 +204,7 @@ class UploadUrls:
         }
         if encoding := as_header(artifact.encoding, ""):
             headers["x-ms-blob-content-encoding"] = encoding
-        return [SignedPut(url=url, headers=headers)]
+        return [{"url": url, "method": "PUT", "headers": headers}]
 
     async def _write(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
         return await self._access.write_blob(

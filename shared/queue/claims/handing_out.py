@@ -74,12 +74,8 @@ class Prepared:
         await self.release(True)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Claimed:
-    """A claim that is committed; what follows the commit has not been done yet."""
-
-    loaded: Loaded
-    decision: Decision
+_Claimed = tuple[Loaded, Decision]
+"""A claim that is committed; what follows the commit has not been done yet."""
 
 
 class HandingOut:
@@ -104,19 +100,19 @@ class HandingOut:
         commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]
         is_wanted = not request.ended.is_set()
-        outcomes = await together(*(self._announce(each, request, is_wanted) for each in claimed))
+        outcomes = await together(*(self._announce(*each, request, is_wanted) for each in claimed))
         delivered: list[_Claimed] = []
         returned: list[Awaitable[None]] = []
         for each, failure in zip(claimed, outcomes, strict=True):
             if is_wanted and failure is None:
                 delivered.append(each)
             else:
-                undelivered = UndeliveredClaim.of(each.loaded.task)
+                undelivered = UndeliveredClaim.of(each[0].task)
                 returned.append(self._giving_back.give_back(undelivered, failure or AT_ONCE))
         # For a claim of a retry that is given back, the handler of the expired run's claim message carries out these
         # steps, and announces again.
-        await together(*returned, *(self._finish(each) for each in delivered if each.decision.after))
-        return [each.loaded for each in delivered]
+        await together(*returned, *(self._finish(*each) for each in delivered if each[1].after))
+        return [loaded for loaded, _ in delivered]
 
     async def _write_rows(
         self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest
@@ -164,7 +160,7 @@ class HandingOut:
             note_defect(self._runtime, "claim", prepared.run[0], prepared.task.task_queue_id)
             after = AFTER_DEFECT
         else:
-            return _Claimed(loaded=committed, decision=prepared.decision)
+            return committed, prepared.decision
         prepared.ahead.leave()
         in_doubt = replace(prepared.task, sequence=prepared.task.sequence + 1)
         await self._giving_back.give_back(UndeliveredClaim.of(in_doubt), after)
@@ -181,14 +177,16 @@ class HandingOut:
             log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
         await prepared.release(is_defect)
 
-    async def _announce(self, claimed: _Claimed, request: WorkRequest, is_wanted: bool) -> timedelta | None:
+    async def _announce(
+        self, loaded: Loaded, decision: Decision, request: WorkRequest, is_wanted: bool
+    ) -> timedelta | None:
         """Announces the claim; of one that is not wanted any more only the task-pending event of a retry. Returns None
         or, if that failed, the time after which its run may be claimed again."""
-        task, events = claimed.loaded.task, claimed.decision.events
+        task, events = loaded.task, decision.events
         if not is_wanted:
             events = tuple(event for event in events if event.exchange is not Exchange.TASK_RUNNING)
         try:
-            await self._stores.announcer.announce(events, claimed.loaded)
+            await self._stores.announcer.announce(events, loaded)
         except StorageUnavailable as failure:
             request.unavailable.append(failure)
             return AT_ONCE
@@ -197,11 +195,11 @@ class HandingOut:
             return AFTER_DEFECT
         return None
 
-    async def _finish(self, claimed: _Claimed) -> None:
+    async def _finish(self, loaded: Loaded, decision: Decision) -> None:
         """Removes what is left of the expired run. If this fails, only orphans remain."""
-        task = claimed.loaded.task
+        task = loaded.task
         try:
-            await self._executor.follow_up(claimed.loaded, Decision(task=None, after=claimed.decision.after))
+            await self._executor.follow_up(loaded, Decision(task=None, after=decision.after))
         except StorageUnavailable:
             return  # orphans remain, which their readers recognise
         except Exception:

@@ -21,7 +21,7 @@ from shared.base.priority import Priority
 from shared.base.shares import CURRENT, Share
 from shared.queue.events.rules import Exchange, GroupEvent
 from shared.queue.groups.rows import Group, Member, group_event
-from shared.queue.groups.statuses import GroupStatuses, MemberPage
+from shared.queue.groups.statuses import GroupStatuses
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.definition import Definition, Json
 from shared.queue.tasks.definitions import MemoryShare
@@ -106,12 +106,8 @@ class ListedTasks:
     resume: str | None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Found:
-    """A member of a group, and its task if it had to be read."""
-
-    member: Member
-    task: Found | None = None
+_Found = tuple[Member, Found | None]
+"""A member of a group, and its task if it had to be read."""
 
 
 class Groups:
@@ -148,8 +144,7 @@ class Groups:
         group, (members, resume) = await both(
             self.existing(task_group_id), self._stores.groups.members(task_group_id, first, limit)
         )
-        page = MemberPage(task_group_id=task_group_id, start=first, limit=limit, begun=begun, members=members)
-        known = await self._statuses.of(page)
+        known = await self._statuses.of(task_group_id, first, limit, begun, members)
         tasks, rest = await self._pages.fill(
             members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
         )
@@ -199,22 +194,23 @@ class Groups:
         refused.
         """
         if member.final is not None and member.definition is not None:
-            return _Found(member=member)
+            return member, None
         if known is not None and (found := self._stores.tasks.as_known(known, member.definition)) is not None:
-            return _Found(member=member, task=found)
+            return member, found
         task = await self._stores.tasks.find(member.task_id)
         if task is None or task.task.task_group_id != task_group_id:
             return None
-        return _Found(member=member, task=task)
+        return member, task
 
     async def _listed(self, found: _Found, share: MemoryShare) -> Listed | None:
-        if found.task is not None:
-            loaded = await self._stores.tasks.unpacked(found.task, share)
+        member, task = found
+        if task is not None:
+            loaded = await self._stores.tasks.unpacked(task, share)
             return None if loaded is None else Listed.of(loaded)
-        final, packed = found.member.final, found.member.definition
+        final, packed = member.final, member.definition
         assert final is not None, "the task was resolved for good"
         assert packed is not None, "its definition is in the row"
-        definition = await self._stores.tasks.definitions.unpack(found.member.task_id, packed, share, keep=False)
+        definition = await self._stores.tasks.definitions.unpack(member.task_id, packed, share, keep=False)
         return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
 
 

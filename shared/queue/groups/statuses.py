@@ -38,17 +38,6 @@ class _Pool:
     latest: Vouchers | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemberPage:
-    """A page of member rows, with the parameters and the time of its reading."""
-
-    task_group_id: str
-    start: str
-    limit: int
-    begun: Moment
-    members: Sequence[Member]
-
-
 _Candidates = list[tuple[Member, Known, Task]]
 
 
@@ -66,24 +55,25 @@ class GroupStatuses:
         """To be called before a page of members is read."""
         return self._known.begin()
 
-    async def of(self, page: MemberPage) -> dict[str, Task]:
-        """Tasks of the page whose status is known without a read, as of a second ago or later.
+    async def of(
+        self, task_group_id: str, start: str, limit: int, begun: Moment, members: Sequence[Member]
+    ) -> dict[str, Task]:
+        """Of a page of member rows, whose reading has begun at that moment, the tasks whose status is known without a
+        read, as of a second ago or later.
 
         They lack what only calls on the task need. Raises StorageUnavailable.
         """
         found: dict[str, Task] = {}
         candidates: dict[str, _Candidates] = {}
         seen, now = self._known.begin(), self._now()
-        for member in page.members:
+        for member in members:
             if member.final is not None and member.definition is not None:
                 continue
             self._known.saw_member(member.task_id, member.etag, seen)
             known = self._known.get(member.task_id)
-            if known is None or known.task is None or known.since is None:
+            if known is None or known.task is None or known.since is None or known.task.task_group_id != task_group_id:
                 continue
             task, age = known.task, now - known.since.at
-            if task.task_group_id != page.task_group_id:
-                continue
             if age <= FRESH:
                 found[task.task_id] = task
             elif age <= VOUCHED_FOR and task.state in _VOUCHED and known.is_member(member.etag):
@@ -101,8 +91,12 @@ class GroupStatuses:
                 elif vouchers.indexed is not None and task.task_id not in vouchers.indexed:
                     unscheduled[task.task_id] = known, task
                     latest = max(latest, vouchers.seen.order)
-        found |= await self._unscheduled(page, unscheduled, latest)
-        return found
+        # When a run is resolved, its index row is removed after the member row has changed. So the member rows have to
+        # be read after the index: they are read again if they were read before.
+        if unscheduled and begun.order <= latest:
+            etags = await self._groups.member_etags(task_group_id, start, limit)
+            unscheduled = {each: at for each, at in unscheduled.items() if at[0].is_member(etags.get(each, ""))}
+        return found | {task_id: task for task_id, (_, task) in unscheduled.items()}
 
     def _is_pending(self, known: Known, task: Task, vouchers: Vouchers) -> bool:
         etag = vouchers.pending.get((task.task_id, task.last_run_id))
@@ -110,19 +104,6 @@ class GroupStatuses:
             return False
         self._known.saw_pending(task.task_id, task.last_run_id, etag, vouchers.seen)
         return known.is_pending(task.last_run_id, etag)
-
-    async def _unscheduled(
-        self, page: MemberPage, tasks: dict[str, tuple[Known, Task]], latest: int
-    ) -> dict[str, Task]:
-        """Those of the tasks without an index row that have not been resolved since they were seen.
-
-        When a run is resolved, its index row is removed after the member row has changed. So the member rows have to be
-        read after the index: they are read again if they were read before.
-        """
-        if not tasks or page.begun.order > latest:
-            return {task_id: task for task_id, (_, task) in tasks.items()}
-        etags = await self._groups.member_etags(page.task_group_id, page.start, page.limit)
-        return {task_id: task for task_id, (known, task) in tasks.items() if known.is_member(etags.get(task_id, ""))}
 
     async def _read(self, task_queue_id: str, tasks: _Candidates) -> Vouchers:
         """The pool's index, at most a second old, with one reading at a time."""

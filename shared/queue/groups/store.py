@@ -13,7 +13,7 @@ from functools import partial
 from shared.base import remembered
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError, ServiceUnavailable
-from shared.base.frozen import dataclass, replace
+from shared.base.frozen import replace
 from shared.base.jsontext import write
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE
@@ -51,16 +51,6 @@ class NumberPassed(ServiceError):
     def __init__(self, number: int) -> None:
         super().__init__(str(number))
         self.number = number
-
-
-@dataclass(frozen=True, slots=True)
-class Opened:
-    """A generation of a task that counts in its group from now on."""
-
-    number: int
-    """The group's number at that time."""
-    etag: str | None
-    """The ETag of the active row if it is new, None if it existed: rewritten."""
 
 
 class GroupStore:
@@ -146,8 +136,11 @@ class GroupStore:
                     return  # the group is gone, and no call can be made on it
                 raise NumberPassed(header.number) from refused
 
-    async def add_active(self, task_group_id: str, task_id: str, generation: int, number: int = 0) -> Opened:
-        """Counts a task that is being opened again. `number` is the group's as far as it is known.
+    async def add_active(
+        self, task_group_id: str, task_id: str, generation: int, number: int = 0
+    ) -> tuple[int, str | None]:
+        """Counts a task that is being opened again. `number` is the group's as far as it is known. Returns it as it is
+        then, and the ETag of the active row if that is new: None if it existed, and was rewritten.
 
         The member row is marked as well, so that listings and calls with dependents know from that row alone whether
         the last state in it is current.
@@ -172,7 +165,7 @@ class GroupStore:
                     number = number if header is None else header.number
                     guard = () if header is None else (Merge(keys.number(number), {}),)
                 continue
-            return Opened(number, etags[0] if isinstance(active, Create) else None)
+            return number, etags[0] if isinstance(active, Create) else None
 
     async def remove_active(self, task_group_id: str, task_id: str, generation: int, etag: str) -> None:
         """Removes an active row if it is still as it was read or written."""

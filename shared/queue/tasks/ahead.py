@@ -261,8 +261,8 @@ class WriteAhead:
     async def _add_active(self, effect: AddActive) -> _Written:
         group, known = effect.task_group_id, self._groups.known(effect.task_group_id)
         number = effect.number if known is None else max(effect.number, known.number)
-        opened = await self._groups.add_active(group, effect.task_id, effect.generation, number)
-        if opened.etag is None:
-            return _Written(number=opened.number)
-        remove = partial(self._groups.remove_active, group, effect.task_id, effect.generation, opened.etag)
-        return _Written(number=opened.number, roll_back=remove)
+        number, etag = await self._groups.add_active(group, effect.task_id, effect.generation, number)
+        if etag is None:
+            return _Written(number=number)
+        remove = partial(self._groups.remove_active, group, effect.task_id, effect.generation, etag)
+        return _Written(number=number, roll_back=remove)
