@@ -110,42 +110,24 @@ def _normal_order(scope: str) -> tuple[str, int]:
     return (scope[:-1], 0) if scope.endswith("*") else (scope, 1)
 
 
-def as_scope_set(scopes: Iterable[str]) -> ScopeSet:
-    """The same scopes as a set with fast lookups."""
-    return scopes if isinstance(scopes, ScopeSet) else ScopeSet(scopes)
-
-
-def satisfies(held: Iterable[str], expression: Expression) -> bool:
+def satisfies(held: ScopeSet, expression: Expression) -> bool:
     """Whether the held scopes satisfy the expression. Empty AllOf: yes; empty AnyOf: no (contract 11.5)."""
-    return _satisfies(as_scope_set(held), expression)
-
-
-def _satisfies(held: ScopeSet, expression: Expression) -> bool:
     if isinstance(expression, str):
         return expression in held
     operator, operands = _operation(expression)
     combine = all if operator == "AllOf" else any
-    return combine(_satisfies(held, operand) for operand in operands)
+    return combine(satisfies(held, operand) for operand in operands)
 
 
-def missing(held: Iterable[str], expression: Expression) -> Expression | None:
+def missing(held: ScopeSet, expression: Expression) -> Expression | None:
     """The part of the expression that is not satisfied, simplified; None when all of it is."""
-    return _missing(as_scope_set(held), expression)
-
-
-def _missing(held: ScopeSet, expression: Expression) -> Expression | None:
     if isinstance(expression, str):
         return None if expression in held else expression
     operator, operands = _operation(expression)
-    lacking = [_missing(held, operand) for operand in operands]
-    if operator == "AllOf":
-        remaining = [part for part in lacking if part is not None]
-        if not remaining:
-            return None
-    else:
-        if any(part is None for part in lacking):
-            return None
-        remaining = [part for part in lacking if part is not None]
+    lacking = [missing(held, operand) for operand in operands]
+    remaining = [part for part in lacking if part is not None]
+    if (operator == "AllOf" and not remaining) or (operator == "AnyOf" and len(remaining) < len(lacking)):
+        return None
     return remaining[0] if len(remaining) == 1 else {operator: remaining}
 
 
@@ -153,15 +135,6 @@ def _operation(expression: Mapping[str, Sequence[Expression]]) -> tuple[str, Seq
     ((operator, operands),) = expression.items()
     assert operator in ("AllOf", "AnyOf"), f"{operator} is not an operator of scope expressions"
     return operator, operands
-
-
-def scopes_of(expression: Expression) -> Iterator[str]:
-    """Every scope that the expression names, in order."""
-    if isinstance(expression, str):
-        yield expression
-        return
-    for operand in _operation(expression)[1]:
-        yield from scopes_of(operand)
 
 
 def describe(expression: Expression) -> str:
@@ -189,7 +162,7 @@ def _render(template: object, params: Params) -> Iterator[Expression]:
         ((operator, parts),) = template.items()
         if operator not in ("AllOf", "AnyOf"):
             raise TypeError(f"not a scope expression template: {template!r}")
-        yield {operator: _render_all(parts, params)}
+        yield {operator: [each for part in cast("list[object]", parts) for each in _render(part, params)]}
         return
     match template:
         case {"for": str() as name, "in": str(), "each": each, **rest} if not rest:
@@ -218,10 +191,6 @@ def _is_on(template: Mapping[str, object], params: Params) -> bool:
     if not isinstance(value, bool):
         raise TypeError(f"parameter {condition} of 'if' must be a truth value")
     return value
-
-
-def _render_all(parts: object, params: Params) -> list[Expression]:
-    return [expression for part in cast("list[object]", parts) for expression in _render(part, params)]
 
 
 def _fill(text: str, params: Params) -> str:

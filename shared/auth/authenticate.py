@@ -64,26 +64,13 @@ def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
     for name in _RAW_HEADERS:
         if headers.get(name):
             candidate = target_of(headers[name])
-            if same_meaning(candidate, routed) or any(
-                same_meaning(shown, routed) for shown in (_as_shown(candidate), _undotted(candidate))
-            ):
+            path, mark, query = candidate.partition("?")
+            # The host decodes the path, and then takes what was an encoded percent sign and two hexadecimal digits for
+            # an encoded character; and it leaves out segments of a single dot.
+            shown = (path, _ENCODED_PERCENT.sub("%", path), _DOT.sub("", path))
+            if any(same_meaning(each + mark + query, routed) for each in shown):
                 return candidate
     return None
-
-
-def _as_shown(target: str) -> str:
-    """The path as the host passes it on when an encoded percent sign precedes two hexadecimal digits.
-
-    It decodes the path, and then takes these three characters for an encoded one.
-    """
-    path, mark, query = target.partition("?")
-    return _ENCODED_PERCENT.sub("%", path) + mark + query
-
-
-def _undotted(target: str) -> str:
-    """The target without segments of a single dot, which the host leaves out of a path."""
-    path, mark, query = target.partition("?")
-    return _DOT.sub("", path) + mark + query
 
 
 def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", params: Mapping[str, str]) -> list[str]:

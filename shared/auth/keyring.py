@@ -89,11 +89,8 @@ class TableKeyring:
 
     def refused(self, client: Client, why: Refusal) -> None:
         """Passes the refusal on to `note_refused`. No request."""
-        self._tell(client.client_id, why)
-
-    def _tell(self, client_id: str, why: Refusal) -> None:
         if self._note_refused is not None:
-            self._note_refused(client_id, why)
+            self._note_refused(client.client_id, why)
 
     async def _note_use(self, known: _Known) -> None:
         """Writes conditionally (ETag), so that only one of several processes succeeds and no concurrent change is
@@ -129,7 +126,8 @@ class TableKeyring:
             token = self._vault.open(client_id, record.sealed_token)
         except CannotOpen:
             _log.error("access token cannot be decrypted with any key", extra={"clientId": client_id})
-            self._tell(client_id, "unreadable")
+            if self._note_refused is not None:
+                self._note_refused(client_id, "unreadable")
             return None
         client = Client(
             client_id=record.client_id,

@@ -84,7 +84,11 @@ class Room:
         """Lets one in. Returns those for which there is no room any more, perhaps this one. One that is larger than all
         the room may stay if it is alone.
         """
-        self._add(place)
+        waiting = self._shares.setdefault(place.share, _Waiting())
+        waiting.places[place] = None
+        waiting.size += place.size
+        self._count += 1
+        self._size += place.size
         gone: list[Place] = []
         checking = self._shares.get(CHECKING, _Waiting()).places
         if place.share == CHECKING and len(checking) > self._most:
@@ -133,13 +137,6 @@ class Room:
         """Removes one that had its turn: its share comes last."""
         self._shares.move_to_end(place.share)
         self.leave(place)
-
-    def _add(self, place: Place) -> None:
-        waiting = self._shares.setdefault(place.share, _Waiting())
-        waiting.places[place] = None
-        waiting.size += place.size
-        self._count += 1
-        self._size += place.size
 
 
 class Scarce:

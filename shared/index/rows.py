@@ -128,9 +128,11 @@ class IndexStore:
             is_over=lambda row: is_over(_kept(row), now),
             has_time=lambda: self._runtime.now() < until,
         )
-        if some_stay or start is not None or not namespace or await self._is_listed(namespace):
-            return _next_sweep(now, partition)
-        return None
+        if not (some_stay or start is not None or not namespace):
+            listed = await self.listed_until(namespace)
+            if listed is None or is_over(listed, self._runtime.now()):
+                return None
+        return _next_sweep(now, partition)
 
     async def listed_until(self, namespace: str) -> datetime | None:
         """Until when a namespace is listed; None if it is not."""
@@ -155,10 +157,6 @@ class IndexStore:
     async def _namespace_row(self, namespace: str) -> Row | None:
         parent, name = split(namespace)
         return await self._tables.get(keys.INDEX, keys.index_partition(parent), keys.index_namespace(name))
-
-    async def _is_listed(self, namespace: str) -> bool:
-        until = await self.listed_until(namespace)
-        return until is not None and not is_over(until, self._runtime.now())
 
     async def _page(
         self, namespace: str, limits: tuple[str, str], start: str, limit: int

@@ -73,16 +73,11 @@ def namespaces_above(path: str, expires: datetime) -> list[tuple[str, datetime]]
     found = []
     namespace, _ = split(path)
     while namespace:
-        expires = _next_midnight(expires)
+        midnight = datetime.combine(min(expires, _LAST_DAY).astimezone(UTC).date(), time(), UTC)
+        expires = _LAST_MOMENT if expires >= _LAST_DAY else midnight + timedelta(days=1)
         found.append((namespace, expires))
         namespace, _ = split(namespace)
     return found
-
-
-def _next_midnight(moment: datetime) -> datetime:
-    if moment >= _LAST_DAY:
-        return _LAST_MOMENT
-    return datetime.combine(moment.astimezone(UTC).date(), time(), UTC) + timedelta(days=1)
 
 
 def paths_of(definition: Definition) -> list[str]:

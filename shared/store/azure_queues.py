@@ -89,7 +89,7 @@ class AzureQueues:
         seconds = max(1, limits.whole_delay(hidden_for))
         request = get(self._endpoint, self._name(queue), count, seconds)
         try:
-            return read_messages(await self._wire.send(request))
+            return _messages(await self._wire.send(request), _receipt)
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
@@ -100,7 +100,7 @@ class AzureQueues:
         limits.check_count(count)
         request = peek(self._endpoint, self._name(queue), count)
         try:
-            return read_peeked(await self._wire.send(request))
+            return _messages(await self._wire.send(request), _no_receipt)
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
@@ -200,21 +200,12 @@ def read_put(answer: StorageAnswer) -> Receipt:
         raise StorageUnavailable("an answer that names no message") from None
 
 
-def read_messages(answer: StorageAnswer) -> list[Message]:
-    """The received messages. Raises StorageUnavailable if the answer is not a list of messages."""
-    return _messages(answer, _receipt)
-
-
-def read_peeked(answer: StorageAnswer) -> list[Message]:
-    """The peeked messages. Raises StorageUnavailable if the answer is not a list of messages."""
-    return _messages(answer, _no_receipt)
-
-
 _Words = Mapping[str, str]
 """What an element of a list says, by the names of its children."""
 
 
 def _messages(answer: StorageAnswer, receipt: Callable[[_Words], Receipt]) -> list[Message]:
+    """The messages in an answer. Raises StorageUnavailable if it is not a list of messages."""
     try:
         return [
             Message(

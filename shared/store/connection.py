@@ -25,7 +25,7 @@ from shared.store.wire import REFUSALS, Patience, Refused, Sender, StorageEndpoi
 
 if TYPE_CHECKING:
     from azure.storage.blob import UserDelegationKey as BlobDelegationKey
-    from azure.storage.blob.aio import BlobClient, BlobServiceClient, ContainerClient
+    from azure.storage.blob.aio import BlobServiceClient
     from azure.storage.queue import UserDelegationKey
     from azure.storage.queue.aio import QueueClient, QueueServiceClient
 
@@ -93,10 +93,19 @@ class AzureStorage:
         authorisations = Authorisations.of(credential)
         tables = Wire("table", self._exchange, authorisations.table, self._patience, watch)
         queues = Wire("queue", self._exchange, authorisations.queue, self._patience, watch)
-        blobs = AzureBlobs(self._blob_client, self._container_client, self._patience)
+        blobs = AzureBlobs(
+            lambda container, path: self._blobs.get_blob_client(self.names.container(container), path),
+            lambda container: self._blobs.get_container_client(self.names.container(container)),
+            self._patience,
+        )
         self.storage = Storage(
             tables=AzureTables(tables, StorageEndpoint.of(endpoints.table), self.names.table, self._make_table),
-            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue), self.names.queue, self._queue_client),
+            queues=AzureQueues(
+                queues,
+                StorageEndpoint.of(endpoints.queue),
+                self.names.queue,
+                self._queue_client,
+            ),
             blobs=blobs,
             access=self._access(signing_key, blobs),
         )
@@ -169,6 +178,9 @@ class AzureStorage:
         with unavailable():
             return await self._blobs.get_user_delegation_key(start, expiry)
 
+    def _queue_client(self, name: str) -> QueueClient:
+        return self._queues.get_queue_client(name)
+
     async def _make_table(self, name: str) -> None:
         from azure.data.tables.aio import TableClient
 
@@ -186,15 +198,6 @@ class AzureStorage:
         except Refused as answer:
             if answer.code != "TableAlreadyExists":
                 raise
-
-    def _queue_client(self, name: str) -> QueueClient:
-        return self._queues.get_queue_client(name)
-
-    def _blob_client(self, container: str, path: str) -> BlobClient:
-        return self._blobs.get_blob_client(self.names.container(container), path)
-
-    def _container_client(self, container: str) -> ContainerClient:
-        return self._blobs.get_container_client(self.names.container(container))
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:

@@ -171,7 +171,9 @@ class Connections:
         loop = asyncio.get_running_loop()
         url = urlsplit(origin)
         assert url.hostname, "an endpoint names its host"
-        context = self._tls() if url.scheme == "https" else None
+        if url.scheme == "https" and self._context is None:
+            self._context = self._trust()
+        context = self._context if url.scheme == "https" else None
         try:
             async with asyncio.timeout(self._connect_seconds):
                 _, connection = await loop.create_connection(
@@ -186,11 +188,6 @@ class Connections:
         except OSError as error:  # also TimeoutError, ssl.SSLError, socket.gaierror
             raise NoConnection(type(error).__name__) from error
         return connection
-
-    def _tls(self) -> ssl.SSLContext:
-        if self._context is None:
-            self._context = self._trust()
-        return self._context
 
 
 class _Connection(asyncio.Protocol):

@@ -125,15 +125,12 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
 def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
     """An upper bound of the bytes of a transaction's body."""
     return sum(
-        _overhead(partition, operation)
+        _OPERATION_OVERHEAD
+        + len(in_url(partition))
+        + len(in_url(operation.key))
         + (0 if isinstance(operation, Delete) else entity_size(partition, operation.key, operation.values))
         for operation in operations
     )
-
-
-def _overhead(partition: str, operation: Operation) -> int:
-    """Bytes around the row of an operation."""
-    return _OPERATION_OVERHEAD + len(in_url(partition)) + len(in_url(operation.key))
 
 
 @lru_cache(maxsize=1024)  # a partition stands in each row of a transaction, and in the answer

@@ -14,7 +14,6 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 from urllib.parse import urlsplit
 
-import aiohttp
 from azure.core.exceptions import ServiceRequestError, ServiceResponseError, ServiceResponseTimeoutError
 from azure.core.pipeline import PipelineRequest, PipelineResponse
 from azure.core.pipeline.policies import AsyncHTTPPolicy
@@ -49,7 +48,9 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
         finally:
             request.data = body
         if (name := answer.headers.get(REQUEST_ID)) not in {None, request.headers.get(REQUEST_ID)}:
-            _close_connection(answer.internal_response)
+            # Closed even if the answer was read to its end: by then another request may be using the connection.
+            if answer.internal_response._protocol is not None:
+                answer.internal_response._protocol.close()
             raise ServiceResponseError(f"an answer to {name}")
         return answer
 
@@ -108,11 +109,3 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
         if asked.method == "PUT" and "restype=container" in asked.url:
             return Kind.MAKE
         return Kind.BLOB_READ if asked.method in {"GET", "HEAD"} else Kind.BLOB_WRITE
-
-
-def _close_connection(response: aiohttp.ClientResponse) -> None:
-    """Closes the connection of a response, even one that was read to its end: by then another request may be using the
-    connection.
-    """
-    if response._protocol is not None:
-        response._protocol.close()

@@ -159,11 +159,6 @@ _PROCESS = uuid.uuid4().hex[:20]
 _numbers = itertools.count()
 
 
-def new_request_id() -> str:
-    """A name that no other try of any request has; all are of one length."""
-    return f"{_PROCESS}{next(_numbers):012x}"
-
-
 class NoAnswer(ServiceError):
     """No connection, or no whole answer: the outcome of the request is unknown. The text names no address."""
 
@@ -320,7 +315,7 @@ class Wire:
 
     async def _authorised(self, request: Request) -> StorageAnswer:
         request.headers["x-ms-date"] = _date(int(time.time()))
-        request.headers[REQUEST_ID] = new_request_id()
+        request.headers[REQUEST_ID] = f"{_PROCESS}{next(_numbers):012x}"  # no other try of any request has this name
         await self._authorisation.authorise(request)
         return await self._exchange.exchange(request)
 

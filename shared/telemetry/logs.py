@@ -47,7 +47,7 @@ class Record(logging.LogRecord):
     @property
     def fields(self) -> dict[str, Any]:
         """What the line says besides its text: the bound fields, and what the call of the logger adds."""
-        if not _is_ours(self.name):
+        if self.name != NAMESPACE and not self.name.startswith(f"{NAMESPACE}."):
             return {}
         own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         return {**self._bound, **own}
@@ -67,7 +67,3 @@ def structure_logs() -> None:
     """
     logging.setLogRecordFactory(Record)
     logging.getLogger("azure").setLevel(logging.WARNING)
-
-
-def _is_ours(name: str) -> bool:
-    return name == NAMESPACE or name.startswith(f"{NAMESPACE}.")

@@ -126,7 +126,7 @@ scope_texts = st.text(alphabet="ab:*", max_size=6)
 @given(st.lists(scope_texts, max_size=12), scope_texts)
 def test_satisfaction_agrees_with_its_definition(held: list[str], scope: str) -> None:
     expected = any(one == scope or (one.endswith("*") and scope.startswith(one[:-1])) for one in held)
-    assert satisfies(held, scope) is expected
+    assert satisfies(ScopeSet(held), scope) is expected
 
 
 @given(st.lists(scope_texts, max_size=12))
@@ -156,6 +156,6 @@ def test_a_starred_assumption_covers_every_role_that_it_matches(
 ) -> None:
     """Who may assume `a*` has at least what each `assume:a…` gives: a star never means less than its instances."""
     resolver = Roles(roles)
-    if satisfies([held], role_id):
+    if satisfies(ScopeSet([held]), role_id):
         expanded = resolver.expand([f"assume:{held}"])
         assert all(scope in expanded for scope in resolver.expand([f"assume:{role_id}"]))

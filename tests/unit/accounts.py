@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from shared.api.scopes import satisfies
+from shared.api.scopes import ScopeSet, satisfies
 from shared.auth.clients.accounts import Authorise, ClientAccounts, ClientRequest
 from shared.auth.clients.rows import ClientStore, Refusal, root_client
 from shared.auth.keyring import TableKeyring
@@ -77,7 +77,7 @@ def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int
 
 def holding(*scopes: str) -> Authorise:
     async def authorise(granted: Sequence[str]) -> None:
-        if not satisfies(scopes, {"AllOf": list(granted)}):
+        if not satisfies(ScopeSet(scopes), {"AllOf": list(granted)}):
             raise InsufficientScopes("missing")
 
     return authorise

@@ -10,7 +10,7 @@ import pytest
 from pydantic import SecretStr
 
 from functions.console import FOLDER, ConsoleSite, sources
-from shared.api.scopes import satisfies
+from shared.api.scopes import ScopeSet, satisfies
 from shared.base.settings import Settings
 from tools.admin.public_scopes import PUBLIC_SCOPES
 
@@ -80,7 +80,9 @@ def test_the_documented_roles_of_people_show_them_what_they_may_do() -> None:
     for command in commands:
         scopes = re.findall(r"[a-z]+:[a-z*]+", command)
         scopes += PUBLIC_SCOPES if "public-scopes" in command else ()
-        assert satisfies(scopes, {"AllOf": ["auth:current-scopes", "queue:health", "queue:status:a"]}), command
+        assert satisfies(ScopeSet(scopes), {"AllOf": ["auth:current-scopes", "queue:health", "queue:status:a"]}), (
+            command
+        )
 
 
 def test_the_page_is_never_kept_and_assets_always(site: ConsoleSite) -> None:

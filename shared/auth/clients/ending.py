@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import cast
 
-from shared.auth.clients.rows import ClientStore, ClientTerm, Refusal, row_key
+from shared.auth.clients.rows import ClientStore, Refusal, row_key
 from shared.base import remembered
 from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass, replace
@@ -125,7 +125,7 @@ class EndingCredentials:
             Ending(expires=term.expires, client_id=term.client_id, has_ended=term.expires <= now)
             async for page in self._clients.terms()
             for term in page
-            if term.stays and term.expires <= now + _notice(term)
+            if term.stays and term.expires <= now + min(NOTICE, (term.expires - term.created) / SHORTEST)
         ]
         return sorted(found, key=lambda each: (each.expires, each.client_id))
 
@@ -215,7 +215,3 @@ def _is_due(seen: _Seen) -> bool:
     if seen.written is not None:
         return seen.last - seen.written >= WRITTEN_EVERY
     return seen.last - seen.first >= AGAIN
-
-
-def _notice(term: ClientTerm) -> timedelta:
-    return min(NOTICE, (term.expires - term.created) / SHORTEST)

@@ -174,8 +174,10 @@ class Roles:
     def _assuming_all(self, prefix: str, work: ExpansionWork) -> Iterator[str]:
         """What every role grants whose id starts with the prefix. A star at the end of such an id stands for any
         continuation."""
-        for role in self.starting_with(prefix):
-            yield from self._rule(role).grants("*", work)
+        for position in range(bisect_left(self.ids, prefix), len(self.ids)):
+            if not self.ids[position].startswith(prefix):
+                return
+            yield from self._rule(self.ids[position]).grants("*", work)
 
     def _rule(self, role: str) -> _Rule:
         """The rule of a role, made when it is first needed: there may be very many roles."""
@@ -183,13 +185,6 @@ class Roles:
         if rule is None:
             rule = self._rules[role] = _Rule.of(role, self.scopes_by_role[role])
         return rule
-
-    def starting_with(self, prefix: str) -> Iterator[str]:
-        """The roles whose ids start with the prefix, in order."""
-        for position in range(bisect_left(self.ids, prefix), len(self.ids)):
-            if not self.ids[position].startswith(prefix):
-                return
-            yield self.ids[position]
 
 
 class PrefixIndex:

@@ -78,19 +78,14 @@ class _Reach:
 
 def check(roles: Roles) -> Iterator[None]:
     """Checks the roles piece by piece; between two pieces the caller may let other calls run. Raises RolesRefused."""
-    _check_size(roles)
+    if len(roles.ids) > MAX_ROLES or sum(map(len, roles.scopes_by_role.values())) > MAX_SCOPES:
+        raise RolesRefused(f"There are too many roles: {MAX_ROLES} roles with {MAX_SCOPES} scopes are the most")
     assumed = {role: _assumed(role, scopes) for role, scopes in roles.scopes_by_role.items()}
     yield
     graph = _Graph(roles, assumed)
     yield
     yield from graph.visit()
     yield from _check_expansions(roles, graph.reach)
-
-
-def _check_size(roles: Roles) -> None:
-    scopes = sum(map(len, roles.scopes_by_role.values()))
-    if len(roles.ids) > MAX_ROLES or scopes > MAX_SCOPES:
-        raise RolesRefused(f"There are too many roles: {MAX_ROLES} roles with {MAX_SCOPES} scopes are the most")
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,16 +169,13 @@ class _Graph:
                 yield _Node("over", parent)
         else:
             for assumed in self._assumed[node.text]:
-                yield from self._targets(assumed)
-
-    def _targets(self, assumed: _Assumed) -> Iterator[_Node]:
-        if assumed.is_prefix:
-            yield _Node("under", assumed.text)
-        elif assumed.text in self._roles.scopes_by_role:
-            yield _Node("role", assumed.text)
-        over = self._roles.prefixes.longest(assumed.text)
-        if over is not None:
-            yield _Node("over", over)
+                if assumed.is_prefix:
+                    yield _Node("under", assumed.text)
+                elif assumed.text in self._roles.scopes_by_role:
+                    yield _Node("role", assumed.text)
+                over = self._roles.prefixes.longest(assumed.text)
+                if over is not None:
+                    yield _Node("over", over)
 
     def _reach_of(self, node: _Node) -> _Reach:
         found = _Reach()
