@@ -56,49 +56,48 @@ class Guard:
         control(PR_SET_CHILD_SUBREAPER, 1)  # of processes that descend from it, and whose parent has ended
         self._kill()
         self._before = self._held()
-        _say(self._control)
+        _say(self._control, {})
         while (order := self._order()) is not None:
-            if "run" in order or "log" in order:
-                self._begin(order)
-            elif "stop" in order:
-                self._stop(order["stop"])
-                _say(self._control, how=self._how)
-            elif "end" in order:
-                _say(self._control, left=self._end())
-            else:
-                self._work.is_filled, self._work.is_purged = "filled" in order, "purge" in order
-                _say(self._control)
+            _say(self._control, self._obey(order))
         self._end()
 
-    def _begin(self, order: Order) -> None:
-        """Starts the process that works on a task."""
+    def _obey(self, order: Order) -> Order:
+        """Does what is asked for; the answer."""
+        match order:
+            case {"run": _} | {"log": _}:
+                return self._begin(order)
+            case {"stop": seconds}:
+                self._stop(seconds)
+                return {"how": self._how}
+            case {"end": _}:
+                return {"left": self._end()}
+        self._work.is_filled, self._work.is_purged = "filled" in order, "purge" in order
+        return {}
+
+    def _begin(self, order: Order) -> Order:
+        """Starts the process that works on a task, with no other descriptors."""
         (connection,) = self._files
-        answer: Order = {"folder": "", "caches": {}}
+        folder, caches = Path(), dict[str, bool | str]()
         try:
             if "run" in order:
                 if self._log is not None:
                     self._log.close()
                 self._was_full, self._log = self._work.make_room(), self._work.log()
                 folder, caches = self._work.begin(order["run"], order["caches"])
-                answer = {"folder": str(folder), "caches": caches}
-            self._fork(connection)
-            _say(self._control, **answer)
+            assert self._log is not None, "a run has one"
+            self._how, self._runner = None, os.fork()
+            if self._runner == 0:
+                kept = {0, 1, 2, connection, self._log.fileno()}
+                for other in {int(name) for name in _descriptors()} - kept:
+                    with contextlib.suppress(OSError):
+                        os.close(other)
+                runner.main(connection, self._log.fileno(), self._user)
         except OSError as problem:
-            _say(self._control, errno=problem.errno or 0, problem=problem.strerror or str(problem))
+            return {"errno": problem.errno or 0, "problem": problem.strerror or str(problem)}
         finally:
             os.close(connection)
             self._files.clear()
-
-    def _fork(self, connection: int) -> None:
-        """Starts a process that has no other descriptors. Raises OSError."""
-        assert self._log is not None, "a run has one"
-        self._how, self._runner = None, os.fork()
-        if self._runner == 0:
-            kept = {0, 1, 2, connection, self._log.fileno()}
-            for other in {int(name) for name in _descriptors()} - kept:
-                with contextlib.suppress(OSError):
-                    os.close(other)
-            runner.main(connection, self._log.fileno(), self._user)
+        return {"folder": str(folder), "caches": caches}
 
     def _stop(self, seconds: float) -> None:
         """Ends all processes of the task. The one that keeps its log comes last."""
@@ -165,7 +164,7 @@ class Guard:
         return order
 
 
-def _say(control: socket.socket, **what: Any) -> None:
+def _say(control: socket.socket, what: Order) -> None:
     with contextlib.suppress(ConnectionError):  # the worker has ended: the next order says so
         control.sendall(json.dumps(what).encode() + b"\n")
 
@@ -210,6 +209,6 @@ def main(given: str) -> None:
         try:
             work = WorkDirectory(Path(first["work"]), user, first["keepFree"])
         except OSError as problem:
-            _say(control, refused=str(problem))
+            _say(control, {"refused": str(problem)})
         else:
             Guard(control, work, user).serve()

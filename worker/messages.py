@@ -95,16 +95,16 @@ class Asking:
         self._receiving = asyncio.create_task(self._receive())
         return first
 
-    async def tell(self, **what: Any) -> None:
-        """Tells the worker something, by its name `do`."""
-        await self._channel.send(what)
+    async def tell(self, do: str, **what: Any) -> None:
+        """Tells the worker something (run.py)."""
+        await self._channel.send({"do": do, **what})
 
     async def ask(self, do: str, **what: Any) -> Any:
         """The worker's answer. Raises Refused, Unreached."""
         self._count += 1
         number = self._count
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
-        await self.tell(do=do, id=number, **what)
+        await self.tell(do, id=number, **what)
         try:
             found = await answer
         finally:

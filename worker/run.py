@@ -30,7 +30,7 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TASKCLUSTER_WORKER_LOCATION", "TAS
 CALLS_AT_ONCE = 16
 """Calls that are made for a task at the same time: fewer than there are connections (queue.py)."""
 MOST_CACHES = 100
-REASONS = {"malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"}
+OUTCOMES = {"completed", "failed", "malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"}
 REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report that is under way, or for its own."""
 SHUTDOWN_SECONDS = 5.0
@@ -54,8 +54,10 @@ class Run:
         self._is_ending = False
         """The process may go on for a moment, as if the task had ended by itself: nothing is done for it any more."""
         self._left: list[str] = []
-        self._told = {name: asyncio.Future[Message]() for name in ("filled", "purge", "outcome")}
-        """What the process has told."""
+        self._outcome = asyncio.Future[str]()
+        """What the process has told of the task: what is to be reported."""
+        self._is_filled = False
+        """Whether it has told that the mounts are there: commands may run from then on."""
 
     async def run(self, shutdown: asyncio.Event) -> list[str]:
         """Works on the run until it is reported, lost, or the worker shuts down; then everything is put back.
@@ -68,7 +70,7 @@ class Run:
         stop = asyncio.create_task(shutdown.wait())
         try:
             await asyncio.wait((work, lost, stop), return_when=asyncio.FIRST_COMPLETED)
-            if stop.done() and not lost.done() and self._told["outcome"].done():
+            if stop.done() and not lost.done() and self._outcome.done():
                 await asyncio.wait((work, lost), timeout=REPORT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             await _cancel(work)
             if not work.cancelled():
@@ -80,7 +82,7 @@ class Run:
         except Exception:
             log.exception("%s: the worker failed", self._claim)
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._report("exception", "internal-error"), REPORT_SECONDS)
+                await asyncio.wait_for(self._report("internal-error"), REPORT_SECONDS)
         ending = asyncio.create_task(self._guard.end())
         await asyncio.wait((ending, stop), return_when=asyncio.FIRST_COMPLETED)
         await asyncio.wait([ending], timeout=SHUTDOWN_SECONDS)  # without the worker the guard goes on alone
@@ -99,11 +101,11 @@ class Run:
             serving = await self._talk(*await self._guard.begin({"run": name, "caches": caches}))
         except OSError as problem:
             log.error("%s: the worker cannot start it: %s", claim, problem)
-            await self._report("exception", "resource-unavailable")
+            await self._report("resource-unavailable")
         except GuardLost:  # it ended meanwhile: so does this worker, and another one is to get the task
-            await self._report("exception", "worker-shutdown")
+            await self._report("worker-shutdown")
         else:
-            await self._report(*await self._outcome(serving))
+            await self._report(await self._ending(serving))
             await asyncio.wait([serving], timeout=LOG_SECONDS)
 
     async def _talk(self, channel: Channel, begun: Message, **more: Any) -> asyncio.Task[None]:
@@ -132,32 +134,29 @@ class Run:
         await channel.send({**begin, **begun, **more})
         return self._serving
 
-    async def _outcome(self, serving: asyncio.Task[None]) -> tuple[str, str | None]:
-        """The state to report, and the reason of an exception. Its process says it, unless it is late or was killed."""
-        outcome = self._told["outcome"]
+    async def _ending(self, serving: asyncio.Task[None]) -> str:
+        """What is to be reported. The process says it, unless it is late or was killed."""
         left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
-        await asyncio.wait((outcome, serving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        if outcome.done():
-            state, reason = outcome.result()["state"], outcome.result().get("reason")
-            if state != "exception":  # whose log is finished after the report
+        await asyncio.wait((self._outcome, serving), timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        if self._outcome.done():
+            if (outcome := self._outcome.result()) in ("completed", "failed"):  # or its log is finished later
                 await asyncio.wait([serving], timeout=LOG_SECONDS)
-            return state, reason
+            return outcome
         if not serving.done():
-            outcome.set_result({})
+            self._outcome.set_result("failed")
             await self._end_early(f"ended after maxRunTime, {self._limit:g} s", LOG_SECONDS, is_failed=True)
-            return "failed", None
-        how, why, reason = None, "cannot be found", None
+            return "failed"
+        how, why, outcome = None, "cannot be found", "failed"
         with contextlib.suppress(GuardLost):
             how = await self._guard.stop(0)
         if how is not None and how >= 0:
-            why, reason = "has failed", "internal-error"
+            why, outcome = "has failed", "internal-error"
         elif how is not None:
             # Before there are commands none of them can have killed it: memory has run out.
-            why = f"was ended by signal {-how}"
-            reason = None if self._told["filled"].done() else "resource-unavailable"
+            why, outcome = f"was ended by signal {-how}", "failed" if self._is_filled else "resource-unavailable"
         why = f"the process that works on this task {why}"
-        await self._end_early(why, LOG_SECONDS, is_failed=reason is None)
-        return "failed" if reason is None else "exception", reason
+        await self._end_early(why, LOG_SECONDS, is_failed=outcome == "failed")
+        return outcome
 
     async def _end_early(self, why: str, seconds: float, reason: str | None = None, *, is_failed: bool = False) -> None:
         """Ends what the task runs, and finishes its log in at most so many seconds, since nobody else does.
@@ -169,7 +168,7 @@ class Run:
             await self._guard.stop(self._options.grace_seconds)
             log.info("%s: %s", self._claim, why)
             if reason is not None:
-                await asyncio.wait_for(self._report("exception", reason), REPORT_SECONDS)
+                await asyncio.wait_for(self._report(reason), REPORT_SECONDS)
             async with asyncio.timeout(seconds):
                 self._left += await self._guard.end()
                 if self._serving is not None:
@@ -209,31 +208,34 @@ class Run:
             channel.close()
 
     async def _hear(self, message: Message) -> None:
-        """Takes what the process tells. Raises LookupError, TypeError for what is none of it; GuardLost."""
-        told = message["do"]
-        if told == "outcome" and message["state"] not in ("completed", "failed") and message["reason"] not in REASONS:
-            raise LookupError("no outcome")
-        if not self._told[told].done():
-            self._told[told].set_result(message)
-            if told in ("filled", "purge"):
-                await self._guard.order({told: True})
+        """Takes what the process tells. Raises LookupError for what is none of it; GuardLost."""
+        match message:
+            case {"do": "outcome", "outcome": str(outcome)} if outcome in OUTCOMES:
+                if not self._outcome.done():
+                    self._outcome.set_result(outcome)
+            case {"do": "filled" | "purge" as what}:
+                self._is_filled = True
+                await self._guard.order({what: True})
+            case _:
+                raise LookupError
 
-    async def _report(self, state: str, reason: str | None = None) -> None:
-        claim = self._claim
+    async def _report(self, outcome: str) -> None:
+        claim, run = self._claim, (self._claim.task_id, self._claim.run_id)
 
         async def call() -> None:
-            run = (claim.task_id, claim.run_id)
-            if state == "exception":
-                await claim.queue.reportException(*run, {"reason": reason})
+            if outcome == "completed":
+                await claim.queue.reportCompleted(*run)
+            elif outcome == "failed":
+                await claim.queue.reportFailed(*run)
             else:
-                await (claim.queue.reportCompleted if state == "completed" else claim.queue.reportFailed)(*run)
+                await claim.queue.reportException(*run, {"reason": outcome})
 
         try:
             await insist(call)
         except REFUSED as refused:
             log.info("%s: lost, since the queue takes no report (%s)", claim, refused.status_code)
         else:
-            log.info("%s: %s", claim, reason or state)
+            log.info("%s: %s", claim, outcome)
 
 
 def _limit(payload: Any, most: float | None) -> float | None:

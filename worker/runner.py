@@ -86,7 +86,7 @@ class Runner:
                 log.exception("the worker failed")
                 await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
         else:
-            await self._task.worker.tell(do="outcome", state="completed" if succeeded else "failed")
+            await self._task.worker.tell("outcome", outcome="completed" if succeeded else "failed")
             await self._finish_log(payload)
 
     def _payload(self) -> Payload:
@@ -117,7 +117,7 @@ class Runner:
             with bounded_memory():
                 for mount in payload["mounts"]:
                     await place(task, mount, begin["caches"])
-            await self._task.worker.tell(do="filled")
+            await self._task.worker.tell("filled")
             async with AsyncExitStack() as stack:
                 if payload["features"]["taskclusterProxy"]:
                     proxy = Proxy(begin["rootUrl"], task.worker, self._user)
@@ -133,7 +133,7 @@ class Runner:
             return False
         if exit_code in codes["purgeCaches"]:
             task.say(f"The task's caches are purged, since its exit code is {exit_code}")
-            await self._task.worker.tell(do="purge")
+            await self._task.worker.tell("purge")
         if exit_code in codes["retry"]:
             raise TaskException("intermittent-task", f"The task is to be retried, since its exit code is {exit_code}")
         return exit_code == 0 and uploaded
@@ -158,7 +158,7 @@ class Runner:
         """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
         with contextlib.suppress(OSError):  # the disk may be full
             self._task.say(message)
-        await self._task.worker.tell(do="outcome", state="exception", reason=reason)
+        await self._task.worker.tell("outcome", outcome=reason)
         await self._finish_log()
 
 
