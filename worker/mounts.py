@@ -43,7 +43,7 @@ async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -
     if (cache := mount.get("cacheName")) is None:
         task.say(f"Mounting {where}: {what}")
     else:
-        is_new = caches.get(cache, "the task has too many")
+        is_new = caches.get(cache, "the task has too many, or too long a path")
         if isinstance(is_new, str):
             raise BadContent(f"{where} cannot be mounted, cache {cache}: {is_new}")
         task.say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")

@@ -18,7 +18,7 @@ import aiohttp
 
 from worker.child import Guard, GuardLost
 from worker.claim import Calls, Claim
-from worker.folders import is_inside, may_mount
+from worker.folders import may_mount
 from worker.messages import Channel, Message
 from worker.options import Options
 from worker.queue import REFUSED, insist
@@ -29,7 +29,8 @@ PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TASKCLUSTER_WORKER_LOCATION", "TAS
 """What a command sees of the worker's environment: nothing secret."""
 CALLS_AT_ONCE = 16
 """Calls that are made for a task at the same time: fewer than there are connections (queue.py)."""
-MOST_CACHES = 100
+MOST_CACHES, LONGEST_PLACE = 100, 1024
+"""What the guard makes for a task: each place may be of many directories."""
 OUTCOMES = {"completed", "failed", "malformed-payload", "intermittent-task", "resource-unavailable", "internal-error"}
 REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report that is under way, or for its own."""
@@ -257,7 +258,8 @@ def _caches(definition: Mapping[str, Any]) -> dict[str, str]:
         match mount:
             case {"cacheName": str(name), "directory": str(place)}:
                 wanted.append((name, place))
-    return {name: place for name, place in wanted[:MOST_CACHES] if is_inside(place) and may_mount(scopes, name)}
+    found = wanted[:MOST_CACHES]
+    return {name: place for name, place in found if len(place) <= LONGEST_PLACE and may_mount(scopes, name)}
 
 
 async def _cancel(task: asyncio.Task[Any]) -> None:

@@ -50,7 +50,7 @@ class Runner:
         self._begin = begin
         self._store = store
         self._user = user
-        self._logs: list[LiveLog] = []
+        self._log: LiveLog | None = None
         self._streaming: asyncio.Task[None] | None = None
 
     async def finish(self, text: str, *, is_failed: bool) -> None:
@@ -64,76 +64,73 @@ class Runner:
     async def run(self, ancestor: int) -> None:
         """Executes, and tells the worker how that ended. Whatever ends it earlier kills this process.
 
-        `ancestor`: the process that all of the task descend from (processes.py).
+        First the report, then the log: a worker in trouble should not risk the report (contract 7.1). `ancestor`: the
+        process that all of the task descend from (processes.py).
         """
-        begin = self._begin
+        begin, payload, outcome, text = self._begin, None, "internal-error", ""
         try:
             self._task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
             payload = self._payload()
-            succeeded = await self._execute(payload, ancestor)
+            outcome = "completed" if await self._execute(payload, ancestor) else "failed"
+        except BadContent as problem:
+            outcome, text = "failed", str(problem)
         except TaskException as problem:
-            await self._end_exceptionally(problem.reason, str(problem))
+            outcome, text = problem.reason, str(problem)
         except Refused as refused:
-            await self._end_exceptionally("internal-error", f"The queue has refused a call: {refused}")
+            text = f"The queue has refused a call: {refused}"
         except Unreached as trouble:
-            await self._end_exceptionally("resource-unavailable", f"An artifact could not be stored: {trouble}")
+            outcome, text = "resource-unavailable", f"An artifact could not be stored: {trouble}"
         except Exception as problem:
+            text = f"The worker lacks what the task needs: {shown(problem)}"
             if is_shortage(problem):
-                text = f"The worker lacks what the task needs: {shown(problem)}"
+                outcome = "resource-unavailable"
                 log.warning("%s", text)
-                await self._end_exceptionally("resource-unavailable", text)
             else:
+                text = "The worker failed; its own log says how."
                 log.exception("the worker failed")
-                await self._end_exceptionally("internal-error", "The worker failed; its own log says how.")
-        else:
-            await self._task.worker.tell("outcome", outcome="completed" if succeeded else "failed")
-            await self._finish_log(payload)
+        with contextlib.suppress(OSError):  # the disk may be full
+            self._task.say(text)
+        await self._task.worker.tell("outcome", outcome=outcome)
+        await self._finish_log(payload if outcome in ("completed", "failed") else None)
 
     def _payload(self) -> Payload:
         """What the task asks for; from now on its log is shown. Raises TaskException."""
-        try:
-            payload = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])
-        except TaskException:
-            self._logs = [self._log(LOGS["live"])]
-            raise
-        if payload["features"]["liveLog"]:
-            self._logs = [self._log(payload["logs"]["live"])]
-            self._streaming = asyncio.create_task(self._logs[0].stream(self._begin["logSeconds"]))
-        elif payload["features"]["backingLog"]:
-            self._logs = [self._log(payload["logs"]["backing"])]
+        self._log = LiveLog(LOGS["live"], self._store, self._task)
+        payload = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])
+        is_live, is_kept = payload["features"]["liveLog"], payload["features"]["backingLog"]
+        name = payload["logs"]["live" if is_live else "backing"]
+        self._log = LiveLog(name, self._store, self._task) if is_live or is_kept else None
+        if self._log is not None and is_live:
+            self._streaming = asyncio.create_task(self._log.stream(self._begin["logSeconds"]))
         return payload
 
     async def _execute(self, payload: Payload, ancestor: int) -> bool:
         """Whether the task has completed, or else failed.
 
-        Raises TaskException; Refused, Unreached; OSError for what the machine lacks.
+        Raises BadContent, TaskException; Refused, Unreached; OSError for what the machine lacks.
         """
         task, begin, codes, folder = self._task, self._begin, payload["onExitStatus"], str(self._task.folder)
         # The worker's own variables come last: no payload changes what a task is told of itself.
         env = {"HOME": folder, **begin["passedOn"]}
         env |= {} if self._user is None else {"USER": self._user.name, "LOGNAME": self._user.name}
         env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": folder}
-        try:
-            with bounded_memory():
-                for mount in payload["mounts"]:
-                    await place(task, mount, begin["caches"])
-            await self._task.worker.tell("filled")
-            async with AsyncExitStack() as stack:
-                if payload["features"]["taskclusterProxy"]:
-                    proxy = Proxy(begin["rootUrl"], task.worker, self._user)
-                    env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
-                exit_code = await processes.run(
-                    payload["command"], task.folder, env, self._store, ancestor=ancestor, user=self._user
-                )
-            task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-            with bounded_memory():
-                uploaded = await upload_all(task, payload["artifacts"])
-        except BadContent as problem:
-            task.say(str(problem))
-            return False
+        with bounded_memory():
+            for mount in payload["mounts"]:
+                await place(task, mount, begin["caches"])
+        await task.worker.tell("filled")
+        async with AsyncExitStack() as stack:
+            if payload["features"]["taskclusterProxy"]:
+                proxy = Proxy(begin["rootUrl"], task.worker, self._user)
+                env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
+            exit_code = await processes.run(
+                payload["command"], task.folder, env, self._store, ancestor=ancestor, user=self._user
+            )
+        task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
+        with bounded_memory():
+            uploaded = await upload_all(task, payload["artifacts"])
         if exit_code in codes["purgeCaches"]:
             task.say(f"The task's caches are purged, since its exit code is {exit_code}")
-            await self._task.worker.tell("purge")
+            await task.worker.tell("purge")
         if exit_code in codes["retry"]:
             raise TaskException("intermittent-task", f"The task is to be retried, since its exit code is {exit_code}")
         return exit_code == 0 and uploaded
@@ -143,23 +140,13 @@ class Runner:
         if self._streaming is not None:
             self._streaming.cancel()
             await asyncio.wait([self._streaming])
-        stored = [await each.finish() for each in self._logs]
-        if payload and all(stored) and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
+        is_stored = self._log is not None and await self._log.finish()
+        if payload and is_stored and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
             try:
                 names = {"name": payload["logs"]["backing"], "artifact": payload["logs"]["live"]}
                 await create(self._task, **names, storageType="link", contentType=CONTENT_TYPE)
             except (Refused, Unreached) as refused:
                 log.warning("the log gets no second name: %s", shown(refused))
-
-    def _log(self, name: str) -> LiveLog:
-        return LiveLog(name, self._store, self._task)
-
-    async def _end_exceptionally(self, reason: str, message: str) -> None:
-        """First the report, then the log: a worker in trouble should not risk the report (contract 7.1)."""
-        with contextlib.suppress(OSError):  # the disk may be full
-            self._task.say(message)
-        await self._task.worker.tell("outcome", outcome=reason)
-        await self._finish_log()
 
 
 async def _main(connection: socket.socket, file: int, ancestor: int, user: User | None) -> None:
