@@ -112,6 +112,10 @@ class _Pool:
     last_found: float = 0.0
     expected: int = 0
     """Number of messages for which waits were ended, and whose clients have not called again yet."""
+    visible: int = 0
+    """Number of messages that the last poll has left, and of those that this process has put since. If there are fewer,
+    clients whose waits were ended have called other processes.
+    """
     asked: float = 0.0
     """When waits were last ended for messages."""
     urgency: int = 1
@@ -223,6 +227,7 @@ class Poller:
         pool = self._pools.get(task_queue_id)
         if pool is not None:
             pool.last_found = _monotonic()
+            pool.visible += 1
             pool.wake.set()
 
     def end_waits(self) -> None:
@@ -279,6 +284,7 @@ class Poller:
         self._serve_begun(pool)
         if found:
             pool.expected, pool.urgency = max(pool.expected - found, 0), 1
+            pool.visible = max(pool.visible - found, 0)
         return found > 0
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
@@ -311,11 +317,12 @@ class Poller:
     async def _tell(self, task_queue_id: str, pool: _Pool) -> None:
         """Ends as many waits as there is work for. If nobody has called again for the work, ends twice as many."""
         visible = await self._visible(task_queue_id, pool)
-        now = _monotonic()
+        now, gone, pool.visible = _monotonic(), max(pool.visible - visible, 0), visible
         if not visible:
             pool.expected, pool.urgency = 0, 1
             return
         pool.last_found = now
+        pool.expected = max(pool.expected - gone, 0)
         if pool.expected and now - pool.asked >= CALLS_AGAIN:
             pool.expected, pool.urgency = 0, pool.urgency * 2
         lacking = (visible - sum(waiter.lacks for waiter in pool.new)) * pool.urgency - pool.expected
