@@ -11,7 +11,6 @@ from azure.servicebus import (
 )
 from azure.servicebus.exceptions import (
     MessageLockLostError,
-    MessageNotFoundError,
 )
 
 from tests.local.broker_support import (
@@ -65,28 +64,6 @@ def test_the_last_failed_delivery_makes_a_dead_letter(service_bus: ServiceBus) -
             dead.complete_message(letter)
     numbers = counts(service_bus, topic)
     assert (numbers["active"], numbers["deadLettered"]) == (0, 0)
-
-
-def test_a_deferred_message_is_got_by_its_number_only(service_bus: ServiceBus) -> None:
-    topic = new_topic(service_bus)
-    with client(service_bus) as bus, bus.get_subscription_receiver(topic, "s") as receiver:
-        send(bus, topic, "a", "b")
-        [first] = receive(receiver, 1)
-        receiver.defer_message(first)
-        assert first.sequence_number is not None
-        [second] = receive(receiver, 1)
-        assert str(second) == "b"
-        assert counts(service_bus, topic)["deferred"] == 1
-        [deferred] = receiver.receive_deferred_messages(first.sequence_number)
-        assert str(deferred) == "a"
-        receiver.abandon_message(deferred)
-        [deferred] = receiver.receive_deferred_messages([first.sequence_number])
-        assert deferred.delivery_count == 1
-        receiver.renew_message_lock(deferred)
-        receiver.complete_message(deferred)
-        with pytest.raises(MessageNotFoundError):
-            receiver.receive_deferred_messages(first.sequence_number)
-    assert counts(service_bus, topic)["deferred"] == 0
 
 
 def test_a_lock_that_expires_gives_the_message_to_another(service_bus: ServiceBus) -> None:

@@ -121,11 +121,11 @@ function readRuleEntry(document) {
   return { type, correlation };
 }
 
-function countDetails(active, dead, scheduled) {
+function countDetails(active, dead) {
   const counts = {
     ActiveMessageCount: active,
     DeadLetterMessageCount: dead,
-    ScheduledMessageCount: scheduled,
+    ScheduledMessageCount: 0,
     TransferMessageCount: 0,
     TransferDeadLetterMessageCount: 0,
   };
@@ -155,7 +155,7 @@ function topicDescription(topic) {
     EnablePartitioning: false,
     EntityAvailabilityStatus: "Available",
   });
-  return ["TopicDescription", fields + history(topic.createdAt) + countDetails(0, 0, topic.scheduled.size) + rest];
+  return ["TopicDescription", fields + history(topic.createdAt) + countDetails(0, 0) + rest];
 }
 
 /** Description of a subscription. */
@@ -176,7 +176,7 @@ function subscriptionDescription({ config, queue, deadLetters, createdAt }) {
     AutoDeleteOnIdle: duration(config.autoDeleteSeconds),
     EntityAvailabilityStatus: "Available",
   });
-  return ["SubscriptionDescription", fields + history(createdAt) + countDetails(active, dead, 0) + rest];
+  return ["SubscriptionDescription", fields + history(createdAt) + countDetails(active, dead) + rest];
 }
 
 function typeOf(value) {

@@ -19,7 +19,6 @@ function deliveryTag(token) {
 }
 
 function modifiedOutcome(state) {
-  if (state.undeliverable_here) return "deferred";
   return state.delivery_failed ? "abandoned" : "released";
 }
 
@@ -71,7 +70,11 @@ class LinkConsumer {
     const state = delivery.remote_state;
     const outcome = stateName === "modified" ? modifiedOutcome(state) : OUTCOMES[stateName];
     const details = stateName === "rejected" ? deadLetterDetails(state) : {};
-    if (this.queue.settle(delivery.token, outcome, details)) {
+    const held = this.queue.settle(delivery.token, outcome, details);
+    if (state.undeliverable_here) {
+      const error = amqpError("amqp:not-implemented", "messages are not deferred by the local broker");
+      finish(delivery, amqp.rejected({ error }).described());
+    } else if (held) {
       // A confirmed rejection carries no error: with one it would say that dead-lettering failed.
       const echo = stateName === "modified" ? { ...modifiedFields(state) } : {};
       finish(delivery, amqp[stateName](echo).described());

@@ -6,7 +6,6 @@ const KINDS = {
   "decode": { condition: "amqp:decode-error", status: 400 },
   "exists": { condition: "com.microsoft:entity-already-exists", status: 409 },
   "lock-lost": { condition: "com.microsoft:message-lock-lost", status: 410 },
-  "message-not-found": { condition: "com.microsoft:message-not-found", status: 404 },
   "not-found": { condition: "amqp:not-found", status: 404 },
   "not-implemented": { condition: "amqp:not-implemented", status: 501 },
   "quota": { condition: "amqp:resource-limit-exceeded", status: 403 },

@@ -1,5 +1,5 @@
 "use strict";
-// The messages of one subscription, or of its dead-letter queue: what is ready, locked and deferred, and who gets it.
+// The messages of one subscription, or of its dead-letter queue: what is ready and locked, and who gets it.
 
 const { randomBytes } = require("node:crypto");
 const { types } = require("rhea");
@@ -11,13 +11,12 @@ const MAX_TIMER_MS = 2 ** 31 - 1; // longer timers fire at once
  * @typedef {object} Entry a message in a queue
  * @property {number} sequence
  * @property {import("./message.js").Message} message
- * @property {"ready" | "locked" | "deferred"} state
+ * @property {"ready" | "locked"} state
  * @property {number} deliveryCount deliveries that failed
  * @property {number} enqueuedAt milliseconds since 1970
  * @property {number} expiresAt milliseconds since 1970, or Infinity
  * @property {string | undefined} token lock token, 32 hexadecimal digits, while locked
  * @property {number | undefined} lockedUntil milliseconds since 1970, while locked
- * @property {boolean} wasDeferred the lock's end makes it deferred again
  * @property {Record<string, string>} applicationProperties added by the broker
  */
 
@@ -48,7 +47,6 @@ class MessageQueue {
     this.locked = new Map();
     /** @type {Consumer[]} */
     this.consumers = [];
-    this.deferredCount = 0;
     this.mortalCount = 0;
     this.lastSequence = 0;
     this.settled = { completed: 0, delivered: 0 };
@@ -69,7 +67,6 @@ class MessageQueue {
       expiresAt,
       token: undefined,
       lockedUntil: undefined,
-      wasDeferred: false,
       applicationProperties,
     };
     this.entries.set(entry.sequence, entry);
@@ -133,8 +130,6 @@ class MessageQueue {
   }
 
   lock(entry) {
-    entry.wasDeferred = entry.state === "deferred";
-    if (entry.wasDeferred) this.deferredCount -= 1;
     entry.state = "locked";
     entry.token = randomBytes(16).toString("hex");
     entry.lockedUntil = this.options.now() + this.options.lockMs;
@@ -167,24 +162,16 @@ class MessageQueue {
   }
 
   giveBack(entry, failed) {
-    const { wasDeferred } = entry;
     this.unlock(entry);
     if (failed) entry.deliveryCount += 1;
     if (entry.deliveryCount >= this.options.maxDeliveryCount) {
       const times = `${entry.deliveryCount} delivery attempts`;
       this.kill(entry, "MaxDeliveryCountExceeded", `Message could not be consumed after ${times}.`);
-    } else if (wasDeferred) {
-      this.putAside(entry);
     } else {
       entry.state = "ready";
       this.ready.add(entry.sequence);
       this.pump();
     }
-  }
-
-  putAside(entry) {
-    entry.state = "deferred";
-    this.deferredCount += 1;
   }
 
   kill(entry, reason, description) {
@@ -199,7 +186,6 @@ class MessageQueue {
 
   remove(entry) {
     if (entry.token) this.unlock(entry);
-    if (entry.state === "deferred") this.deferredCount -= 1;
     if (entry.expiresAt !== Infinity) this.mortalCount -= 1;
     this.entries.delete(entry.sequence);
     this.options.onBytes(-entry.message.size);
@@ -208,7 +194,7 @@ class MessageQueue {
   /**
    * Settle a locked message.
    * @param {string} token
-   * @param {"completed" | "abandoned" | "released" | "deferred" | "suspended"} outcome
+   * @param {"completed" | "abandoned" | "released" | "suspended"} outcome
    * @param {{reason?: string, description?: string}} [details] of a suspended (dead-lettered) message
    * @returns {boolean} false if the lock is no longer held
    */
@@ -218,9 +204,6 @@ class MessageQueue {
     if (outcome === "completed") {
       this.remove(entry);
       this.settled.completed += 1;
-    } else if (outcome === "deferred") {
-      this.unlock(entry);
-      this.putAside(entry);
     } else if (outcome === "suspended" && this.options.maxDeliveryCount !== Infinity) {
       this.kill(entry, reason, description);
     } else {
@@ -240,29 +223,6 @@ class MessageQueue {
     return entry.lockedUntil;
   }
 
-  /** Up to `count` messages from a sequence number on, whatever their state; nothing is locked. */
-  peek(from, count) {
-    this.expireDue();
-    const result = [];
-    for (const entry of this.entries.values()) {
-      if (result.length >= count) break;
-      if (entry.sequence >= from) result.push(entry);
-    }
-    return result;
-  }
-
-  /**
-   * Take a deferred message by its sequence number.
-   * @returns {Entry | undefined} locked, or removed if `deletes`; undefined if there is none
-   */
-  takeDeferred(sequence, deletes) {
-    const entry = this.entries.get(sequence);
-    if (entry?.state !== "deferred") return undefined;
-    if (deletes) this.remove(entry);
-    else this.lock(entry);
-    return entry;
-  }
-
   expireDue() {
     if (this.mortalCount === 0) return;
     for (const entry of [...this.entries.values()]) {
@@ -275,9 +235,8 @@ class MessageQueue {
     this.expireDue();
     const { size } = this.entries;
     return {
-      active: size - this.deferredCount,
+      active: size,
       locked: this.locked.size,
-      deferred: this.deferredCount,
       consumers: this.consumers.length,
       ...this.settled,
     };
@@ -296,7 +255,6 @@ function encodeEntry(entry) {
     "x-opt-enqueued-time": types.wrap_timestamp(entry.enqueuedAt),
     "x-opt-sequence-number": types.wrap_long(entry.sequence),
     "x-opt-enqueue-sequence-number": types.wrap_long(entry.sequence),
-    "x-opt-message-state": types.wrap_int(entry.state === "deferred" ? 1 : 0),
   };
   if (entry.lockedUntil !== undefined) annotations["x-opt-locked-until"] = types.wrap_timestamp(entry.lockedUntil);
   const { deliveryCount, applicationProperties } = entry;

@@ -154,8 +154,6 @@ class Topic {
     this.subscriptions = new Map();
     this.closers = new Set();
     this.recentIds = new RecentIds(config.duplicateDetectionSeconds * 1000, now);
-    this.scheduled = new Map();
-    this.lastScheduled = 0;
     this.counters = { sends: 0, messages: 0, duplicates: 0, refused: 0, unmatched: 0 };
     for (const subscription of config.subscriptions) this.addSubscription(subscription);
   }
@@ -191,17 +189,19 @@ class Topic {
   /**
    * Take the messages of one send: all of them, or none.
    * @param {import("./message.js").Message[]} messages
-   * @throws {BrokerError} `quota` if the topic is full
+   * @throws {BrokerError} `quota` if the topic is full, `not-implemented` for scheduled messages
    */
   publish(messages) {
     const limit = this.config.maxMegabytes * 1024 * 1024;
     if (this.bytes + messages.reduce((sum, message) => sum + message.size, 0) > limit) {
       throw new BrokerError("quota", `topic ${this.name} holds ${this.config.maxMegabytes} MB and is full`);
     }
+    if (messages.some((message) => message.scheduledFor > this.now())) {
+      throw new BrokerError("not-implemented", "scheduled messages are not offered by the local broker");
+    }
     for (const message of messages) {
       this.counters.messages += 1;
       if (this.recentIds.isRepeated(message.id)) this.counters.duplicates += 1;
-      else if (message.scheduledFor > this.now()) this.keepForLater(message, message.scheduledFor);
       else this.distribute(message);
     }
   }
@@ -216,37 +216,8 @@ class Topic {
     if (copies === 0) this.counters.unmatched += 1;
   }
 
-  /** Keep a message until its time; returns the number by which it can be cancelled. */
-  keepForLater(message, at) {
-    this.lastScheduled += 1;
-    const number = this.lastScheduled;
-    this.bytes += message.size;
-    this.scheduled.set(number, { message, timer: undefined });
-    const wait = () => {
-      const left = at - this.now();
-      const next = left > 0 ? wait : () => this.distribute(this.takeScheduled(number));
-      this.scheduled.get(number).timer = setTimeout(next, Math.min(Math.max(left, 0), MAX_TIMER_MS));
-    };
-    wait();
-    return number;
-  }
-
-  /**
-   * Take a scheduled message out.
-   * @throws {BrokerError} `message-not-found`
-   */
-  takeScheduled(number) {
-    const kept = this.scheduled.get(number);
-    if (!kept) throw new BrokerError("message-not-found", `no scheduled message has the sequence number ${number}`);
-    clearTimeout(kept.timer);
-    this.scheduled.delete(number);
-    this.bytes -= kept.message.size;
-    return kept.message;
-  }
-
   /** Detach all clients and forget all messages. */
   close() {
-    for (const number of [...this.scheduled.keys()]) this.takeScheduled(number);
     for (const close of [...this.closers]) close(`topic ${this.name} was deleted`);
     for (const subscription of this.subscriptions.values()) subscription.close();
   }
@@ -257,7 +228,7 @@ class Topic {
     for (const { name, queue, deadLetters } of this.subscriptions.values()) {
       subscriptions[name] = { ...queue.counts(), deadLettered: deadLetters.counts().active };
     }
-    return { ...this.counters, scheduled: this.scheduled.size, bytes: this.bytes, subscriptions };
+    return { ...this.counters, bytes: this.bytes, subscriptions };
   }
 }
 
