@@ -19,7 +19,7 @@ import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, cast
+from typing import IO, Any, BinaryIO, cast
 
 import zstandard
 
@@ -52,17 +52,10 @@ def unpack(source: BinaryIO, archive: str, target: Path) -> None:
 
 
 def _decompressing(file: BinaryIO, compression: str | None) -> IO[bytes]:
-    match compression:
-        case "bz2":
-            return bz2.open(file)
-        case "gz":
-            return cast(IO[bytes], gzip.open(file))
-        case "xz":
-            return lzma.open(file)
-        case "zst":
-            return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
-        case _:
-            return file
+    if compression == "zst":
+        return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+    read: dict[str | None, Any] = {"bz2": bz2.open, "gz": gzip.open, "xz": lzma.open}
+    return cast(IO[bytes], read[compression](file)) if compression in read else file
 
 
 @contextmanager

@@ -8,6 +8,7 @@ import dataclasses
 import json
 import socket
 import sys
+from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from pathlib import Path
 from typing import Self
 
@@ -29,7 +30,7 @@ class GuardLost(Exception):
 class Guard:
     """Orders to the guard. It is started once, and ends with the worker."""
 
-    def __init__(self, process: asyncio.subprocess.Process, control: socket.socket, answers: Channel) -> None:
+    def __init__(self, process: Process, control: socket.socket, answers: Channel) -> None:
         self._process = process
         self._control = control
         self._answers = answers
@@ -48,15 +49,8 @@ class Guard:
         user = None if options.task_user is None else dataclasses.asdict(options.task_user)
         given = json.dumps({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
         with its:  # its environment is empty: the worker's has the token
-            process = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                given,
-                stdin=its.fileno(),
-                stdout=asyncio.subprocess.DEVNULL,
-                env={},
-                cwd="/",
-                start_new_session=True,
-            )
+            pipes: Message = {"stdin": its.fileno(), "stdout": DEVNULL}
+            process = await create_subprocess_exec(*COMMAND, given, env={}, cwd="/", start_new_session=True, **pipes)
         guard = cls(process, mine, await Channel.over(mine.dup(), LONGEST_OF_WORKER))
         try:
             first = await guard._answers.receive()

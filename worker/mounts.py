@@ -14,7 +14,6 @@ import hashlib
 import tempfile
 from collections.abc import Mapping
 from http import HTTPStatus
-from pathlib import Path
 from typing import Any, BinaryIO
 
 import aiohttp
@@ -53,7 +52,11 @@ async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -
         with tempfile.TemporaryFile(dir=task.folder) as fetched:
             await _fetch(task, mount["content"], fetched)
             fetched.seek(0)  # and written through
-            await asyncio.to_thread(_write, task.folder, mount, fetched)
+            if "file" in mount:
+                made(task.folder, where)
+                await asyncio.to_thread(decompress, fetched, mount.get("format"), task.folder / where)
+            else:
+                await asyncio.to_thread(unpack, fetched, mount["format"], made(task.folder, f"{where}/."))
     except BadContent as problem:
         raise BadContent(f"{where} cannot be mounted, {what}: {problem}") from None
     except OSError as problem:
@@ -61,14 +64,6 @@ async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -
             raise
         why = "another mount is in its place" if problem.errno in _TAKEN else problem
         raise BadContent(f"{where} cannot be mounted: {why}") from None
-
-
-def _write(folder: Path, mount: Mount, content: BinaryIO) -> None:
-    if "file" in mount:
-        made(folder, mount["file"])
-        decompress(content, mount.get("format"), folder / mount["file"])
-    else:
-        unpack(content, mount["format"], made(folder, mount["directory"] + "/."))
 
 
 async def _fetch(task: Context, content: Mount, target: BinaryIO) -> None:

@@ -11,9 +11,11 @@ import contextlib
 import errno
 import os
 import signal
+from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import psutil  # type: ignore[import-untyped]  # comes without types
 
@@ -90,20 +92,11 @@ async def run(
     return code
 
 
-async def _start(
-    command: Sequence[str], folder: Path, env: Mapping[str, str], output: int
-) -> asyncio.subprocess.Process:
+async def _start(command: Sequence[str], folder: Path, env: Mapping[str, str], output: int) -> Process:
     """Starts a command in a session of its own. Raises TaskException."""
+    outputs: dict[str, Any] = {"stdin": DEVNULL, "stdout": output, "stderr": output}
     try:
-        return await asyncio.create_subprocess_exec(
-            *command,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=output,
-            stderr=output,
-            cwd=folder,
-            env=env,
-            start_new_session=True,
-        )
+        return await create_subprocess_exec(*command, cwd=folder, env=env, start_new_session=True, **outputs)
     except OSError as problem:
         other = "resource-unavailable" if is_shortage(problem) else "internal-error"
         reason = "malformed-payload" if problem.errno in _TASKS_FAULT else other

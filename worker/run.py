@@ -149,7 +149,7 @@ class Run:
             return "failed"
         how, why, outcome = None, "cannot be found", "failed"
         with contextlib.suppress(GuardLost):
-            how = await self._guard.stop(0)
+            how = await self._guard.stop(self._options.grace_seconds)
         if how is not None and how >= 0:
             why, outcome = "has failed", "internal-error"
         elif how is not None:
@@ -173,10 +173,8 @@ class Run:
             async with asyncio.timeout(seconds):
                 self._left += await self._guard.end()
                 if self._serving is not None:
-                    begun = await self._guard.begin({"log": True})
-                    await asyncio.wait(
-                        [await self._talk(*begun, finish=f"The run ends here: {why}.", isFailed=is_failed)]
-                    )
+                    told: Message = {"finish": f"The run ends here: {why}.", "isFailed": is_failed}
+                    await asyncio.wait([await self._talk(*await self._guard.begin({"log": True}), **told)])
         except (TimeoutError, GuardLost, OSError):
             log.warning("%s: not ended as it should be: %s", self._claim, why)
 
