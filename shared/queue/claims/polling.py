@@ -112,10 +112,8 @@ class _Pool:
     last_found: float = 0.0
     expected: int = 0
     """Number of messages for which waits were ended, and whose clients have not called again yet."""
-    visible: int = 0
-    """Number of messages that the last poll has left, and of those that this process has put since. If there are fewer,
-    clients whose waits were ended have called other processes.
-    """
+    visible: frozenset[str] = frozenset()
+    """The messages that the last poll has left. Of those that are gone, clients have called other processes."""
     asked: float = 0.0
     """When waits were last ended for messages."""
     urgency: int = 1
@@ -227,7 +225,6 @@ class Poller:
         pool = self._pools.get(task_queue_id)
         if pool is not None:
             pool.last_found = _monotonic()
-            pool.visible += 1
             pool.wake.set()
 
     def end_waits(self) -> None:
@@ -284,7 +281,6 @@ class Poller:
         self._serve_begun(pool)
         if found:
             pool.expected, pool.urgency = max(pool.expected - found, 0), 1
-            pool.visible = max(pool.visible - found, 0)
         return found > 0
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
@@ -317,15 +313,15 @@ class Poller:
     async def _tell(self, task_queue_id: str, pool: _Pool) -> None:
         """Ends as many waits as there is work for. If nobody has called again for the work, ends twice as many."""
         visible = await self._visible(task_queue_id, pool)
-        now, gone, pool.visible = _monotonic(), max(pool.visible - visible, 0), visible
+        now, gone, pool.visible = _monotonic(), pool.visible - visible, visible
         if not visible:
             pool.expected, pool.urgency = 0, 1
             return
         pool.last_found = now
-        pool.expected = max(pool.expected - gone, 0)
+        pool.expected = max(pool.expected - len(gone), 0)
         if pool.expected and now - pool.asked >= CALLS_AGAIN:
             pool.expected, pool.urgency = 0, pool.urgency * 2
-        lacking = (visible - sum(waiter.lacks for waiter in pool.new)) * pool.urgency - pool.expected
+        lacking = (len(visible) - sum(waiter.lacks for waiter in pool.new)) * pool.urgency - pool.expected
         told: list[_Waiter] = []
         for waiter in _who_calls_soonest(pool.waiters, now, pool.urgency):
             if lacking <= 0:
@@ -340,17 +336,15 @@ class Poller:
             self._there_is_work(task_queue_id)
             self._serve(pool, told)
 
-    async def _visible(self, task_queue_id: str, pool: _Pool) -> int:
-        """Number of visible messages, counted up to what the callers ask for who are left. Other processes see the
-        same messages.
-        """
-        visible = 0
+    async def _visible(self, task_queue_id: str, pool: _Pool) -> frozenset[str]:
+        """The visible messages, up to what the callers ask for who are left. Other processes see the same messages."""
+        visible: list[str] = []
         for band in await self._stores.queues.bands(task_queue_id):
-            lacking = sum(waiter.count for waiter in pool.waiters) - visible
+            lacking = sum(waiter.count for waiter in pool.waiters) - len(visible)
             if lacking <= 0:
                 break
             visible += await self._messages.visible(task_queue_id, band, min(lacking, MAX_MESSAGES))
-        return visible
+        return frozenset(visible)
 
 
 def _who_calls_soonest(waiters: Sequence[_Waiter], now: float, urgency: int) -> list[_Waiter]:

@@ -131,9 +131,10 @@ class Messages:
         found = await self._queues.peek(pending_queue(task_queue_id, priority))
         return found[0].inserted if found else None
 
-    async def visible(self, task_queue_id: str, priority: Priority, count: int) -> int:
-        """How many messages of a band are visible, as far as `count`; they stay so."""
-        return len(await self._queues.peek(pending_queue(task_queue_id, priority), count=count))
+    async def visible(self, task_queue_id: str, priority: Priority, count: int) -> list[str]:
+        """The ids of the messages of a band that are visible, as far as `count`; they stay so."""
+        peeked = await self._queues.peek(pending_queue(task_queue_id, priority), count=count)
+        return [message.receipt.message_id for message in peeked]
 
     def read_pending(self, task_queue_id: str, message: Message) -> PendingMessage:
         """A pending message of that pool, its signature verified. Raises MalformedMessage.
