@@ -41,7 +41,6 @@ class Admin {
       describe: atom.topicDescription,
       get: () => namespace.topic(key),
       create: (document) => namespace.addTopic(read(document)),
-      update: (document) => namespace.topic(key).update(read(document)),
       delete: () => namespace.deleteTopic(key),
     };
   }
@@ -61,7 +60,6 @@ class Admin {
       describe: atom.subscriptionDescription,
       get: () => topic.subscription(key),
       create: (document) => topic.addSubscription(read(document)),
-      update: (document) => topic.subscription(key).update(read(document)),
       delete: () => topic.deleteSubscription(key),
     };
   }
@@ -74,7 +72,6 @@ class Admin {
       describe: atom.ruleDescription,
       get: () => subscription.rule(key),
       create: (document) => subscription.addRule(key, atom.readRuleEntry(document)),
-      update: (document) => subscription.replaceRule(key, atom.readRuleEntry(document)),
       delete: () => subscription.removeRule(key),
     };
   }
@@ -113,16 +110,13 @@ function one(request, url, collection, body) {
     return { status, body: atom.entry(url.href, member.name, member.createdAt, collection.describe(member)) };
   };
   if (request.method === "GET") return render(200);
-  if (request.method === "PUT" && request.headers["if-match"]) {
-    collection.get();
-    collection.update(parseXml(body));
-    return render(200);
-  }
-  if (request.method === "PUT") {
+  if (request.method === "PUT" && !request.headers["if-match"]) {
     collection.create(parseXml(body));
     return render(201);
   }
-  if (request.method !== "DELETE") throw new BrokerError("not-implemented", `${request.method} is not offered`);
+  if (request.method !== "DELETE") {
+    throw new BrokerError("not-implemented", `${request.method} of what exists is not offered by the local broker`);
+  }
   collection.delete();
   return { status: 200, body: "" };
 }

@@ -21,23 +21,17 @@ class Subscription {
     this.createdAt = topic.now();
     this.rules = new Map();
     this.closers = new Set();
+    this.config = config;
+    this.queue = this.makeQueue(config);
     this.deadLetters = this.makeQueue({ ...config, maxDeliveryCount: Infinity });
     for (const rule of config.rules) this.addRule(rule.name, rule.filter);
-    this.update(config);
-  }
-
-  /** Change what can be changed of a subscription that exists. */
-  update(config) {
-    this.config = config;
-    if (this.queue) Object.assign(this.queue.options, limits(config));
-    else this.queue = this.makeQueue(config);
-    Object.assign(this.deadLetters.options, { lockMs: config.lockSeconds * 1000 });
     this.touch();
   }
 
   makeQueue(config) {
     return new MessageQueue({
-      ...limits(config),
+      lockMs: config.lockSeconds * 1000,
+      maxDeliveryCount: config.maxDeliveryCount,
       now: this.topic.now,
       onDead: (entry, reason, description) => this.bury(entry, reason, description),
       onExpired: (entry) => {
@@ -79,12 +73,6 @@ class Subscription {
     return rule;
   }
 
-  replaceRule(name, filter) {
-    const rule = new Rule(this.rule(name).name, filter, this.topic.now());
-    this.rules.set(name.toLowerCase(), rule);
-    return rule;
-  }
-
   removeRule(name) {
     this.rule(name);
     this.rules.delete(name.toLowerCase());
@@ -111,10 +99,6 @@ class Subscription {
     this.queue.clear();
     this.deadLetters.clear();
   }
-}
-
-function limits(config) {
-  return { lockMs: config.lockSeconds * 1000, maxDeliveryCount: config.maxDeliveryCount };
 }
 
 /** MessageIds seen within the window. */
@@ -156,12 +140,6 @@ class Topic {
     this.recentIds = new RecentIds(config.duplicateDetectionSeconds * 1000, now);
     this.counters = { sends: 0, messages: 0, duplicates: 0, refused: 0, unmatched: 0 };
     for (const subscription of config.subscriptions) this.addSubscription(subscription);
-  }
-
-  /** Change what can be changed of a topic that exists; MessageIds seen so far stay known. */
-  update(config) {
-    this.config = { ...config, subscriptions: this.config.subscriptions };
-    this.recentIds.windowMs = config.duplicateDetectionSeconds * 1000;
   }
 
   addSubscription(config) {
