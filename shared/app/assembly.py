@@ -34,7 +34,7 @@ from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
 from shared.queue.claims.polling import Poller, PollIntervals, Starvation
 from shared.queue.claims.work import Issuer, Work
 from shared.queue.events.announcer import Announcer, Publisher
-from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
+from shared.queue.expiry.failures import UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
 from shared.queue.expiry.job import Expiration
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
@@ -49,9 +49,8 @@ from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryStore
 from shared.queue.pools.index import PoolIndex, PoolSnapshots, PoolVouchers
 from shared.queue.pools.rows import PoolStore
-from shared.queue.pools.states import Stalls, TaskQueueStates
+from shared.queue.pools.states import Stalls, TaskQueueStates, WaitingStore
 from shared.queue.pools.views import PoolViews
-from shared.queue.pools.waiting import WaitingStore
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Presence, Workers
 from shared.queue.tasks.create import CreateTask
@@ -143,9 +142,9 @@ def assemble(
     membership = Membership(stores.groups, MemberStore(storage, known), expiry, recent_groups, runtime)
     group_statuses = GroupStatuses(stores.groups, PoolVouchers(storage, known), known, runtime)
 
-    unsent_events, failures = UnsentEvents(storage.queues, runtime), ExpiryFailures(runtime)
+    unsent_events = UnsentEvents(storage.queues, runtime)
     tasks_expiry = TaskExpiry(storage, stores, artifacts.expiry, definitions, unsent_events)
-    members_expiry = MemberExpiry(storage, stores, tasks_expiry, expiry, unsent_events, failures)
+    members_expiry = MemberExpiry(storage, stores, tasks_expiry, expiry, unsent_events)
     groups_expiry = GroupExpiry(
         storage, stores.groups, group_check, recent_groups, members_expiry, unsent_events, runtime
     )
@@ -210,7 +209,6 @@ def assemble(
             index.sweep,
             unsent_events,
             audit_log,
-            failures,
             runtime,
         ),
         keyring=keyring,

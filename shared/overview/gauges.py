@@ -8,8 +8,7 @@ from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
 from shared.base import bounds
 from shared.base.concurrency import in_waves, together
 from shared.queue.pools.index import PoolSnapshots
-from shared.queue.pools.states import GRACE, Stalls
-from shared.queue.pools.waiting import Waiting, WaitingStore
+from shared.queue.pools.states import GRACE, Stalls, Waiting, WaitingStore
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.queue.tasks.messages import poison_queue

@@ -15,7 +15,7 @@ from shared.base.dates import format_date
 from shared.base.errors import ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.queue.pools.rows import PoolStore
-from shared.queue.pools.waiting import WaitingStore
+from shared.queue.pools.states import WaitingStore
 from shared.queue.tasks.internal_messages import BODIES, INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore

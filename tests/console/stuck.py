@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from shared.base.dates import format_date
-from shared.queue.pools.waiting import Waiting, WaitingStore
+from shared.queue.pools.states import Waiting, WaitingStore
 from shared.runtime import utc_now
 from shared.store import keys
 from shared.store.connection import AzureStorage

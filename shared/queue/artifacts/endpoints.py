@@ -27,14 +27,14 @@ from shared.queue.artifacts.objects import object_name
 from shared.queue.artifacts.reading import Authorise
 from shared.queue.artifacts.rows import Stored
 from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header
-from shared.queue.artifacts.services import ArtifactServices
+from shared.queue.services import QueueServices
 
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
 
 GET_SCOPES = all_of(for_each("name", "names", "queue:get-artifact:<name>"))
 
 # An empty name is a bad name, not the list of artifacts: routes with a name come first.
-ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")
+ENDPOINTS = Endpoints[QueueServices]("Artifacts")
 
 
 @ENDPOINTS(
@@ -45,7 +45,7 @@ ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")
     input=PostArtifactRequest,
     output=PostArtifactResponse,
 )
-async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def create_artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 minutes. The next
     step depends on the storage type: for `s3` the content is PUT to the returned URL, with the same content type;
     `object` and `blob` are finished with finishArtifact; `reference`, `link` and `error` are complete. The call may be
@@ -83,7 +83,7 @@ async def create_artifact(services: ArtifactServices, call: Call) -> Mapping[str
     input=FinishArtifactRequest,
     success=204,
 )
-async def finish_artifact(services: ArtifactServices, call: Call) -> Answer:
+async def finish_artifact(services: QueueServices, call: Call) -> Answer:
     """States that the content of an `object` artifact has been uploaded; with `etags`, that of a `blob`
     (completeArtifact). From then on it can be read."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
@@ -103,7 +103,7 @@ async def finish_artifact(services: ArtifactServices, call: Call) -> Answer:
     output=GetArtifactResponse,
     success=303,
 )
-async def get_artifact(services: ArtifactServices, call: Call) -> Answer:
+async def get_artifact(services: QueueServices, call: Call) -> Answer:
     """Redirects to the content of an artifact; the URL is in the body as well, and is valid for some minutes. Links are
     followed. For an `error` artifact the answer is 424 with its reason."""
     return await _redirection(services, await _found(services, call))
@@ -117,7 +117,7 @@ async def get_artifact(services: ArtifactServices, call: Call) -> Answer:
     output=GetArtifactResponse,
     success=303,
 )
-async def get_latest_artifact(services: ArtifactServices, call: Call) -> Answer:
+async def get_latest_artifact(services: QueueServices, call: Call) -> Answer:
     """As getArtifact, for the task's last run, whether or not that run has such an artifact."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
@@ -133,7 +133,7 @@ async def get_latest_artifact(services: ArtifactServices, call: Call) -> Answer:
     query=PAGING,
     output=ListArtifactsResponse,
 )
-async def list_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def list_artifacts(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the artifacts of a run by name, in pages of at most 1000, including those that have expired or whose upload
     is not finished."""
     return await _page(services, call, call.run_id)
@@ -147,7 +147,7 @@ async def list_artifacts(services: ArtifactServices, call: Call) -> Mapping[str,
     query=PAGING,
     output=ListArtifactsResponse,
 )
-async def list_latest_artifacts(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def list_latest_artifacts(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """As listArtifacts, for the task's last run."""
     return await _page(services, call, None)
 
@@ -159,7 +159,7 @@ async def list_latest_artifacts(services: ArtifactServices, call: Call) -> Mappi
     scopes="queue:list-artifacts:<taskId>:<runId>",
     output=ArtifactResponse,
 )
-async def artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the properties of an artifact, without its content. Links are not followed."""
     found = await services.artifacts.reading.info(call.params["taskId"], call.run_id, call.params["name"])
     return _shown(found)
@@ -172,7 +172,7 @@ async def artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, 
     scopes="queue:list-artifacts:<taskId>",
     output=ArtifactResponse,
 )
-async def latest_artifact_info(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def latest_artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """As artifactInfo, for the task's last run."""
     task_id = call.params["taskId"]
     run_id = await services.artifacts.reading.last_run(task_id)
@@ -186,7 +186,7 @@ async def latest_artifact_info(services: ArtifactServices, call: Call) -> Mappin
     scopes=GET_SCOPES,
     output=ArtifactContentResponse,
 )
-async def artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns how to read the content of an artifact, for programs that know the storage types. Links are followed."""
     return await _content(services, await _found(services, call))
 
@@ -198,7 +198,7 @@ async def artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
     scopes=GET_SCOPES,
     output=ArtifactContentResponse,
 )
-async def latest_artifact(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def latest_artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """As artifact, for the task's last run."""
     task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
     run_id = await services.artifacts.reading.last_run(task_id)  # comes before the scopes (trap 7)
@@ -206,7 +206,7 @@ async def latest_artifact(services: ArtifactServices, call: Call) -> Mapping[str
     return await _content(services, await services.artifacts.reading.find(task_id, run_id, name, authorise))
 
 
-async def _found(services: ArtifactServices, call: Call) -> Stored:
+async def _found(services: QueueServices, call: Call) -> Stored:
     """The artifact of a run. The caller's scopes come before anything that is stored (trap 7)."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
@@ -220,7 +220,7 @@ def _authorisation(call: Call) -> Authorise:
     return authorise
 
 
-async def _redirection(services: ArtifactServices, stored: Stored) -> Answer:
+async def _redirection(services: QueueServices, stored: Stored) -> Answer:
     """303 with the URL in header and body, since clients do not follow it; 424 without the envelope for errors."""
     artifact = stored.artifact
     headers = {STORAGE_TYPE: artifact.storage_type.value}
@@ -233,7 +233,7 @@ async def _redirection(services: ArtifactServices, stored: Stored) -> Answer:
     return json_answer({"storageType": artifact.storage_type.value, "url": url}, 303, headers)
 
 
-async def _content(services: ArtifactServices, stored: Stored) -> Mapping[str, Any]:
+async def _content(services: QueueServices, stored: Stored) -> Mapping[str, Any]:
     """How to download the content. Today's clients know four storage types. `blob` and `azure` are reported as `s3`,
     which makes clients do the same: get a URL.
     """
@@ -250,7 +250,7 @@ async def _content(services: ArtifactServices, stored: Stored) -> Mapping[str, A
     return {"storageType": kind.value, "url": await services.artifacts.reading.url(stored)}
 
 
-async def _page(services: ArtifactServices, call: Call, run_id: int | None) -> Mapping[str, Any]:
+async def _page(services: QueueServices, call: Call, run_id: int | None) -> Mapping[str, Any]:
     artifacts, resume = await services.artifacts.reading.page(
         call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
     )
@@ -271,7 +271,7 @@ def _reason(artifact: Artifact) -> dict[str, str]:
     return {"reason": str(artifact.details["reason"]), "message": str(artifact.details["message"])}
 
 
-def _object_upload(services: ArtifactServices, run_id: int, created: CreatedArtifact) -> dict[str, Any]:
+def _object_upload(services: QueueServices, run_id: int, created: CreatedArtifact) -> dict[str, Any]:
     assert created.loaded is not None, "an `object` is created with its task at hand"
     task, artifact = created.loaded.task, created.artifact
     return {

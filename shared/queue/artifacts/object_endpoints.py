@@ -20,8 +20,8 @@ from shared.base.types import Closed, Date, ProjectId, SlugId, optional
 from shared.queue.artifacts.models import ContentType, Length, Url
 from shared.queue.artifacts.objects import hashes_of
 from shared.queue.artifacts.rows import Stored
-from shared.queue.artifacts.services import ArtifactServices
 from shared.queue.artifacts.upload_urls import RELAY_PREFIX
+from shared.queue.services import QueueServices
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{64}$")]
 
@@ -136,7 +136,7 @@ class GetObjectResponse(Closed):
 _SENDS_CHUNKS = "Go-http-client/"
 """How the public Go client calls itself. It sends the data of objects without its length, whatever the headers are."""
 
-ENDPOINTS = Endpoints[ArtifactServices]("Objects")
+ENDPOINTS = Endpoints[QueueServices]("Objects")
 
 
 @ENDPOINTS(
@@ -147,7 +147,7 @@ ENDPOINTS = Endpoints[ArtifactServices]("Objects")
     input=CreateUploadRequest,
     output=CreateUploadResponse,
 )
-async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def create_upload(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Agrees on a method to upload the data of an `object` artifact. May be called again, to propose other methods or
     to renew a URL."""
     request, objects = call.payload(CreateUploadRequest), services.artifacts.objects
@@ -179,7 +179,7 @@ async def create_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
     scopes="object:upload:<projectId>:<name>",
     input=FinishUploadRequest,
 )
-async def finish_upload(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def finish_upload(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """States that all data has been uploaded, and its hashes."""
     request, objects = call.payload(FinishUploadRequest), services.artifacts.objects
     await call.authorise({"projectId": request.projectId})
@@ -197,7 +197,7 @@ async def finish_upload(services: ArtifactServices, call: Call) -> Mapping[str, 
     input=DownloadObjectRequest,
     output=DownloadObjectResponse,
 )
-async def start_download(services: ArtifactServices, call: Call) -> Answer:
+async def start_download(services: QueueServices, call: Call) -> Answer:
     """Chooses one of the download methods that the client accepts."""
     accepted = call.payload(DownloadObjectRequest).acceptDownloadMethods
     stored, url = await _finished(services, call)
@@ -218,7 +218,7 @@ async def start_download(services: ArtifactServices, call: Call) -> Answer:
     scopes="object:download:<name>",
     output=GetObjectResponse,
 )
-async def get_object(services: ArtifactServices, call: Call) -> Mapping[str, Any]:
+async def get_object(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the properties of an object, without its data."""
     stored = await services.artifacts.objects.finished(call.params["name"])
     return {
@@ -229,13 +229,13 @@ async def get_object(services: ArtifactServices, call: Call) -> Mapping[str, Any
 
 
 @ENDPOINTS("download", "GET /download/<name>", "Get an object's data", scopes="object:download:<name>", success=303)
-async def download(services: ArtifactServices, call: Call) -> Answer:
+async def download(services: QueueServices, call: Call) -> Answer:
     """Redirects to the data of an object."""
     _, url = await _finished(services, call)
     return redirection(url)
 
 
-async def _finished(services: ArtifactServices, call: Call) -> tuple[Stored, str]:
+async def _finished(services: QueueServices, call: Call) -> tuple[Stored, str]:
     stored = await services.artifacts.objects.finished(call.params["name"])
     return stored, await services.artifacts.reading.url(stored)
 
@@ -254,7 +254,7 @@ def _decoded(data: str) -> bytes:
 PREFIX = "/api/object/v1"
 
 
-UPLOAD_ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")
+UPLOAD_ENDPOINTS = Endpoints[QueueServices]("Artifacts")
 
 
 @UPLOAD_ENDPOINTS(
@@ -272,7 +272,7 @@ UPLOAD_ENDPOINTS = Endpoints[ArtifactServices]("Artifacts")
     share=lambda services, params, query: services.artifacts.relay.share(params, query),
     takes_content=True,
 )
-async def upload_artifact(services: ArtifactServices, call: Call) -> Answer:
+async def upload_artifact(services: QueueServices, call: Call) -> Answer:
     """Stores the content of an artifact, with its Content-Encoding."""
     encoding, stated = call.headers.get("content-encoding", ""), call.headers["content-length"]
     if stated != str(len(call.content)):

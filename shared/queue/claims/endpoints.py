@@ -13,12 +13,10 @@ from shared.api.endpoint import Call, Endpoints
 from shared.api.scopes import all_of, any_of
 from shared.base.dates import format_date
 from shared.base.errors import CallAgain
-from shared.base.frozen import dataclass
-from shared.base.settings import Settings
 from shared.base.types import Closed, Date, Id, OneOf, RunId, Unique, optional
-from shared.queue.claims.poll_urls import LONGEST_ANSWER, BackOff, PollUrls
-from shared.queue.claims.work import Claim, Work
-from shared.queue.tasks.lifecycle import Lifecycle
+from shared.queue.claims.poll_urls import LONGEST_ANSWER
+from shared.queue.claims.work import Claim
+from shared.queue.services import QueueServices
 from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusResponse
 from shared.queue.tasks.rules import REPORTED, Resolved, Worker
 
@@ -98,18 +96,7 @@ class TaskExceptionRequest(Closed):
     reason: Annotated[str, OneOf(REPORTED)]
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClaimServices:
-    """What these endpoints call: to claim work, to go on with it and to report how it ended."""
-
-    settings: Settings
-    lifecycle: Lifecycle
-    work: Work
-    poll_urls: PollUrls
-    back_off: BackOff
-
-
-ENDPOINTS = Endpoints[ClaimServices]("Worker Interface")
+ENDPOINTS = Endpoints[QueueServices]("Worker Interface")
 
 
 @ENDPOINTS(
@@ -122,7 +109,7 @@ ENDPOINTS = Endpoints[ClaimServices]("Worker Interface")
     waits=True,
     raw_slash=True,
 )
-async def claim_work(services: ClaimServices, call: Call) -> Answer:
+async def claim_work(services: QueueServices, call: Call) -> Answer:
     """Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for some. Then a
     call that comes gets them: a worker that waits is answered 503 `CallAgain`, after which clients repeat the call at
     once, or with an empty list. With `xmlMessage`, the answer of a URL of pollTaskUrls, it claims the tasks named there
@@ -158,7 +145,7 @@ async def claim_work(services: ClaimServices, call: Call) -> Answer:
     stability="experimental",
     raw_slash=True,
 )
-async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
+async def poll_task_urls(services: QueueServices, call: Call) -> Answer:
     """Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in turn and, when the
     answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. Request new URLs before these expire."""
     task_queue_id = call.params["taskQueueId"]
@@ -186,7 +173,7 @@ async def poll_task_urls(services: ClaimServices, call: Call) -> Answer:
     output=TaskClaimResponse,
     stability="deprecated",
 )
-async def claim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+async def claim_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Claims a given pending run, for workers that poll Azure queues themselves."""
     request = call.payload(TaskClaimRequest)
     read = await services.work.found_for_claim(call.params["taskId"])
@@ -210,7 +197,7 @@ async def claim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
     scopes="queue:reclaim-task:<taskId>/<runId>",
     output=TaskReclaimResponse,
 )
-async def reclaim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+async def reclaim_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Renews the claim of a running run, with fresh credentials. After a conflict the worker stops the task and drops
     the run."""
     claim = await services.work.reclaim_task(call.params["taskId"], call.run_id)
@@ -226,7 +213,7 @@ async def reclaim_task(services: ClaimServices, call: Call) -> Mapping[str, Any]
     scopes="queue:resolve-task:<taskId>/<runId>",
     output=TaskStatusResponse,
 )
-async def report_completed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+async def report_completed(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Reports a run completed, resolving it as `completed`."""
     # A legacy body `{"success": false}` means failed (contract 2.4).
     failed = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
@@ -240,7 +227,7 @@ async def report_completed(services: ClaimServices, call: Call) -> Mapping[str, 
     scopes="queue:resolve-task:<taskId>/<runId>",
     output=TaskStatusResponse,
 )
-async def report_failed(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+async def report_failed(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Reports a run failed, resolving it as `failed`: its code ran and did not succeed."""
     return await _report(services, call, Resolved.FAILED)
 
@@ -253,7 +240,7 @@ async def report_failed(services: ClaimServices, call: Call) -> Mapping[str, Any
     input=TaskExceptionRequest,
     output=TaskStatusResponse,
 )
-async def report_exception(services: ClaimServices, call: Call) -> Mapping[str, Any]:
+async def report_exception(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Resolves a run as `exception`, for a reason that lies outside the task's code. For `worker-shutdown` and
     `intermittent-task` the task is retried while retries are left."""
     reason = Resolved(call.payload(TaskExceptionRequest).reason)
@@ -266,7 +253,7 @@ def advice(seconds: int) -> Mapping[str, str]:
     return {"retry-after": str(seconds)} if seconds else {}
 
 
-async def _report(services: ClaimServices, call: Call, resolution: Resolved) -> Mapping[str, Any]:
+async def _report(services: QueueServices, call: Call, resolution: Resolved) -> Mapping[str, Any]:
     task = await services.lifecycle.report(call.params["taskId"], call.run_id, resolution)
     return {"status": task.as_json()}
 

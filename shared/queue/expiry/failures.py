@@ -11,6 +11,7 @@ from shared.runtime import Runtime
 from shared.store.expiring import FIRST_RETRY, LAST_RETRY
 from shared.store.interface import Queues, StorageUnavailable
 from shared.telemetry.instruments import EXPIRATIONS_FAILED, UNANNOUNCED_EXPIRATIONS
+from shared.telemetry.meter import Meter
 
 log = logging.getLogger("taskcluster.expiration")
 
@@ -69,28 +70,19 @@ STUCK_AFTER = 5
 class ProcessDied(ServiceError):
     """The process died while it tried to delete something."""
 
-    def __init__(self) -> None:
-        super().__init__("the process that tried it has died")
 
-
-class ExpiryFailures:
-    """Logs and counts items that could not be deleted, for operators."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._meter = runtime.meter
-
-    def note(self, kind: str, key: str, failures: int, error: Exception) -> None:
-        """Notes that the item of this row of the Expiry table could not be deleted, `failures` times in a row."""
-        is_stuck = failures >= STUCK_AFTER
-        self._meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
-        details = {"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures}
-        passing = isinstance(error, StorageUnavailable | ProcessDied)
-        log.log(
-            logging.ERROR if is_stuck or not passing else logging.WARNING,
-            "cannot delete %s (failed %d times in a row): %s",
-            key,
-            failures,
-            error,
-            extra=details,
-            exc_info=None if passing else error,
-        )
+def note_failure(meter: Meter, kind: str, key: str, failures: int, error: Exception) -> None:
+    """Logs and counts for operators that the item of this row of the Expiry table could not be deleted, `failures`
+    times in a row."""
+    is_stuck = failures >= STUCK_AFTER
+    meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
+    passing = isinstance(error, StorageUnavailable | ProcessDied)
+    log.log(
+        logging.ERROR if is_stuck or not passing else logging.WARNING,
+        "cannot delete %s (failed %d times in a row): %s",
+        key,
+        failures,
+        error,
+        extra={"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures},
+        exc_info=None if passing else error,
+    )

@@ -14,7 +14,7 @@ from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
 from shared.base.protocol import LATE_TIMERS
-from shared.queue.expiry.failures import ExpiryFailures, UnsentEvents
+from shared.queue.expiry.failures import UnsentEvents, note_failure
 from shared.queue.expiry.tasks import TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.recent import RecentGroupStore
@@ -69,7 +69,6 @@ class MemberExpiry:
     _tasks: TaskExpiry
     _expiry: ExpiryStore
     _unsent_events: UnsentEvents
-    _failures: ExpiryFailures
 
     def __post_init__(self) -> None:
         self._tables = self._storage.tables
@@ -167,7 +166,9 @@ class MemberExpiry:
                 has_expired = False
             if has_expired:
                 failed.append(task_id)
-                self._failures.note("task", keys.expiring("task", task_id, sweep.task_group_id), 1, error)
+                note_failure(
+                    self._stores.runtime.meter, "task", keys.expiring("task", task_id, sweep.task_group_id), 1, error
+                )
             else:
                 batch.stay.add(member.key)
                 sweep.failures.append(error)

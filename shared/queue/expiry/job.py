@@ -14,7 +14,7 @@ from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.frozen import dataclass
 from shared.base.protocol import ROWS_COMPLETE_AFTER
-from shared.queue.expiry.failures import ExpiryFailures, ProcessDied, UnsentEvents
+from shared.queue.expiry.failures import ProcessDied, UnsentEvents, note_failure
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
@@ -82,7 +82,6 @@ class Expiration:
         sweep_index: Expire,
         unsent_events: UnsentEvents,
         histories: Audit,
-        failures: ExpiryFailures,
         runtime: Runtime,
     ) -> None:
         self._expiry = expiry
@@ -91,7 +90,7 @@ class Expiration:
         self._clients = clients
         self._unsent_events = unsent_events
         self._audit = histories
-        self._failures = failures
+        self._meter = runtime.meter
         self._now = runtime.now
         self._by_kind: Mapping[str, Expire] = {
             "task": members.task,
@@ -153,7 +152,8 @@ class Expiration:
         """Schedules another try, for later, of what a run was deleting when its process died."""
 
         async def count(expiring: Expiring) -> None:
-            self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), ProcessDied())
+            death = ProcessDied("the process that tried it has died")
+            self._note_failure(expiring, await self._expiry.retry_later(expiring, has_died=True), death)
 
         await in_waves(bounds.BACKGROUND, count, died)
         await self._expiry.done(died)
@@ -216,7 +216,7 @@ class Expiration:
 
     def _note_failure(self, expiring: Expiring, failures: int, error: Exception) -> None:
         kind = expiring.kind if expiring.kind in self._by_kind else "unknown"
-        self._failures.note(kind, expiring.key, failures, error)
+        note_failure(self._meter, kind, expiring.key, failures, error)
 
     async def _worker(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes a worker once both its row and its quarantine have expired."""

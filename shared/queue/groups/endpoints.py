@@ -9,15 +9,15 @@ from typing import Any
 from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
-from shared.auth.audit import Audit, Entry
+from shared.auth.audit import Entry
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
-from shared.base.frozen import dataclass
 from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional, page_model
-from shared.queue.groups.jobs import GroupJob, GroupJobs
-from shared.queue.groups.listing import Batches, Groups, ListedTasks
-from shared.queue.groups.recent import RecentGroup, RecentGroups
+from shared.queue.groups.jobs import GroupJob
+from shared.queue.groups.listing import ListedTasks
+from shared.queue.groups.recent import RecentGroup
 from shared.queue.groups.rows import Group
+from shared.queue.services import QueueServices
 from shared.queue.tasks.models import ChangeTaskPriorityRequest, TaskDefinitionAndStatus
 
 
@@ -75,18 +75,7 @@ ListDependentTasksResponse = page_model(
 )
 
 
-@dataclass(frozen=True, kw_only=True)
-class GroupServices:
-    """What the endpoints of task groups call."""
-
-    audit: Audit
-    batches: Batches
-    groups: Groups
-    group_jobs: GroupJobs
-    recent_groups: RecentGroups
-
-
-ENDPOINTS = Endpoints[GroupServices]("Task Groups")
+ENDPOINTS = Endpoints[QueueServices]("Task Groups")
 
 
 @ENDPOINTS(
@@ -97,7 +86,7 @@ ENDPOINTS = Endpoints[GroupServices]("Task Groups")
     query=PAGING,
     output=ListTaskGroupResponse,
 )
-async def list_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def list_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the tasks of a group, a page at a time, in the order of taskId."""
     group, listed = await services.groups.list(
         call.params["taskGroupId"], start=start_of(call.query), limit=limit_of(call.query)
@@ -114,7 +103,7 @@ async def list_task_group(services: GroupServices, call: Call) -> Mapping[str, A
     output=ListTaskGroupsResponse,
     stability="experimental",
 )
-async def list_task_groups(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def list_task_groups(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the task groups that have not expired, the latest first, each with the name, owner and source of its first
     task; at most 100 a page. A page may be short while there are more. Not part of the public API."""
     found, resume = await services.recent_groups.page(start=start_of(call.query), limit=limit_of(call.query))
@@ -128,7 +117,7 @@ async def list_task_groups(services: GroupServices, call: Call) -> Mapping[str, 
     scopes="queue:list-task-group:<taskGroupId>",
     output=TaskGroupResponse,
 )
-async def get_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def get_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the properties of a group, without its tasks."""
     return _group(await services.groups.existing(call.params["taskGroupId"]))
 
@@ -141,7 +130,7 @@ async def get_task_group(services: GroupServices, call: Call) -> Mapping[str, An
     output=TaskGroupResponse,
     stability="experimental",
 )
-async def seal_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def seal_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Seals a group permanently: no task can be added to it any more."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -157,7 +146,7 @@ async def seal_task_group(services: GroupServices, call: Call) -> Mapping[str, A
     output=CancelTaskGroupResponse,
     stability="experimental",
 )
-async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def cancel_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Cancels every unresolved task of a sealed group. A large group is cancelled in the background after the first
     seconds; a repeat reports the rest."""
     group = await services.groups.existing(call.params["taskGroupId"])
@@ -183,7 +172,7 @@ async def cancel_task_group(services: GroupServices, call: Call) -> Mapping[str,
     output=TaskGroupPriorityChangeResponse,
     stability="experimental",
 )
-async def change_task_group_priority(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def change_task_group_priority(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Changes the priority of every task of a group that has not been resolved yet."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -210,7 +199,7 @@ async def change_task_group_priority(services: GroupServices, call: Call) -> Map
     query=PAGING,
     output=ListDependentTasksResponse,
 )
-async def list_dependent_tasks(services: GroupServices, call: Call) -> Mapping[str, Any]:
+async def list_dependent_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the tasks that depend on a task, a page at a time, in the order of taskId."""
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, start=start_of(call.query), limit=limit_of(call.query))
@@ -218,7 +207,7 @@ async def list_dependent_tasks(services: GroupServices, call: Call) -> Mapping[s
 
 
 def _noted(
-    services: GroupServices, call: Call, group: Group, action: str, detail: str = ""
+    services: QueueServices, call: Call, group: Group, action: str, detail: str = ""
 ) -> AbstractAsyncContextManager[Entry]:
     return services.audit.entry_of(call, audit.task_group(group.task_group_id), action, detail)
 

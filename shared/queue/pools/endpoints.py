@@ -8,11 +8,8 @@ from typing import Any, TypeVar
 from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
-from shared.auth.audit import Audit
 from shared.base.dates import format_date
-from shared.base.frozen import dataclass
-from shared.queue.claims.poll_urls import WaitingWorkerCounts
-from shared.queue.pools.directory import DirectoryEntry, DirectoryStore
+from shared.queue.pools.directory import DirectoryEntry
 from shared.queue.pools.index import Counts
 from shared.queue.pools.models import (
     ListClaimedTasksResponse,
@@ -26,26 +23,11 @@ from shared.queue.pools.models import (
     TaskQueueLoadResponse,
     TaskQueueResponse,
 )
-from shared.queue.pools.states import CurrentTaskQueue, Stall, TaskQueueStates
-from shared.queue.pools.views import ListedRun, PoolViews
-from shared.queue.pools.workers import Workers
-from shared.runtime import Runtime
+from shared.queue.pools.states import CurrentTaskQueue, Stall
+from shared.queue.pools.views import ListedRun
+from shared.queue.services import QueueServices
 
-
-@dataclass(frozen=True, kw_only=True)
-class PoolServices:
-    """What the endpoints of provisioners, task queues and workers call."""
-
-    runtime: Runtime
-    audit: Audit
-    directory: DirectoryStore
-    pool_views: PoolViews
-    task_queue_states: TaskQueueStates
-    waiting_workers: WaitingWorkerCounts
-    workers: Workers
-
-
-ENDPOINTS = Endpoints[PoolServices]("Tasks")
+ENDPOINTS = Endpoints[QueueServices]("Tasks")
 
 
 @ENDPOINTS(
@@ -57,7 +39,7 @@ ENDPOINTS = Endpoints[PoolServices]("Tasks")
     query=PAGING,
     output=ListTaskQueuesResponse,
 )
-async def list_task_queues(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_task_queues(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the task queues that are in use, a page at a time, in the order of taskQueueId."""
     page = await services.directory.task_queues(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("taskQueues", page, _task_queue)
@@ -71,7 +53,7 @@ async def list_task_queues(services: PoolServices, call: Call) -> Mapping[str, A
     scopes="queue:get-task-queue:<taskQueueId>",
     output=TaskQueueResponse,
 )
-async def get_task_queue(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def get_task_queue(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns a task queue: when it expires, and when a worker last asked for its work."""
     return _task_queue(await services.directory.task_queue(call.params["taskQueueId"]))
 
@@ -85,7 +67,7 @@ async def get_task_queue(services: PoolServices, call: Call) -> Mapping[str, Any
     stability="deprecated",
     raw_slash=True,
 )
-async def pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def pending_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns how many runs are pending in a task queue. Runs that were canceled or are past their deadline do not
     count."""
     task_queue_id = call.params["taskQueueId"]
@@ -100,7 +82,7 @@ async def pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]
     output=TaskQueueCountsResponse,
     raw_slash=True,
 )
-async def task_queue_counts(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def task_queue_counts(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns how many runs of a task queue are pending, and how many are running."""
     task_queue_id = call.params["taskQueueId"]
     return _counts(task_queue_id, await services.pool_views.counts(task_queue_id))
@@ -115,7 +97,7 @@ async def task_queue_counts(services: PoolServices, call: Call) -> Mapping[str, 
     output=ListTaskQueueStatesResponse,
     stability="experimental",
 )
-async def list_task_queue_states(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_task_queue_states(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the task queues that are in use or hold a task, also those that no worker has ever asked, each with its
     counts and the time since which its oldest pending run waits; at most 100 a page. A page may be short while there
     are more. Not part of the public API."""
@@ -135,7 +117,7 @@ async def list_task_queue_states(services: PoolServices, call: Call) -> Mapping[
     output=TaskQueueCountsListResponse,
     stability="experimental",
 )
-async def task_queue_counts_batch(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def task_queue_counts_batch(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """As taskQueueCounts, for up to a thousand task queues. The caller needs the scopes for every one of them."""
     task_queue_ids = call.payload(TaskQueueCountsRequest).taskQueueIds
     await call.authorise({"taskQueueIds": task_queue_ids})
@@ -152,7 +134,7 @@ async def task_queue_counts_batch(services: PoolServices, call: Call) -> Mapping
     stability="experimental",
     raw_slash=True,
 )
-async def task_queue_load(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def task_queue_load(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler that subtracts
     the workers that are running starts one for each run that waits. Also the workers that wait, as far as the process
     that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls; and `stalled` where tasks
@@ -179,7 +161,7 @@ async def task_queue_load(services: PoolServices, call: Call) -> Mapping[str, An
     stability="experimental",
     raw_slash=True,
 )
-async def list_pending_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_pending_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the pending runs of a task queue, a page at a time, first scheduled first."""
     runs, resume = await services.pool_views.pending(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
@@ -197,7 +179,7 @@ async def list_pending_tasks(services: PoolServices, call: Call) -> Mapping[str,
     stability="experimental",
     raw_slash=True,
 )
-async def list_claimed_tasks(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_claimed_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the running runs of a task queue, a page at a time, first claimed first."""
     runs, resume = await services.pool_views.claimed(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)

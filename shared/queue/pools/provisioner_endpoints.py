@@ -16,7 +16,7 @@ from shared.base.dates import parse_date
 from shared.base.errors import InputError
 from shared.base.types import TASK_QUEUE_PATTERN
 from shared.queue.pools.directory import Declaration, DirectoryEntry
-from shared.queue.pools.endpoints import PoolServices, described, ids_of, page_of
+from shared.queue.pools.endpoints import described, ids_of, page_of
 from shared.queue.pools.models import (
     ListProvisionersResponse,
     ListWorkerTypesResponse,
@@ -25,10 +25,11 @@ from shared.queue.pools.models import (
     UpdateWorkerTypeRequest,
     WorkerTypeResponse,
 )
+from shared.queue.services import QueueServices
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
 
-ENDPOINTS = Endpoints[PoolServices]("Worker Metadata")
+ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
 
 
 @ENDPOINTS(
@@ -40,7 +41,7 @@ ENDPOINTS = Endpoints[PoolServices]("Worker Metadata")
     output=ListProvisionersResponse,
     stability="deprecated",
 )
-async def list_provisioners(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_provisioners(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the provisioners that have a task queue in use, a page at a time."""
     page = await services.directory.provisioners(start=start_of(call.query), limit=limit_of(call.query))
     return page_of("provisioners", page, _provisioner)
@@ -54,7 +55,7 @@ async def list_provisioners(services: PoolServices, call: Call) -> Mapping[str, 
     output=ProvisionerResponse,
     stability="deprecated",
 )
-async def get_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def get_provisioner(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns a provisioner: when it expires, and when one of its task queues was last used."""
     return _provisioner(await services.directory.provisioner(call.params["provisionerId"]))
 
@@ -68,7 +69,7 @@ async def get_provisioner(services: PoolServices, call: Call) -> Mapping[str, An
     output=ProvisionerResponse,
     stability="deprecated",
 )
-async def declare_provisioner(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def declare_provisioner(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Declares a provisioner, or changes what was declared. Each property needs a scope of its own. Its expiration only
     moves forward. Kept for clients from before 2021."""
     declaration = await declared(call, call.payload(UpdateProvisionerRequest))
@@ -84,7 +85,7 @@ async def declare_provisioner(services: PoolServices, call: Call) -> Mapping[str
     output=ListWorkerTypesResponse,
     stability="deprecated",
 )
-async def list_worker_types(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_worker_types(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the task queues of a provisioner that are in use, a page at a time."""
     page = await services.directory.task_queues(
         start=start_of(call.query), limit=limit_of(call.query), provisioner_id=call.params["provisionerId"]
@@ -100,7 +101,7 @@ async def list_worker_types(services: PoolServices, call: Call) -> Mapping[str, 
     output=WorkerTypeResponse,
     stability="deprecated",
 )
-async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def get_worker_type(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns a worker type of a provisioner, as getTaskQueue."""
     entry, actions = await both(
         services.directory.task_queue(task_queue_of(call.params)),
@@ -120,7 +121,7 @@ async def get_worker_type(services: PoolServices, call: Call) -> Mapping[str, An
     output=WorkerTypeResponse,
     stability="deprecated",
 )
-async def declare_worker_type(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def declare_worker_type(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Declares a worker type, or changes what was declared. Each property needs a scope of its own. Its expiration only
     moves forward. Kept for clients from before 2021."""
     declaration = await declared(call, call.payload(UpdateWorkerTypeRequest))

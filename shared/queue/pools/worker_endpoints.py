@@ -28,11 +28,11 @@ from shared.base.types import (
     optional,
     page_model,
 )
-from shared.queue.pools.endpoints import PoolServices
 from shared.queue.pools.models import Action
 from shared.queue.pools.provisioner_endpoints import declared, new_task_queue_of, task_queue_of, with_actions
 from shared.queue.pools.worker_rows import WorkerRecord
 from shared.queue.pools.workers import KnownWorker
+from shared.queue.services import QueueServices
 from shared.queue.tasks.rules import Worker
 
 
@@ -107,7 +107,7 @@ _WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
 
 _ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
 
-ENDPOINTS = Endpoints[PoolServices]("Worker Metadata")
+ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
 
 
 @ENDPOINTS(
@@ -119,7 +119,7 @@ ENDPOINTS = Endpoints[PoolServices]("Worker Metadata")
     output=ListWorkersResponse,
     stability="deprecated",
 )
-async def list_workers(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def list_workers(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in quarantine, or
     those that are not. The filter is applied to pages, so one may be short or empty while there are more."""
     now = services.runtime.now()
@@ -140,7 +140,7 @@ async def list_workers(services: PoolServices, call: Call) -> Mapping[str, Any]:
     output=WorkerResponse,
     stability="deprecated",
 )
-async def get_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def get_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns a worker: when it was first seen and when it expires, its latest tasks and its quarantines."""
     worker, actions = await both(
         services.workers.get(task_queue_of(call.params), _named(call)),
@@ -158,7 +158,7 @@ async def get_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
     output=WorkerResponse,
     stability="experimental",
 )
-async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def quarantine_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps its present
     claims."""
     request = call.payload(QuarantineWorkerRequest)
@@ -187,7 +187,7 @@ async def quarantine_worker(services: PoolServices, call: Call) -> Mapping[str, 
     output=WorkerRemovedResponse,
     stability="experimental",
 )
-async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def worker_removed(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """For programs that start and end machines: every run that the worker has claimed is resolved as `worker-shutdown`
     now, and retried while retries are left. Not part of the public API."""
     runs, resume = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
@@ -203,7 +203,7 @@ async def worker_removed(services: PoolServices, call: Call) -> Mapping[str, Any
     output=WorkerResponse,
     stability="experimental",
 )
-async def declare_worker(services: PoolServices, call: Call) -> Mapping[str, Any]:
+async def declare_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Registers a worker, with its worker type and provisioner, until a time at least."""
     request = call.payload(UpdateWorkerRequest)
     await declared(call, request)

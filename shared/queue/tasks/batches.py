@@ -15,7 +15,7 @@ from shared.base import bounds
 from shared.base.errors import InputError
 from shared.base.frozen import dataclass
 from shared.base.types import SLUGID_PATTERN, Closed, Unique, page_model
-from shared.queue.groups.listing import Batches
+from shared.queue.services import QueueServices
 from shared.queue.tasks.models import TaskResponse, TaskStatus
 
 
@@ -48,14 +48,7 @@ TasksStatusesResponse = page_model(
 _SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 
 
-@dataclass(frozen=True, kw_only=True)
-class BatchServices:
-    """What these endpoints call."""
-
-    batches: Batches
-
-
-ENDPOINTS = Endpoints[BatchServices]("Tasks")
+ENDPOINTS = Endpoints[QueueServices]("Tasks")
 
 
 @ENDPOINTS(
@@ -68,7 +61,7 @@ ENDPOINTS = Endpoints[BatchServices]("Tasks")
     output=TasksResponse,
     stability="experimental",
 )
-async def tasks(services: BatchServices, call: Call) -> Mapping[str, Any]:
+async def tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the definitions of those of the given tasks that exist."""
     page = await _ids(call, bounds.PAGE)
     found, rest = await services.batches.definitions(page.valid)
@@ -86,7 +79,7 @@ async def tasks(services: BatchServices, call: Call) -> Mapping[str, Any]:
     output=TasksStatusesResponse,
     stability="experimental",
 )
-async def statuses(services: BatchServices, call: Call) -> Mapping[str, Any]:
+async def statuses(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the statuses of those of the given tasks that exist."""
     page = await _ids(call, bounds.PAGE_OF_LOOKUPS)
     found = await services.batches.statuses(page.valid)

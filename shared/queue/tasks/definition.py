@@ -40,62 +40,24 @@ class Definition:
     task_id: str
     body: Json
 
-    @cached_property
-    def task_queue_id(self) -> str:
-        return str(self.body["taskQueueId"])
-
-    @property
-    def scheduler_id(self) -> str:
-        return str(self.body["schedulerId"])
-
-    @property
-    def project_id(self) -> str:
-        return str(self.body["projectId"])
-
-    @property
-    def task_group_id(self) -> str:
-        return str(self.body["taskGroupId"])
-
-    @cached_property
-    def dependencies(self) -> tuple[str, ...]:
-        return tuple(self.body["dependencies"])
+    task_queue_id = cached_property(lambda self: str(self.body["taskQueueId"]))
+    scheduler_id = cached_property(lambda self: str(self.body["schedulerId"]))
+    project_id = cached_property(lambda self: str(self.body["projectId"]))
+    task_group_id = cached_property(lambda self: str(self.body["taskGroupId"]))
+    dependencies = cached_property(lambda self: tuple[str, ...](self.body["dependencies"]))
+    routes = cached_property(lambda self: tuple[str, ...](self.body["routes"]))
+    priority = cached_property(lambda self: cast("Priority", self.body["priority"]))
+    retries = cached_property(lambda self: int(self.body["retries"]))
+    scopes = cached_property(lambda self: tuple[str, ...](self.body["scopes"]))
+    tags = cached_property(lambda self: cast("Json", self.body["tags"]))
+    created = cached_property(lambda self: parse_date(self.body["created"]))
+    deadline = cached_property(lambda self: parse_date(self.body["deadline"]))
+    expires = cached_property(lambda self: parse_date(self.body["expires"]))
 
     @cached_property
     def dependency_index(self) -> Mapping[str, int]:
         """Position of each dependency: the bit that stands for it in the satisfied set."""
         return {task_id: index for index, task_id in enumerate(self.dependencies)}
-
-    @property
-    def routes(self) -> tuple[str, ...]:
-        return tuple(self.body["routes"])
-
-    @property
-    def priority(self) -> Priority:
-        return cast("Priority", self.body["priority"])
-
-    @property
-    def retries(self) -> int:
-        return int(self.body["retries"])
-
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        return tuple(self.body["scopes"])
-
-    @property
-    def tags(self) -> Json:
-        return cast("Json", self.body["tags"])
-
-    @cached_property
-    def created(self) -> datetime:
-        return parse_date(self.body["created"])
-
-    @cached_property
-    def deadline(self) -> datetime:
-        return parse_date(self.body["deadline"])
-
-    @cached_property
-    def expires(self) -> datetime:
-        return parse_date(self.body["expires"])
 
     def at_priority(self, priority: Priority) -> Json:
         """The definition as it reads after priority changes."""

@@ -8,26 +8,15 @@ from typing import Any
 from shared.api.endpoint import Call, Endpoints
 from shared.api.scopes import Params, Template, all_of, any_of, for_each
 from shared.auth import audit
-from shared.auth.audit import Audit, Entry
+from shared.auth.audit import Entry
 from shared.base.dates import a_year_after, format_date, parse_date
 from shared.base.errors import InputError
-from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, at_least
-from shared.queue.tasks.create import CreateTask
+from shared.queue.services import QueueServices
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Task
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskServices:
-    """What the endpoints of tasks call: to create, to read and to change them."""
-
-    audit: Audit
-    create_task: CreateTask
-    lifecycle: Lifecycle
 
 
 def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
@@ -87,11 +76,11 @@ def _moving(verb: str) -> Template:
     )
 
 
-ENDPOINTS = Endpoints[TaskServices]("Tasks")
+ENDPOINTS = Endpoints[QueueServices]("Tasks")
 
 
 @ENDPOINTS("task", "GET /task/<taskId>", "Get Task Definition", scopes="queue:get-task:<taskId>", output=TaskResponse)
-async def task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the definition of a task, as it was created, with every default filled in."""
     return await services.lifecycle.definition(call.params["taskId"])
 
@@ -99,7 +88,7 @@ async def task(services: TaskServices, call: Call) -> Mapping[str, Any]:
 @ENDPOINTS(
     "status", "GET /task/<taskId>/status", "Get task status", scopes="queue:status:<taskId>", output=TaskStatusResponse
 )
-async def status(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def status(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the status of a task: its state and its runs."""
     found = await services.lifecycle.status(call.params["taskId"])
     return {"status": found.as_json()}
@@ -113,7 +102,7 @@ async def status(services: TaskServices, call: Call) -> Mapping[str, Any]:
     input=CreateTaskRequest,
     output=TaskStatusResponse,
 )
-async def create_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def create_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may be sent again:
     for an equal definition the present status is returned, another definition is a conflict."""
     definition = complete_definition(call.params["taskId"], call.payload(CreateTaskRequest))
@@ -130,7 +119,7 @@ async def create_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     scopes=_moving("schedule"),
     output=TaskStatusResponse,
 )
-async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def schedule_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed."""
     return await _move(services, call, services.lifecycle.schedule, "scheduled")
 
@@ -142,7 +131,7 @@ async def schedule_task(services: TaskServices, call: Call) -> Mapping[str, Any]
     scopes=_moving("rerun"),
     output=TaskStatusResponse,
 )
-async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def rerun_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Gives a resolved or unscheduled task another run and its full number of retries. A pending or running task is not
     changed."""
     return await _move(services, call, services.lifecycle.rerun, "rerun")
@@ -151,7 +140,7 @@ async def rerun_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
 @ENDPOINTS(
     "cancelTask", "POST /task/<taskId>/cancel", "Cancel Task", scopes=_moving("cancel"), output=TaskStatusResponse
 )
-async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def cancel_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not changed."""
     return await _move(services, call, services.lifecycle.cancel, "canceled")
 
@@ -165,7 +154,7 @@ async def cancel_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
     output=TaskStatusResponse,
     stability="experimental",
 )
-async def change_task_priority(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def change_task_priority(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Changes the priority of a task that has not been resolved yet."""
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
 
@@ -184,7 +173,7 @@ async def change_task_priority(services: TaskServices, call: Call) -> Mapping[st
     output=TaskStatusResponse,
     stability="deprecated",
 )
-async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
+async def define_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. Kept for clients
     from before 2020; use createTask with a dependency on the task itself."""
     task_id = call.params["taskId"]
@@ -198,7 +187,7 @@ async def define_task(services: TaskServices, call: Call) -> Mapping[str, Any]:
 
 
 async def _move(
-    services: TaskServices,
+    services: QueueServices,
     call: Call,
     move: Callable[[Loaded, Entry], Awaitable[Task]],
     action: str,
