@@ -1,6 +1,6 @@
 """The workers of a task queue on this machine, started and counted as a Container Apps job starts and counts them.
 
-Each look at the load starts as many workers as KEDA would (tools.local.scaling), and each worker ends by itself
+Each look at the load starts as many workers as KEDA would, and each worker ends by itself
 when it has been idle for a while. The defaults are those of the job's template, infra/workers/defaults.json.
 """
 
@@ -16,7 +16,6 @@ from typing import Any
 
 from tools.local import state
 from tools.local.child import Child
-from tools.local.scaling import Scale, starts
 
 IDLE_SECONDS = 1.0
 """The longest pause of an idle worker between two polls, in signed mode. On one machine polls cost nothing."""
@@ -39,11 +38,6 @@ class PoolOptions:
     idle_timeout: float = DEFAULTS["idleTimeout"]
     """Seconds without a task after which a worker ends."""
     poll_mode: str = "signed"
-
-    @property
-    def scale(self) -> Scale:
-        """The configuration of the scaler."""
-        return Scale(target=1, minimum=DEFAULTS["minExecutions"], maximum=self.maximum)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -79,10 +73,12 @@ class WorkerPool:
     """Most workers that ran at the same time."""
 
     def look(self, unresolved: int | None) -> Look:
-        """Start workers for the runs that are pending or claimed, less those that are running."""
+        """Start workers for the runs that are pending or claimed, less those that are running, as KEDA does with its
+        strategy `default`. Of pending runs alone, none would start while as many workers are busy.
+        """
         failed = self._forget_ended()
         running = len(self.workers)
-        number = starts([unresolved], running=running, scale=self.options.scale)
+        number = max(0, min(unresolved or 0, self.options.maximum) - running)
         for _ in range(number):
             self._start()
         return Look(unresolved=unresolved, running=running, started=number, failed=failed)
