@@ -106,7 +106,7 @@ class Guard:
 
         Raises GuardLost, also where the guard takes longer: a task of the worker's own user may have suspended it.
         """
-        return await asyncio.shield(asyncio.create_task(self._ordered(order, connection, seconds)))
+        return await asyncio.shield(self._ordered(order, connection, seconds))
 
     async def _ordered(self, order: Message, connection: socket.socket | None, seconds: float) -> Message:
         line, files = json.dumps(order).encode() + b"\n", [] if connection is None else [connection.fileno()]

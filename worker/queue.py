@@ -66,32 +66,10 @@ def pauses(longest: float) -> Iterator[float]:
         pause = min(2 * pause, longest)
 
 
-class Advice:
-    """The pause for which the service asks with Retry-After, in its latest answer about work."""
-
-    seconds = 0.0
-
-    def take(self) -> float:
-        """The pause in seconds; 0 if the service asked for none since the last call of this."""
-        seconds, self.seconds = self.seconds, 0.0
-        return seconds
-
-    async def read(self, session: object, context: object, end: aiohttp.TraceRequestEndParams) -> None:
-        """Reads the header off an answer, since the client does not hand headers out."""
-        if any(word in end.url.raw_path for word in ("/claim-work/", "/poll-task-url/")):
-            text = end.response.headers.get("Retry-After", "0")
-            self.seconds = float(text) if text.isdecimal() else 0.0
-
-
-def open_session(advice: Advice) -> aiohttp.ClientSession:
+def open_session() -> aiohttp.ClientSession:
     """A connection pool for all clients of the worker. What tasks transfer themselves is not among it."""
-    trace = aiohttp.TraceConfig()
-    trace.on_request_end.append(advice.read)
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=CONNECTIONS),
-        timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
-        trace_configs=[trace],
-    )
+    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS), timeout=timeout)
 
 
 def connect(root_url: str, session: aiohttp.ClientSession, credentials: Mapping[str, str]) -> Queue:
@@ -113,11 +91,21 @@ async def insist(call: Callable[[], Awaitable[T]]) -> T:
 class ClaimWork:
     """Waits in claimWork."""
 
-    def __init__(self, queue: Queue, advice: Advice, options: Options) -> None:
+    def __init__(self, queue: Queue, session: aiohttp.ClientSession, options: Options) -> None:
+        """`session`: the one of the client, which does not hand headers out."""
         self._queue = queue
-        self._advice = advice
         self._options = options
-        self._called = 0.0
+        self._called = self._advised = 0.0
+        """When, and the pause for which the service has asked with Retry-After since; both in seconds."""
+        trace = aiohttp.TraceConfig()
+        trace.on_request_end.append(self._heed)
+        trace.freeze()
+        session.trace_configs.append(trace)
+
+    async def _heed(self, session: object, context: object, end: aiohttp.TraceRequestEndParams) -> None:
+        if "/claim-work/" in end.url.raw_path:
+            advised = end.response.headers.get("Retry-After", "0")
+            self._advised = float(advised) if advised.isdecimal() else 0.0
 
     async def claim(self) -> Json | None:
         """One look for work; None when there is none now. Raises what the client raises."""
@@ -128,7 +116,7 @@ class ClaimWork:
         """Seconds to wait before asking again, after there was no work: 0 after a long wait, or what the queue advises,
         with jitter."""
         waited = time.monotonic() - self._called
-        return max(SHORT - waited, self._advice.take()) * random.uniform(0.5, 1)  # noqa: S311 - jitter
+        return max(SHORT - waited, self._advised) * random.uniform(0.5, 1)  # noqa: S311 - jitter
 
     async def _claim_work(self, **more: str) -> Json | None:
         request = {"workerGroup": self._options.worker_group, "workerId": self._options.worker_id, "tasks": 1, **more}
@@ -139,15 +127,15 @@ class ClaimWork:
 class SignedUrls(ClaimWork):
     """Polls the queues: a look at every priority, the highest first, until there is a message."""
 
-    def __init__(self, queue: Queue, session: aiohttp.ClientSession, advice: Advice, options: Options) -> None:
-        super().__init__(queue, advice, options)
+    def __init__(self, queue: Queue, session: aiohttp.ClientSession, options: Options) -> None:
+        super().__init__(queue, session, options)
         self._session = session
         self._idle = pauses(options.idle_seconds)
         self._urls: list[str] = []
         self._fresh_until = _NEVER
 
     async def claim(self) -> Json | None:
-        """As above."""
+        self._advised = 0.0
         if datetime.now(UTC) >= self._fresh_until:
             await self._renew_urls()
         for url in self._urls:
@@ -168,13 +156,12 @@ class SignedUrls(ClaimWork):
 
     def pause(self) -> float:
         """More and more while there is nothing to do."""
-        return max(next(self._idle), self._advice.take())
+        return max(next(self._idle), self._advised)
 
     async def _renew_urls(self) -> None:
         asked = datetime.now(UTC)
         ids = self._options.task_queue_id.split("/")
         answer = await self._queue._makeApiCall(_POLL_TASK_URLS, *ids)  # noqa: SLF001 - no method of it makes it
         self._urls = [queue["signedPollUrl"] for queue in answer["queues"]]
-        self._advice.take()  # drop it: that advice is about the next renewal, which is minutes away
         life = datetime.fromisoformat(answer["expires"]) - asked
         self._fresh_until = asked + max(life * FRESH, timedelta(seconds=1))

@@ -16,7 +16,7 @@ import psutil  # type: ignore[import-untyped]  # comes without types
 from worker.child import Guard
 from worker.claim import Claim
 from worker.options import Options
-from worker.queue import CONNECTIONS, TROUBLE, Advice, ClaimWork, Json, SignedUrls, connect, open_session, pauses
+from worker.queue import CONNECTIONS, TROUBLE, ClaimWork, Json, SignedUrls, connect, open_session, pauses
 from worker.run import Run
 from worker.text import shown
 from worker.users import check_rights
@@ -77,12 +77,12 @@ class Worker:
         Raises REFUSED when the queue does not let this worker ask for work; OSError when the work directory cannot be
         used, or tasks cannot be another user; Changed.
         """
-        options, advice = self._options, Advice()
+        options = self._options
         if options.task_user is not None:
             check_rights()
         self._guard = guard = await Guard.start(options)
         try:
-            async with open_session(advice) as session:
+            async with open_session() as session:
                 client = functools.partial(connect, options.root_url, session)
                 queue = client(options.credentials)
 
@@ -90,9 +90,8 @@ class Worker:
                     claim = Claim(claimed, client, watching=queue, watch_seconds=options.watch_seconds)
                     return await Run(claim, options, session, guard).run(self._shutdown)
 
-                is_signed = options.poll_mode == "signed"
-                source = SignedUrls(queue, session, advice, options) if is_signed else ClaimWork(queue, advice, options)
-                await self._take_work(source, execute)
+                source = SignedUrls if options.poll_mode == "signed" else ClaimWork
+                await self._take_work(source(queue, session, options), execute)
         finally:
             await guard.close()
 

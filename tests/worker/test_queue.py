@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import aiohttp
 import pytest
 from aiohttp import web
 
 from worker.options import Options
-from worker.queue import SHORT, Advice, ClaimWork, Json, SignedUrls
+from worker.queue import SHORT, ClaimWork, Json, SignedUrls
 from worker.worker import Worker
 
 OPTIONS = Options(
@@ -51,10 +52,9 @@ class Slow:
 async def test_a_call_follows_at_once_on_one_that_waited_unless_the_queue_asks_for_a_pause(
     monkeypatch: pytest.MonkeyPatch, waited: float, advised: float, least: float, most: float
 ) -> None:
-    advice = Advice()
-    advice.seconds = advised
-    source = ClaimWork(Slow(monkeypatch, waited), advice, OPTIONS)
+    source = ClaimWork(Slow(monkeypatch, waited), cast(Any, SimpleNamespace(trace_configs=[])), OPTIONS)
     assert await source.claim() is None
+    source._advised = advised
     assert least <= max(source.pause(), 0.0) <= most
 
 
@@ -80,7 +80,7 @@ async def test_a_poll_url_that_fails_is_logged_without_its_signature(caplog: pyt
 
     worker = Worker(OPTIONS)
     async with aiohttp.ClientSession() as session:
-        source = SignedUrls(FakeQueue(), session, Advice(), OPTIONS)
+        source = SignedUrls(FakeQueue(), session, OPTIONS)
         working = asyncio.create_task(worker._take_work(source, execute))
         await asyncio.wait_for(asked.wait(), 30)
         worker.shut_down()
