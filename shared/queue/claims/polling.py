@@ -162,7 +162,10 @@ class Poller:
         Nothing is left running when it returns but what others wait for: the last caller to leave waits for the poll
         under way. If it is cancelled, it releases the messages that it was given. Raises StorageUnavailable.
         """
-        pool = self._pool(task_queue_id)
+        pool = self._pools.get(task_queue_id)
+        if pool is None:  # it is quiet for as long as it was when its last caller left
+            quiet = self._quiet.get(task_queue_id)
+            pool = self._pools[task_queue_id] = _Pool(last_found=_monotonic() if quiet is None else quiet)
         served = asyncio.get_running_loop().create_future()
         waiter = _Waiter(
             count=count, looks_once=seconds <= 0, came=_monotonic(), served=served, wait=wait, is_new=is_new
@@ -191,13 +194,6 @@ class Poller:
         if waiter.served.done():
             waiter.served.result()
         return waiter.messages
-
-    def _pool(self, task_queue_id: str) -> _Pool:
-        """The pool, which is quiet for as long as it was when its last caller left."""
-        if task_queue_id not in self._pools:
-            quiet = self._quiet.get(task_queue_id)
-            self._pools[task_queue_id] = _Pool(last_found=_monotonic() if quiet is None else quiet)
-        return self._pools[task_queue_id]
 
     def waiting(self) -> Counter[str]:
         """By task queue: how many calls in this process have polled once and now wait until there is work."""

@@ -155,7 +155,8 @@ def claim_by_task(
     is claimed.
     """
     refuse_after_deadline(task, now)
-    if run_id == task.last_run_id + 1 and _has_expired(task, now) and task.retries_left > 0:
+    until = task.last_run.taken_until if task.state is State.RUNNING else None
+    if run_id == task.last_run_id + 1 and until is not None and until <= now and task.retries_left > 0:
         expired = claim_next(task, worker, _NO_TICKET, taken_until, now)
         return _with_own_lease(expired, hint_id, taken_until)
     run = existing_run(task, run_id)
@@ -232,13 +233,6 @@ def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -
         started=now,
     )
     return task.with_run(task.last_run_id, run)
-
-
-def _has_expired(task: Task, now: datetime) -> bool:
-    if task.state is not State.RUNNING:
-        return False
-    until = task.last_run.taken_until
-    return until is not None and until <= now
 
 
 def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare_hint_id: str) -> Decision:

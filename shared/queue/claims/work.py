@@ -256,7 +256,13 @@ class Work:
         Those beyond `count` are released. A quarantined worker waits in vain, while all are released.
         Raises InputError, StorageUnavailable.
         """
-        messages = self._read_polled(task_queue_id, poll_answer)
+        messages: list[PendingMessage] = []
+        try:
+            for message in parse_poll_answer(poll_answer, self._runtime.now()):
+                with suppress(MalformedMessage):
+                    messages.append(self._stores.messages.read_pending(task_queue_id, message))
+        except MalformedAnswer as error:
+            raise InputError(f"xmlMessage is not the answer of a poll URL: {error}") from None
         request = self._request(task_queue_id, worker, ended, waits=False)
         record = await self._presence.arrived(request)
         if record.is_quarantined(self._runtime.now()):
@@ -269,16 +275,6 @@ class Work:
         await together(*map(self._release, messages[count:]))  # done first: nothing may fail once there are claims
         claimed = await self._claim_to_the_end(messages[:count], record, request)
         return await self._claims(claimed)
-
-    def _read_polled(self, task_queue_id: str, poll_answer: str) -> list[PendingMessage]:
-        messages: list[PendingMessage] = []
-        try:
-            for message in parse_poll_answer(poll_answer, self._runtime.now()):
-                with suppress(MalformedMessage):
-                    messages.append(self._stores.messages.read_pending(task_queue_id, message))
-        except MalformedAnswer as error:
-            raise InputError(f"xmlMessage is not the answer of a poll URL: {error}") from None
-        return messages
 
     async def _release(self, message: PendingMessage) -> None:
         with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends

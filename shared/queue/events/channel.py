@@ -161,19 +161,17 @@ class Channel:
     async def _run(self) -> None:
         """Sends batch after batch while somebody waits."""
         try:
-            while batch := self._take():
-                await self._send_or_fail(batch)
+            while self._waiting:
+                batch: list[_Item] = []
+                while self._waiting and len(batch) < bounds.EVENTS_OF_A_SEND:
+                    item = self._waiting.popleft()
+                    if not item.done.done():
+                        batch.append(item)
+                if batch:
+                    await self._send_or_fail(batch)
         finally:
             if self._pump is asyncio.current_task():
                 self._pump = None
-
-    def _take(self) -> list[_Item]:
-        batch: list[_Item] = []
-        while self._waiting and len(batch) < bounds.EVENTS_OF_A_SEND:
-            item = self._waiting.popleft()
-            if not item.done.done():
-                batch.append(item)
-        return batch
 
     async def _send_or_fail(self, batch: list[_Item]) -> None:
         try:

@@ -16,7 +16,7 @@ In both, `|` in a route is written `~1` and `~` is written `~0`, so that `|` and
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -259,7 +259,11 @@ def route_properties(routes: Sequence[str]) -> dict[str, str]:
         return {}
     if len(routes) > MAX_ROUTES:
         raise ValueError(f"a task can have {MAX_ROUTES} routes, not {len(routes)}")
-    properties = dict(_encoded(routes))
+    properties = {ROUTES: "|" + "".join(f".{escape(route)}.|" for route in routes)}
+    for index, route in enumerate(routes):
+        words = route.split(".")
+        numbered = "".join(f"{number(position)}|{escape(word)}." for position, word in enumerate(words))
+        properties[slot(index)] = numbered + number(len(words))
     try:
         sizes = [len(name) + len(value.encode()) for name, value in properties.items()]
     except UnicodeEncodeError as error:
@@ -273,11 +277,3 @@ def routes_of(properties: Mapping[str, str]) -> list[str]:
     """The routes of a message that was received, from its application properties."""
     listed = properties.get(ROUTES, "").split("|")[1:-1]
     return [escaped[1:-1].replace("~1", "|").replace("~0", "~") for escaped in listed]
-
-
-def _encoded(routes: Sequence[str]) -> Iterator[tuple[str, str]]:
-    yield ROUTES, "|" + "".join(f".{escape(route)}.|" for route in routes)
-    for index, route in enumerate(routes):
-        words = route.split(".")
-        numbered = "".join(f"{number(position)}|{escape(word)}." for position, word in enumerate(words))
-        yield slot(index), numbered + number(len(words))

@@ -80,9 +80,12 @@ class GroupCheck:
         """Reads the first active rows, up to one that ends the check, and removes orphans before it."""
         rows, due, group = await self._stores.groups.active(task_group_id, limit=bounds.ACTIVE_ROWS)
         for row in rows:
-            if self._was_unresolved(task_group_id, row):
+            now, seen = self._stores.runtime.now(), self._unresolved.get(task_group_id)
+            # An earlier check read this very row, and found the task unresolved afterwards. No resolution has been
+            # settled since: that would have deleted the row, and a restored row has another ETag.
+            if seen and seen.row == row and now - seen.at < ORPHAN_AFTER and now - seen.deadline <= OVERDUE:
                 return _Look()
-            looked = self._stores.runtime.now()
+            looked = now
             task = await self._stores.tasks.status(row.task_id)
             if task is not None and task.task_group_id != task_group_id:
                 task = None  # a call that was refused, or died, has named a task of another group
@@ -103,17 +106,6 @@ class GroupCheck:
                 return _Look(due=due or await self._stores.groups.due(task_group_id), wait=wait)
             await self._remove(task_group_id, row, task)
         return _Look(due=due, group=group, has_removed=bool(rows))
-
-    def _was_unresolved(self, task_group_id: str, row: Active) -> bool:
-        """Whether an earlier check read this very row, and found the task unresolved afterwards.
-
-        Then no resolution has been settled since: that would have deleted the row, and a restored row has another ETag.
-        """
-        seen = self._unresolved.get(task_group_id)
-        if seen is None or seen.row != row:
-            return False
-        now = self._stores.runtime.now()
-        return now - seen.at < ORPHAN_AFTER and now - seen.deadline <= OVERDUE
 
     async def _remove(self, task_group_id: str, row: Active, task: Task | None) -> None:
         """Removes an orphan: together with its member row if the group has no such task, else alone."""

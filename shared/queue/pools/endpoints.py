@@ -166,7 +166,10 @@ async def list_pending_tasks(services: QueueServices, call: Call) -> Mapping[str
     runs, resume = await services.pool_views.pending(
         call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
     )
-    return {"tasks": [_pending(run) for run in runs], **continued(resume)}
+    return {
+        "tasks": [{**_listed(run), "inserted": format_date(run.run.scheduled)} for run in runs],
+        **continued(resume),
+    }
 
 
 @ENDPOINTS(
@@ -242,23 +245,11 @@ def _counts(task_queue_id: str, counts: Counts) -> dict[str, Any]:
     return {**ids_of(task_queue_id), "pendingTasks": counts.pending, "claimedTasks": counts.claimed}
 
 
-def _pending(listed: ListedRun) -> dict[str, Any]:
-    run = listed.loaded.task.runs[listed.run_id]
-    return {
-        "taskId": listed.loaded.task.task_id,
-        "runId": listed.run_id,
-        "task": listed.definition,
-        "inserted": format_date(run.scheduled),
-    }
+def _listed(listed: ListedRun) -> dict[str, Any]:
+    return {"taskId": listed.loaded.task.task_id, "runId": listed.run_id, "task": listed.definition}
 
 
 def _claimed(listed: ListedRun) -> dict[str, Any]:
-    run = listed.loaded.task.runs[listed.run_id]
-    return {
-        "taskId": listed.loaded.task.task_id,
-        "runId": listed.run_id,
-        "workerGroup": run.worker_group,
-        "workerId": run.worker_id,
-        "claimed": format_date(run.started or run.scheduled),
-        "task": listed.definition,
-    }
+    run = listed.run
+    claimed = format_date(run.started or run.scheduled)
+    return {**_listed(listed), "workerGroup": run.worker_group, "workerId": run.worker_id, "claimed": claimed}

@@ -167,7 +167,8 @@ class PoolSnapshots:
 
     async def _read(self, task_queue_id: str) -> PoolSnapshot:
         began = self._now()
-        self._forget(began)
+        while self._copies and began - self._copies[first := next(iter(self._copies))][0] > COPY_LASTS:
+            del self._copies[first]
         copy = self._copies.get(task_queue_id)
         if copy is not None and began - copy[0] <= COPY_LASTS:
             return copy[1]
@@ -176,14 +177,6 @@ class PoolSnapshots:
         if found.rows >= bounds.LARGE_POOL:
             self._copies[task_queue_id] = began, found
         return found
-
-    def _forget(self, now: datetime) -> None:
-        """Drops copies that are too old to be used."""
-        while self._copies:
-            first = next(iter(self._copies))
-            if now - self._copies[first][0] <= COPY_LASTS:
-                return
-            del self._copies[first]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -147,12 +147,13 @@ class Stalls:
         waiting = await self._waiting.latest()
         if waiting is None:
             return []
-        found = await in_waves(bounds.POOLS_AT_A_TIME, self._now_of, waiting.task_queue_ids)
+
+        async def look(task_queue_id: str) -> Stall | None:
+            return await self.of(task_queue_id, await self._snapshots.of_pool(task_queue_id))
+
+        found = await in_waves(bounds.POOLS_AT_A_TIME, look, waiting.task_queue_ids)
         stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
         return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
-
-    async def _now_of(self, task_queue_id: str) -> Stall | None:
-        return await self.of(task_queue_id, await self._snapshots.of_pool(task_queue_id))
 
     async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
         """Whether workers are known, and none of them may be given a run: the first that may ends the search."""

@@ -15,7 +15,7 @@ from shared.queue.tasks.definition import Json
 from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
-from shared.queue.tasks.rules import State
+from shared.queue.tasks.rules import Run, State
 from shared.store import keys
 from shared.store.partitions import page_start
 
@@ -26,6 +26,10 @@ class ListedRun:
 
     loaded: Loaded
     run_id: int
+
+    @property
+    def run(self) -> Run:
+        return self.loaded.task.runs[self.run_id]
 
     @property
     def definition(self) -> Json:

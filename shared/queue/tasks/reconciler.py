@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -190,7 +191,12 @@ class Reconciler:
         task, run = loaded.task, loaded.task.runs[row.run_id]
         if run.state is State.PENDING and run.scheduled == row.scheduled:
             if row.priority == task.priority:
-                await self._renew(task_queue_id, row)
+                hint_id = self._stores.runtime.slugid()
+                with suppress(NoDecision, ResourceNotFound):  # the task has changed since it was read
+                    await self._executor.run(
+                        row.task_id, lambda read, now: transitions.renew_message(read.task, row.run_id, hint_id)
+                    )
+                    await self._stores.pools.rewrite(task_queue_id, row)
             else:
                 # A change of priority died, or raced with another one: the message was looked for in the wrong band.
                 await self._stores.pools.set_priority(task_queue_id, row.key, task.priority, row.etag)
@@ -205,16 +211,6 @@ class Reconciler:
             await self._stores.pools.remove(task_queue_id, row.key, row.etag)
         else:
             await self._stores.messages.put_lost_deadline(task)
-
-    async def _renew(self, task_queue_id: str, row: IndexRow) -> None:
-        hint_id = self._stores.runtime.slugid()
-        try:
-            await self._executor.run(
-                row.task_id, lambda read, now: transitions.renew_message(read.task, row.run_id, hint_id)
-            )
-        except (NoDecision, ResourceNotFound):
-            return  # the task has changed since it was read
-        await self._stores.pools.rewrite(task_queue_id, row)
 
 
 def _latest(row: IndexRow) -> datetime:
