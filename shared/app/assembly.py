@@ -162,7 +162,7 @@ def assemble(
         heartbeat=heartbeat,
         health=Health(heartbeat, storage.queues, expiry, ending, refused, stalls, now),
         end_polls=poller.end_waits,
-        create_task=CreateTask(stores, executor, membership, expiry, timedelta(days=settings.max_task_deadline_days)),
+        create_task=CreateTask(stores, executor, membership, timedelta(days=settings.max_task_deadline_days)),
         lifecycle=Lifecycle(stores, following_executor),
         work=Work(
             stores,

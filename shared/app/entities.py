@@ -31,6 +31,6 @@ project, as their readers expect after a crash.
 """
 
 QUEUES: Final = tuple(name for queue in INTERNAL_QUEUES for name in (queue, f"{queue}-poison"))
-CONTAINERS: Final = (keys.DEFINITIONS, keys.PRIVATE, keys.PUBLIC)
+CONTAINERS: Final = (keys.PRIVATE, keys.PUBLIC)
 TOPICS: Final = exchanges.TOPICS
 """Without the deployment's prefix."""

@@ -82,7 +82,7 @@ def asks_of(storage: Storage) -> dict[str, Ask]:
     return {
         "tables": lambda: storage.tables.get(keys.TASKS, "heartbeat", "heartbeat"),
         "queues": lambda: storage.queues.peek(CLAIM_QUEUE),
-        "blobs": lambda: storage.blobs.properties(keys.DEFINITIONS, "heartbeat"),
+        "blobs": lambda: storage.blobs.properties(keys.PRIVATE, "heartbeat"),
     }
 
 

@@ -18,8 +18,6 @@ from shared.store.partitions import delete_unchanged, try_transact
 
 FIRST_LOOK_BACK = timedelta(days=1)
 """Where a new deployment starts to look."""
-BLOB_AFTER_TASK = timedelta(hours=1)
-"""How much later than its task the blob of a large definition is deleted."""
 FIRST_RETRY = timedelta(seconds=FAILED_DELETION.first)
 LAST_RETRY = timedelta(seconds=FAILED_DELETION.longest)
 """The shortest and the longest delay of what cannot be deleted."""
@@ -119,13 +117,6 @@ class ExpiryStore:
             rows = [Upsert(keys.expiring("task", each, task_group_id), {**values, **more}) for each in task_ids]
             if rows:
                 await self._tables.transact(keys.EXPIRY, self.bucket(due), rows)
-
-    async def definition(self, task_id: str, path: str, expires: datetime) -> None:
-        """The blob of a definition that is too large for a row. Its path names the content, expiration included, so
-        that no other task refers to it later. It is due after its task, whose readers need it."""
-        await self.write(
-            min(expires, _NEVER) + BLOB_AFTER_TASK, "definition", (task_id, digest_of(path)), {"path": path}
-        )
 
     async def group(self, task_group_id: str, expires: datetime) -> None:
         """Schedules a sweep of a group: its tasks go that have expired by then, and with the last one the group. It is

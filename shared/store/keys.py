@@ -27,14 +27,17 @@ TASK_DEFINITION = "task.definition"
 TASK_OPEN = "task.open"
 TASK_STATUS = "task.status"
 TASK_ROWS = ("task.", "task/")
-"""The range of the three rows that make a task; nothing else lies in it."""
+"""The range of the rows that make a task, three unless its definition is large; nothing else lies in it."""
+DEFINITION_ROWS = (TASK_DEFINITION, f"{TASK_DEFINITION}/")
 
 GROUP = "group"
 POOL = "pool"
 PROVISIONER = "provisioner"
 
-DEFINITIONS = "definitions"
-"""The container of definitions that do not fit into a row."""
+
+def task_definition(number: int) -> str:
+    """A row of a task's definition, from 0."""
+    return f"{TASK_DEFINITION}.{number}" if number else TASK_DEFINITION
 
 
 def upload(run_id: int) -> str:

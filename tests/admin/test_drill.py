@@ -55,7 +55,6 @@ def test_a_deployment_comes_back_on_another_stack(
     found = json.loads(output)
     assert found["entities"].keys() == set(TABLES)
     assert found["entities"]["Tasks"] >= 4
-    assert found["definitions"] >= 1, "a large definition is a blob"
     assert found["compared"] >= 2
     assert found["differences"] == []
     assert {"export", "restore", "repair", "check", "start", "compare", "a new task"} <= found["seconds"].keys()

@@ -19,7 +19,7 @@ from tools.local.state import ROOT
 GUIDE = ROOT / "docs" / "operations.md"
 PUBLIC_CLI = Path(__file__).parent / "public_cli.py"
 INCIDENTS = sorted((ROOT / "docs" / "incidents").glob("*.md"))
-PLAYED = ("az", "azd", "azcopy", "gh")
+PLAYED = ("az", "azd", "gh")
 _PLAY = f"""#!/bin/sh
 echo "$(basename "$0") $*" >> "$PLAY"
 case "$*" in

@@ -87,7 +87,7 @@ async def test_the_life_of_a_task(account: AzureStorage) -> None:
     await services.resolution.resolved_due(ResolvedBody(task_id=made.task_id, run_id=0, put=now))
     assert await account.storage.queues.length(DEADLINE_QUEUE) == 0
     other = assemble(settings(), Runtime(), account.storage, Topics(open_gate))
-    assert (await other.lifecycle.definition(made.task_id))["payload"] == large["payload"], "spilled to a blob"
+    assert (await other.lifecycle.definition(made.task_id))["payload"] == large["payload"], "in several rows"
 
 
 async def test_artifacts_by_urls_that_a_delegated_key_signs(

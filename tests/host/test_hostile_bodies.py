@@ -9,11 +9,10 @@ import json
 import os
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -212,20 +211,6 @@ def test_no_hostile_body_takes_more_cpu_or_memory_than_others_can_spare(alone: S
                 refused_briefly(answer)
                 assert taken < PATIENCE, (endpoint, name, signed)
     assert resident(host) - before < GROWTH
-
-
-LARGE: Mapping[str, Callable[[], Any]] = {
-    "one string": lambda: "x" * (MAX_BODY - 2000),
-    "many values": lambda: {f"NAME_{number}": "x" * 85 for number in range(9000)},
-    "noise": lambda: random.Random(2).randbytes(MAX_BODY // 2 - 2000).hex(),
-    "lists": lambda: [[[[number]]] for number in range(20_000)] + ["x" * (MAX_BODY * 4 // 5)],
-}
-
-
-def peak(pid: int) -> int:
-    """The most bytes of memory that a process has had."""
-    (line,) = [each for each in Path(f"/proc/{pid}/status").read_text().splitlines() if each.startswith("VmHWM")]
-    return int(line.split()[1]) * 1024
 
 
 def test_hostile_bodies_are_refused_briefly_by_every_endpoint(alone: Service) -> None:

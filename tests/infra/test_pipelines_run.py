@@ -61,10 +61,7 @@ def test_a_backup_is_copied_with_all_that_is_below_it(tmp_path: Path) -> None:
     folder = exported.removeprefix("dev admin backup export ")
     name = folder.removeprefix("/temp/")
     there = f"https://away.blob.core.windows.net/exports/{name}"
-    assert copies == [
-        f"azcopy copy {folder}/* {there} --recursive",
-        f"azcopy copy https://st.blob.core.windows.net/definitions/* {there}/definitions --recursive",
-    ]
+    assert copies == [f"azcopy copy {folder}/* {there} --recursive"]
 
 
 def test_a_backup_leaves_nothing_on_its_runner_even_when_it_failed(tmp_path: Path) -> None:

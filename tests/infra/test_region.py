@@ -21,7 +21,7 @@ from tests.infra.azure.stage import Stage, stage
 from tests.infra.runbooks import OPERATIONS, REGION, blocks
 from tests.infra.test_azd import pytestmark as conditions
 from tests.local.stacks import free_ports
-from tools.local import drill, state
+from tools.local import state
 from tools.local.stack import App, Stack, StackOptions
 
 pytestmark = [*conditions, pytest.mark.timeout(400)]
@@ -57,7 +57,6 @@ class Regions:
         azure.arm.serve = self._serve
         self._publish, azure.cloud.publish = azure.cloud.publish, self._published  # type: ignore[method-assign]
         self._deploy, azure.cloud.deploy = azure.cloud.deploy, self._deployed  # type: ignore[method-assign]
-        azure.tools["azcopy"] = lambda arguments, _: self._sync(*arguments)
 
     def lose(self, *, storage: bool) -> None:
         """The region of the only app so far is lost, with the account or not."""
@@ -112,20 +111,6 @@ class Regions:
             return Answer(error.code, error.read(), _headers(error.headers))
         except urllib.error.URLError:
             return Answer(413, b"", {})  # the host has ended the connection instead of reading the body
-
-    def _sync(self, word: str, source: str, target: str) -> tuple[int, str, str]:
-        """azcopy, between a folder and the definitions of an account."""
-        sides = [
-            re.fullmatch(r"https://(\w+)\.blob\.core\.windows\.net/definitions", each) for each in (source, target)
-        ]
-        (account,) = (each[1] for each in sides if each)
-        connection = {"STORAGE_CONNECTION_STRING": self.accounts[account]}
-        assert word == "sync"
-        if sides[0]:
-            drill._save_definitions(connection, self._azure.checkout / target)
-        else:
-            drill._load_definitions(connection, self._azure.checkout / source)
-        return 0, "", ""
 
 
 def _url(app: str) -> str:

@@ -13,8 +13,6 @@ BEFORE = [
     (r"backup restore", r"azd deploy", "nothing writes while rows are put back"),
     (r"env get-value STORAGE_ACCOUNT_NAME", r"export STORAGE_ACCOUNT_NAME", "commands go to the new account"),
     (r"azd provision", r"get-value STORAGE_ACCOUNT_NAME", "what was deployed is what is read"),
-    (r"backup export", r"azcopy sync \"https://", "definitions are copied out, after the rows that name them"),
-    (r"backup restore", r"azcopy sync \"\$FOLDER", "definitions after the rows that name them"),
     (r"root-access-token-previous", r"--name root-access-token --value", "claims go on with the token before"),
     (r"deployment set acceptPreviousRootToken", r"azd provision", "the app reads the token before"),
     (r"deployment set", r"azd provision", "what is described is what is deployed"),

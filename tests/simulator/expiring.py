@@ -91,7 +91,6 @@ def left(world: World) -> set[str]:
     found |= {row.key.split("~")[0] for row in world.rows(keys.POOLS) if row.key not in _OF_A_POOL}
     found |= {f"listed {row.partition}" for row in world.rows(keys.DIRECTORY) if {"expires", "created"} & {*row.values}}
     found |= {f"client {row.key}" for row in world.rows(CLIENTS)}
-    found |= {f"definition of {path.split('/')[0]}" for path in world.account.committed(keys.DEFINITIONS)}
     for container in (keys.PUBLIC, keys.PRIVATE):
         found |= {f"content of {path.split('/')[0]}" for path in world.account.committed(container)}
     return found

@@ -9,7 +9,7 @@ from __future__ import annotations
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shared.base.jsontext import read_back
 from shared.queue.tasks.codec import decode_definition, decode_task
@@ -42,13 +42,10 @@ class History:
     def __init__(
         self,
         rows: Callable[[str, str], list[Row]],
-        content: Callable[[str], bytes],
         published: Callable[[], int],
     ) -> None:
-        """`rows` of a table's partition; `content` of a large definition by its path; `published` counts the events so
-        far."""
+        """`rows` of a table's partition; `published` counts the events so far."""
         self._rows = rows
-        self._content = content
         self._published = published
         self.states: dict[str, list[Task]] = defaultdict(list)
         self.versions: dict[str, list[tuple[Task, str]]] = defaultdict(list)
@@ -84,9 +81,7 @@ class History:
             if states:
                 self.ends[task_id].append(states[-1])
             self._gone.discard(task_id)
-            packed = decode_definition(rows[keys.TASK_DEFINITION])
-            if packed.spilled_to is not None:
-                packed = replace(packed, content=self._content(packed.spilled_to))
+            packed = decode_definition([row for key, row in rows.items() if key.startswith(keys.TASK_DEFINITION)])
             body = read_back(zlib.decompress(packed.content))
             self.definitions[task_id] = Definition(task_id=task_id, body=body)
         before = None if is_new else states[-1]

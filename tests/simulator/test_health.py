@@ -257,9 +257,7 @@ def test_what_does_not_answer(name: str, wanted: str) -> None:
     world.run(story())
 
 
-@pytest.mark.parametrize(
-    ("part", "target"), [("tables", keys.TASKS), ("queues", CLAIM_QUEUE), ("blobs", keys.DEFINITIONS)]
-)
+@pytest.mark.parametrize(("part", "target"), [("tables", keys.TASKS), ("queues", CLAIM_QUEUE), ("blobs", keys.PRIVATE)])
 def test_the_heartbeat_asks_each_part_of_storage(part: str, target: str) -> None:
     silent: list[str] = []
 

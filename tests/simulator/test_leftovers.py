@@ -22,7 +22,6 @@ from tests.simulator.expiring import (
     CLIENT,
     HOUR,
     JOB,
-    LARGE,
     all_but_a_large_definition,
     everybody,
     everything,
@@ -45,11 +44,6 @@ def _soon(world: World) -> dict[str, str]:
 async def create(world: World) -> None:
     """A task, the first of its group."""
     await world.create(A, taskGroupId=GROUP, **_soon(world))
-
-
-async def create_large(world: World) -> None:
-    """A task whose definition is in a blob."""
-    await world.create(A, taskGroupId=GROUP, payload=LARGE, **_soon(world))
 
 
 async def claim(world: World) -> None:
@@ -126,7 +120,6 @@ SCENARIOS = [
     Scenario(act.__name__, prepare, act, is_idempotent=False)
     for act, prepare in (
         (create, nothing),
-        (create_large, nothing),
         (claim, nothing),
         (declare_worker, nothing),
         (declare_task_queue, nothing),

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+
 import pytest
 
+from shared.base.dates import format_date
 from shared.queue.tasks.rules import Resolved, State
+from shared.store import keys
 from tests.simulator import invariants
+from tests.simulator.expiring import HOUR, LARGE, expire
+from tests.simulator.situations import A
 from tests.simulator.world import World
 
 LARGEST = 10_000
@@ -25,6 +31,31 @@ def test_a_task_waits_for_all_that_it_names(count: int) -> None:
 
     world.run(life())
     invariants.check(world)
+
+
+def test_the_largest_definition_takes_two_rows_that_are_read_and_deleted_as_one() -> None:
+    """Noise that hardly shrinks, in a body of a mebibyte. Each process reads it in another way, and knows nothing."""
+    world = World()
+    world.is_ordered = False
+
+    async def life() -> None:
+        end = format_date(world.clock.now() + timedelta(hours=4))
+        await world.create(A, payload=LARGE, deadline=end, expires=end)
+        assert len([row for row in world.rows(keys.TASKS, A) if row.key.startswith(keys.TASK_DEFINITION)]) == 2
+        stored = await world.process().stores.tasks.definition(A)
+        assert stored is not None
+        assert stored.body["payload"] == (await world.process().lifecycle.definition(A))["payload"] == LARGE
+        await world.claim(services=world.process())
+        await world.process().lifecycle.report(A, 0, Resolved.COMPLETED)
+        seen = await world.process().stores.tasks.surroundings(A, 1)
+        assert seen is not None
+        assert (seen.loaded.definition.body, seen.edges) == (stored.body, [])
+        await world.drain(10)
+        await world.clock.sleep(9 * HOUR)
+        assert await expire(world, 2) == 0
+
+    world.run(life())
+    assert world.rows(keys.TASKS) == []
 
 
 @pytest.mark.large

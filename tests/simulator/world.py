@@ -94,7 +94,7 @@ class World:
         """The account is the in-memory twin, whose queues may be in `disorder`, unless another is opened."""
         self.simulation = simulation or Simulation.scripted([])
         self.clock = self.simulation.clock
-        self.history = History(self.rows, self._large_definition, lambda: len(self.topics.messages))
+        self.history = History(self.rows, lambda: len(self.topics.messages))
         self.is_ordered = True
         """Whether the simulation orders the requests; otherwise each call's run one after the other."""
         self.slack = timedelta(seconds=5 + 2 * max(map(abs, self.clocks), default=0))
@@ -233,9 +233,6 @@ class World:
         return self.simulation.gate(call, phase) if self.is_ordered else None
 
     # What is there
-
-    def _large_definition(self, path: str) -> bytes:
-        return self.account.committed(keys.DEFINITIONS)[path].content
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
         """Rows of a table."""

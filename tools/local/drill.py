@@ -24,9 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import taskcluster
-from azure.core.exceptions import ResourceExistsError
-from azure.identity import DefaultAzureCredential
-from azure.storage.blob import BlobServiceClient
 from taskcluster.exceptions import TaskclusterRestFailure
 
 from shared.store import keys
@@ -65,7 +62,6 @@ class Drill:
 
     seconds: dict[str, float] = field(default_factory=dict)
     entities: dict[str, int] = field(default_factory=dict)
-    definitions: int = 0
     repaired: int = 0
     compared: int = 0
     differences: list[str] = field(default_factory=list)
@@ -95,8 +91,6 @@ def run(source: Mapping[str, str], port: int, folder: Path, drill: Drill) -> Non
     options = StackOptions(_free(port), in_memory=True, with_host=False)
     with drill.step("export"):
         drill.entities = admin(source, "backup", "export", str(folder))
-    with drill.step("export of definitions"):
-        drill.definitions = _save_definitions(source, folder / keys.DEFINITIONS)
     try:
         with Stack.start(options) as stack:
             _restore(stack, folder, drill)
@@ -128,7 +122,6 @@ def _restore(stack: Stack, folder: Path, drill: Drill) -> None:
     target = {**os.environ, **stack.environment}
     with drill.step("restore"):
         restored = admin(target, "backup", "restore", str(folder))
-        _load_definitions(target, folder / keys.DEFINITIONS)
     if restored["entities"] != drill.entities:
         drill.differences.append(f"exported {drill.entities}, restored {restored['entities']}")
     with drill.step("repair"):
@@ -151,36 +144,6 @@ def _check(environment: Mapping[str, str]) -> None:
             if time.monotonic() > give_up:
                 raise
         time.sleep(1)
-
-
-def _blobs(environment: Mapping[str, str]) -> BlobServiceClient:
-    text = next((environment[name] for name in CONNECTION_STRINGS if environment.get(name)), None)
-    if text:
-        return BlobServiceClient.from_connection_string(text)
-    return BlobServiceClient(
-        f"https://{environment['STORAGE_ACCOUNT_NAME']}.blob.core.windows.net", DefaultAzureCredential()
-    )
-
-
-def _save_definitions(environment: Mapping[str, str], folder: Path) -> int:
-    folder.mkdir(mode=0o700)
-    count = 0
-    with _blobs(environment) as blobs, blobs.get_container_client(keys.DEFINITIONS) as container:
-        if container.exists():
-            for name in container.list_blob_names():
-                count += 1
-                path = folder / name
-                path.parent.mkdir(parents=True, exist_ok=True)
-                path.write_bytes(container.download_blob(name).readall())
-    return count
-
-
-def _load_definitions(environment: Mapping[str, str], folder: Path) -> None:
-    with _blobs(environment) as blobs, blobs.get_container_client(keys.DEFINITIONS) as container:
-        with contextlib.suppress(ResourceExistsError):
-            container.create_container()
-        for path in sorted(each for each in folder.rglob("*") if each.is_file()):
-            container.upload_blob(path.relative_to(folder).as_posix(), path.read_bytes(), overwrite=True)
 
 
 def task_ids(folder: Path) -> list[str]:

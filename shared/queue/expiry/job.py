@@ -94,7 +94,6 @@ class Expiration:
         self._now = runtime.now
         self._by_kind: Mapping[str, Expire] = {
             "task": members.task,
-            "definition": tasks.definition,
             keys.SWEPT_GROUP: groups.group,
             _LISTED: groups.listed,
             "worker": self._worker,

@@ -148,7 +148,7 @@ _LOOK_AGAIN = timedelta(hours=1)
 
 @dataclass(eq=False, repr=False)
 class TaskExpiry:
-    """Deletes tasks, and large definitions. Every step may be repeated."""
+    """Deletes tasks. Every step may be repeated."""
 
     _storage: Storage
     _stores: Stores
@@ -204,17 +204,6 @@ class TaskExpiry:
                 self._unsent_events.note_deleted(task_id)
                 return None
         return self._now()
-
-    async def definition(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes the blob of a large definition, also that of a refused createTask. Keeps it while its task exists,
-        which could not be read without it.
-        """
-        path = str(expiring.values["path"])
-        row = await self._tables.get(keys.TASKS, expiring.words[0], keys.TASK_DEFINITION)
-        if row is not None and row.values.get("blob") == path:
-            return self._now() + _LOOK_AGAIN
-        await self._blobs.delete(keys.DEFINITIONS, path)
-        return None
 
     async def _is_awaited(self, task_group_id: str, status: Row) -> bool:
         """Whether the task is not resolved, or its group still counts it as unresolved."""

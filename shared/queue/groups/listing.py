@@ -205,13 +205,12 @@ class Groups:
     async def _listed(self, found: _Found, share: MemoryShare) -> Listed | None:
         member, task = found
         if task is not None:
-            loaded = await self._stores.tasks.unpacked(task, share)
-            return None if loaded is None else Listed.of(loaded)
+            return Listed.of(await self._stores.tasks.unpacked(task, share))
         final, packed = member.final, member.definition
         assert final is not None, "the task was resolved for good"
         assert packed is not None, "its definition is in the row"
         definition = await self._stores.tasks.definitions.unpack(member.task_id, packed, share, keep=False)
-        return None if definition is None else Listed(definition=definition, priority=final["priority"], status=final)
+        return Listed(definition=definition, priority=final["priority"], status=final)
 
 
 class Batches:
@@ -271,5 +270,4 @@ class Batches:
         return page, None if is_over else f"{keys.dependent(page[-1])} "
 
     async def _unpacked(self, found: Found, share: MemoryShare) -> Listed | None:
-        loaded = await self._stores.tasks.unpacked(found, share)
-        return None if loaded is None else Listed.of(loaded)
+        return Listed.of(await self._stores.tasks.unpacked(found, share))

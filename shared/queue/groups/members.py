@@ -213,7 +213,7 @@ def group_expires(definition: Definition) -> datetime:
 
 
 def _member_values(packed: PackedDefinition) -> dict[str, Value]:
-    small = packed.spilled_to is None and len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
+    small = len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
     return {"definition": packed.content, MEMORY: packed.memory} if small else {}
 
 

@@ -129,5 +129,4 @@ class PoolViews:
         return found, row.run_id
 
     async def _run(self, found: tuple[Found, int], share: MemoryShare) -> ListedRun | None:
-        loaded = await self._stores.tasks.unpacked(found[0], share)
-        return None if loaded is None else ListedRun(loaded=loaded, run_id=found[1])
+        return ListedRun(loaded=await self._stores.tasks.unpacked(found[0], share), run_id=found[1])

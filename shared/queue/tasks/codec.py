@@ -6,15 +6,16 @@ import asyncio
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from shared.base.dates import format_date, parse_date
-from shared.base.frozen import dataclass, replace
+from shared.base.frozen import dataclass
 from shared.base.jsontext import memory_of, write
 from shared.base.priority import Priority
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, PriorityChange, Resolved, Run, State, Task
+from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.interface import Row, StorageUnavailable, Value
 
@@ -31,40 +32,33 @@ _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"
 """Property with the approximate number of bytes that a definition takes in memory."""
-_SPILL_ABOVE = 480_000
-"""Bytes of a packed definition beyond which it goes to a blob; an entity holds 1 MiB, emulators count base64."""
+_IN_A_ROW = 8 * _CHUNK
+"""Bytes of a packed definition beyond which it goes on in another row; an entity holds 1 MiB, emulators count base64.
+"""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PackedDefinition:
-    """A definition as stored: compressed JSON, in the row or in a blob."""
+    """A definition as stored: compressed JSON."""
 
     content: bytes
-    spilled_to: str | None
     memory: int
     """About how many bytes the definition takes in memory."""
 
     @property
     def fingerprint(self) -> str:
         """Names the content."""
-        if self.spilled_to is not None:
-            return self.spilled_to.rpartition("/")[2]
         return hashlib.sha256(self.content).hexdigest()[:32]
 
 
 async def pack_definition(definition: Definition) -> PackedDefinition:
-    """Compresses a definition; a large one in another thread. One that does not fit into a row is spilled to a blob
-    whose path names its content.
-    """
+    """Compresses a definition; a large one in another thread."""
     text = write(definition.body)
     if len(text) <= _BESIDE_ABOVE:
         content = zlib.compress(text, 6)
     else:
         content = await asyncio.to_thread(zlib.compress, text, _QUICK)
-    packed = PackedDefinition(content=content, spilled_to=None, memory=memory_of(text))
-    if len(content) <= _SPILL_ABOVE:
-        return packed
-    return replace(packed, spilled_to=f"{definition.task_id}/{packed.fingerprint}")
+    return PackedDefinition(content=content, memory=memory_of(text))
 
 
 async def unpacked_text(packed: PackedDefinition) -> bytes:
@@ -74,14 +68,13 @@ async def unpacked_text(packed: PackedDefinition) -> bytes:
     return await asyncio.to_thread(zlib.decompress, packed.content)
 
 
-def split_definition(packed: PackedDefinition) -> dict[str, Value]:
-    """Properties of the definition row."""
-    row: dict[str, Value] = {"schema": SCHEMA, MEMORY: packed.memory}
-    if packed.spilled_to is not None:
-        return {**row, "blob": packed.spilled_to}
+def split_definition(packed: PackedDefinition) -> dict[str, dict[str, Value]]:
+    """The rows of a definition by their keys: a large one has two or three."""
+    rows: dict[str, dict[str, Value]] = {}
     for index, at in enumerate(range(0, len(packed.content), _CHUNK)):
+        row = rows.setdefault(keys.task_definition(at // _IN_A_ROW), {"schema": SCHEMA, MEMORY: packed.memory})
         row[f"part{index:02d}"] = packed.content[at : at + _CHUNK]
-    return row
+    return rows
 
 
 def check_schema(row: Row) -> None:
@@ -91,18 +84,17 @@ def check_schema(row: Row) -> None:
         raise StorageUnavailable(f"a row has schema {schema!r}, which this version cannot read")
 
 
-def decode_definition(row: Row) -> PackedDefinition:
-    """The definition row; the content of a spilled one is still in its blob. Raises StorageUnavailable."""
-    check_schema(row)
-    if "blob" in row.values:
-        return packed_in(row, b"", str(row.values["blob"]))
-    parts = sorted(name for name in row.values if name.startswith("part"))
-    return packed_in(row, b"".join(cast("bytes", row.values[name]) for name in parts))
+def decode_definition(rows: Sequence[Row]) -> PackedDefinition:
+    """The definition in its rows. Raises StorageUnavailable."""
+    for row in rows:
+        check_schema(row)
+    parts = {name: value for row in rows for name, value in row.values.items() if name.startswith("part")}
+    return packed_in(rows[0], b"".join(cast("bytes", parts[name]) for name in sorted(parts)))
 
 
-def packed_in(row: Row, content: bytes, spilled_to: str | None = None) -> PackedDefinition:
-    """A packed definition that a row has, or names."""
-    return PackedDefinition(content=content, spilled_to=spilled_to, memory=cast("int", row.values[MEMORY]))
+def packed_in(row: Row, content: bytes) -> PackedDefinition:
+    """A packed definition that a row has."""
+    return PackedDefinition(content=content, memory=cast("int", row.values[MEMORY]))
 
 
 _COLUMNS = Columns(

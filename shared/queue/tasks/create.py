@@ -12,7 +12,6 @@ from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ApiError, InputError
 from shared.base.frozen import replace
-from shared.base.protocol import LATEST_COMMIT
 from shared.queue.groups.members import NO_EDGES, MemberExists
 from shared.queue.groups.membership import Membership
 from shared.queue.groups.rows import Edges
@@ -33,7 +32,6 @@ from shared.queue.tasks.effects import AddPendingRow, ChangePoolRows
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import CommitInDoubt, Loaded, TaskExists
 from shared.queue.tasks.rules import State, Task
-from shared.store.expiring import ExpiryStore
 
 
 @dataclass
@@ -92,7 +90,6 @@ class CreateTask:
     _stores: Stores
     _executor: Executor
     _membership: Membership
-    _expiry: ExpiryStore
     _max_deadline: timedelta
 
     async def __call__(self, definition: Definition) -> Task:
@@ -123,8 +120,6 @@ class CreateTask:
         attempt.ahead.begin()
         unknown = self._recall(attempt)
         beside: list[Awaitable[Any]] = [attempt.ahead.ensure(creation.create(attempt.task, attempt.now).ahead)]
-        if attempt.packed.spilled_to is not None:
-            beside.append(self._spill(attempt, attempt.packed.spilled_to))
         if unknown:
             await together(*beside, self._look_up(attempt, unknown))
             beside = []
@@ -202,16 +197,6 @@ class CreateTask:
 
     async def _exists(self, task_id: str) -> bool:
         return await self._stores.tasks.status(task_id) is not None
-
-    async def _spill(self, attempt: _Attempt, path: str) -> None:
-        """A definition that does not fit into a row. Another call may rely on the same blob, so it stays whatever
-        becomes of this one, until it expires."""
-        definition = attempt.definition
-        await self._expiry.definition(definition.task_id, path, definition.expires)
-        attempt.ahead.refuse_late()
-        await self._stores.tasks.definitions.spill(path, attempt.packed.content)
-        if attempt.ahead.is_later_than(LATEST_COMMIT):  # the row that was to delete it may be gone
-            await self._expiry.definition(definition.task_id, path, definition.expires)
 
     async def _link(self, attempt: _Attempt, required: str) -> None:
         """Writes the edge out of a task of another group, then reads that task: what resolves after the read finds the

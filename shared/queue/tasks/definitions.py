@@ -1,4 +1,4 @@
-"""Definitions: stored in a row or a blob (design 3), and kept in memory for later calls (design 2.8).
+"""Definitions: unpacked from their rows, and kept in memory for later calls (design 2.8).
 
 A definition never changes, so a process may keep it for as long as its task can exist.
 """
@@ -7,45 +7,32 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
 
 from shared.base import bounds
-from shared.base.frozen import dataclass, replace
+from shared.base.frozen import dataclass
 from shared.base.jsontext import memory_of, read_back
 from shared.base.memory import Memory, NoRoom
 from shared.base.shares import OWN, RESERVED_PART, Place
 from shared.queue.tasks.codec import PackedDefinition, unpacked_text
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.rules import Task
-from shared.store import keys
-from shared.store.interface import BlobMissing, Blobs
 
 
 class DefinitionReader:
     """Unpacks definitions, and keeps those that later calls are likely to ask for."""
 
-    def __init__(self, blobs: Blobs, cache: DefinitionCache, status: Callable[[str], Awaitable[Task | None]]) -> None:
-        """`status` reads a task's status row: without one, the task was deleted."""
-        self._blobs = blobs
+    def __init__(self, cache: DefinitionCache) -> None:
         self._cache = cache
-        self._status = status
 
     def share(self, most: float = math.inf) -> MemoryShare:
         """Bytes of memory that one call may take for the definitions that it has at a time."""
         return MemoryShare(self._cache.memory, most)
 
-    async def spill(self, path: str, content: bytes) -> None:
-        """Writes a definition that does not fit into a row to its blob, ahead of the commit."""
-        await self._blobs.upload(keys.DEFINITIONS, path, content, content_type="application/zlib")
-
     async def unpack(
         self, task_id: str, packed: PackedDefinition, share: MemoryShare | None = None, *, keep: bool = True
-    ) -> Definition | None:
-        """A definition as stored, which is kept for later calls if `keep`.
-
-        None for a task that was deleted between the reads of its row and its blob. Raises NoRoom.
-        """
+    ) -> Definition:
+        """A definition as stored, which is kept for later calls if `keep`. Raises NoRoom."""
         share = share or self.share()
         if packed.memory < bounds.SMALL_DEFINITION:
             share.count(packed.memory)
@@ -57,9 +44,8 @@ class DefinitionReader:
             if kept is not None and kept.fingerprint == packed.fingerprint:
                 return kept.definition
             definition = await self._read(task_id, packed, keep=keep)
-            if definition is not None:
-                memory.shrink(place, packed.memory)
-                memory.free_with(definition, place)
+            memory.shrink(place, packed.memory)
+            memory.free_with(definition, place)
             return definition
         finally:
             memory.leave(place)
@@ -73,16 +59,8 @@ class DefinitionReader:
             self._cache.memory.free_with(definition, place)
         self._cache.put(definition, packed.fingerprint, packed.memory)
 
-    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition | None:
-        content = packed
-        if packed.spilled_to is not None:
-            try:
-                content = replace(packed, content=await self._blobs.download(keys.DEFINITIONS, packed.spilled_to))
-            except BlobMissing:
-                if await self._status(task_id) is None:
-                    return None
-                raise
-        text = await unpacked_text(content)
+    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition:
+        text = await unpacked_text(packed)
         definition = Definition(task_id=task_id, body=read_back(text))
         if keep:
             self._cache.put(definition, packed.fingerprint, memory_of(text))

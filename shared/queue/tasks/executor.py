@@ -310,7 +310,7 @@ class Executor:
         task = ahead.in_force(decision.task, decision.ahead)
         created = await self._stores.tasks.create(definition, packed, task)
         if ahead.is_later_than(ORPHAN_AFTER):
-            await self._stores.tasks.undo(created)
+            await self._stores.tasks.undo(created, packed)
             raise ServiceUnavailable("the call took too long; send it again")
         note_transition(self._runtime.meter, None, task)
         await self.follow_up(created, decision)

@@ -6,7 +6,7 @@ kept serves only to commit the next one on condition that the row is still the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 
 from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
@@ -29,8 +29,8 @@ from shared.store.interface import Create, Delete, Operation, Refusal, Replace, 
 from shared.store.keys import IS_UPLOAD
 from shared.store.partitions import rows_of, try_transact
 
-_ROWS_OF_A_TASK = 3
-"""Definition, guard, status."""
+_ROWS_OF_A_TASK = 5
+"""Guard, status, and three rows of a large definition."""
 _SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS.names)
 """All but the content of the definition."""
 
@@ -107,14 +107,14 @@ class TaskStore:
     ) -> None:
         """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
         self._tables = storage.tables
-        self.definitions = DefinitionReader(storage.blobs, cache, self.status)
+        self.definitions = DefinitionReader(cache)
         self.edges = TaskEdges(storage)
         self._cache = cache
         self._new_id = new_id
         self._known = known
 
     async def load(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
-        """The task with its definition: one request (one more for a spilled definition that is not cached).
+        """The task with its definition: one request.
 
         Of a call that has several definitions in memory, `share` is what they may take. Raises NoRoom.
         """
@@ -165,8 +165,8 @@ class TaskStore:
         rows: dict[str, Row] = {}
         async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end):
             rows |= {row.key: row for row in page}
-        status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
-        if status is None or definition is None:
+        status, definition = rows.get(keys.TASK_STATUS), _definition_rows(rows)
+        if status is None or not definition:
             self._known.forget(task_id)
             return None
         packed, task = decode_definition(definition), decode_task(status)
@@ -182,20 +182,14 @@ class TaskStore:
             return Found(task=task, etag="", read=None, definition=packed, memory=packed.memory)
         return None
 
-    async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded | None:
-        """The same with its definition: one request if it was spilled. None for a task that was deleted meanwhile.
-
-        Raises NoRoom.
-        """
-        definition: Definition | None
+    async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded:
+        """The same with its definition. Raises NoRoom."""
         if isinstance(found.definition, Definition):
             definition = found.definition
             if share is not None:
                 share.count(found.memory)
         else:
             definition = await self.definitions.unpack(found.task.task_id, found.definition, share)
-        if definition is None:
-            return None
         return Loaded(task=found.task, etag=found.etag, definition=definition, read=found.read)
 
     async def existing(self, task_id: str) -> Loaded:
@@ -225,8 +219,9 @@ class TaskStore:
         cached = self._cache.get(task_id)
         if cached is not None:
             return cached.definition
-        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
-        return None if row is None else await self.definitions.unpack(task_id, decode_definition(row))
+        start, end = keys.DEFINITION_ROWS
+        rows = [row async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end) for row in page]
+        return await self.definitions.unpack(task_id, decode_definition(rows)) if rows else None
 
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
         """Commits a new task.
@@ -238,7 +233,7 @@ class TaskStore:
         task = replace(task.after_commit(None, self._new_id()), fingerprint=packed.fingerprint)
         operations: list[Operation] = [
             Create(keys.TASK_STATUS, encode_task(task)),
-            Create(keys.TASK_DEFINITION, split_definition(packed)),
+            *(Create(key, values) for key, values in split_definition(packed).items()),
         ]
         if not task.is_resolved:
             operations.append(Create(keys.TASK_OPEN, {}))
@@ -256,12 +251,12 @@ class TaskStore:
         self.definitions.keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
 
-    async def undo(self, created: Loaded) -> None:
+    async def undo(self, created: Loaded, packed: PackedDefinition) -> None:
         """Removes a task that was just created, unless another call has changed it since."""
         task_id = created.task.task_id
         self._known.forget(task_id)
         self._cache.forget(task_id)
-        rows = [Delete(keys.TASK_STATUS, created.etag), Delete(keys.TASK_DEFINITION)]
+        rows = [Delete(keys.TASK_STATUS, created.etag), *map(Delete, split_definition(packed))]
         if not created.task.is_resolved:
             rows.append(Delete(keys.TASK_OPEN))
         if created.etag:
@@ -313,13 +308,12 @@ class TaskStore:
             keys.TASKS, task_id, start=start, end=end, limit=limit + _ROWS_OF_A_TASK, select=select
         )
         rows = {row.key: row for row in page.rows}
-        status, definition = rows.pop(keys.TASK_STATUS, None), rows.pop(keys.TASK_DEFINITION, None)
-        rows.pop(keys.TASK_OPEN, None)
-        if status is None or definition is None or len(rows) > limit or not page.is_of_one_moment:
+        status, definition = rows.get(keys.TASK_STATUS), _definition_rows(rows)
+        others = [row for key, row in rows.items() if not key.startswith(keys.TASK_ROWS[0])]
+        if status is None or not definition or len(others) > limit or not page.is_of_one_moment:
             return None
         task = decode_task(status)
         self._known.saw(task, since)
-        loaded: Loaded | None
         if cached is None:
             packed = decode_definition(definition)
             found = Found(task=task, etag=status.etag, read=since.at, definition=packed, memory=packed.memory)
@@ -329,11 +323,13 @@ class TaskStore:
         else:
             self._cache.forget(task_id)
             return None
-        if loaded is None:
-            return None
-        uploads = [decode_waiting(row) for row in rows.values() if row.key.startswith(IS_UPLOAD)]
-        edges = [row for row in rows.values() if not row.key.startswith(IS_UPLOAD)]
+        uploads = [decode_waiting(row) for row in others if row.key.startswith(IS_UPLOAD)]
+        edges = [row for row in others if not row.key.startswith(IS_UPLOAD)]
         return Surroundings(loaded=loaded, edges=edges, uploads=uploads)
+
+
+def _definition_rows(rows: Mapping[str, Row]) -> list[Row]:
+    return [row for key, row in rows.items() if key.startswith(keys.TASK_DEFINITION)]
 
 
 def _guards(before: Task, after: Task) -> list[Operation]:
