@@ -16,7 +16,7 @@ from tools.local.state import ROOT
 OF_CLIENTS = {"created", "deadline", "expires", "task_expires", "expiry", "start", "until", "enough"}
 OF_CLIENTS |= {"quarantine_until", "upload_until"}
 """Times that clients set, or that are computed from theirs."""
-NO_TIMES = {"visible", "now", "_now", "read", "waiting", "reconciler", "later", "first", "last", "hour"}
+NO_TIMES = {"now", "_now", "read", "waiting", "reconciler", "later", "first", "last", "hour"}
 """Fields of these names are methods, keys or counts elsewhere."""
 DATES = {"datetime", "datetime | None"}
 PRESENT = {"now", "came", "looked"}
