@@ -154,12 +154,6 @@ os.wait()
     return f"{sys.executable} -I -S -c '{code}'; until [ -s {folder}/daemon ]; do sleep 0.02; done"
 
 
-def test_a_daemon_that_ignores_signals_is_killed(served: FakeQueue, tmp_path: Path) -> None:
-    task_id = served.add(shell(daemon(tmp_path)))
-    assert served.ended(task_id) == "completed"
-    assert has_ended(int((tmp_path / "daemon").read_text(encoding="utf-8")))
-
-
 def test_what_one_command_leaves_the_next_one_finds(served: FakeQueue) -> None:
     commands = [["sh", "-c", "sleep 60 & echo $! > child"], ["sh", "-c", "kill -0 $(cat child)"]]
     assert served.ended(served.add({"command": commands})) == "completed"
