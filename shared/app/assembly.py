@@ -36,7 +36,7 @@ from shared.queue.claims.work import Issuer, Work
 from shared.queue.events.announcer import Announcer, Publisher
 from shared.queue.expiry.failures import UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
-from shared.queue.expiry.job import Expiration
+from shared.queue.expiry.job import LISTED, Expiration, Expire, expire_client, nothing_else
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.jobs import GroupJobs
@@ -46,7 +46,7 @@ from shared.queue.groups.membership import Membership
 from shared.queue.groups.recent import RecentGroups, RecentGroupStore
 from shared.queue.groups.statuses import GroupStatuses
 from shared.queue.groups.store import GroupStore
-from shared.queue.pools.directory import DirectoryStore
+from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolIndex, PoolSnapshots, PoolVouchers
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import Stalls, TaskQueueStates, WaitingStore
@@ -67,6 +67,7 @@ from shared.queue.tasks.reconciler import Reconciler
 from shared.queue.tasks.resolution import Resolution
 from shared.queue.tasks.rows import TaskStore
 from shared.runtime import Runtime
+from shared.store import keys
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Storage
 
@@ -149,6 +150,21 @@ def assemble(
         storage, stores.groups, group_check, recent_groups, members_expiry, unsent_events, runtime
     )
 
+    expired: dict[str, Expire] = {
+        "task": members_expiry.task,
+        keys.SWEPT_GROUP: groups_expiry.group,
+        LISTED: groups_expiry.listed,
+        "worker": worker_rows.expire,
+        **dict.fromkeys(DirectoryKind, directory.expire),
+        "client": expire_client(client_rows, audit_log, now),
+        "artifact": artifacts.expiry.artifact,
+        "upload": artifacts.expiry.upload,
+        "strays": artifacts.expiry.strays,
+        keys.INDEX_SWEEP: index.sweep,
+        keys.AUDIT_SWEEP: audit_log.expire,
+        keys.EXCHANGED: nothing_else,
+    }
+
     asks = asks_of(storage)
     if ask_events is not None:
         asks["Service Bus"] = ask_events
@@ -197,20 +213,7 @@ def assemble(
         operations=Operations(storage.queues, expiry, pool_rows, waiting_rows, runtime),
         reconciler=reconciler,
         index=index,
-        expiration=Expiration(
-            expiry,
-            tasks_expiry,
-            members_expiry,
-            groups_expiry,
-            worker_rows,
-            directory,
-            client_rows,
-            artifacts.expiry,
-            index.sweep,
-            unsent_events,
-            audit_log,
-            runtime,
-        ),
+        expiration=Expiration(expiry, unsent_events, expired, runtime),
         keyring=keyring,
         audit=audit_log,
         sign_in=_sign_in(settings, expiry, runtime),

@@ -18,7 +18,7 @@ NO_WORD = "_"
 """Stands for an optional word that is absent."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Word:
     """One entry of a routing key. `max_size` counts characters."""
 
@@ -30,7 +30,7 @@ class Word:
     multiple_words: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class ExchangeEntry:
     """An exchange as the reference describes it."""
 
@@ -64,50 +64,34 @@ class ExchangeEntry:
 
 
 _KIND = Word(
-    name="routingKeyKind",
-    summary="Distinguishes the formalized key from custom routes: always `primary`.",
-    max_size=len(PRIMARY),
+    "routingKeyKind",
+    "Distinguishes the formalized key from custom routes: always `primary`.",
+    len(PRIMARY),
     constant=PRIMARY,
 )
-_RESERVED = Word(
-    name="reserved",
-    summary="Room for future words: always match it with `#`.",
-    max_size=1,
-    required=False,
-    multiple_words=True,
-)
+_RESERVED = Word("reserved", "Room for future words: always match it with `#`.", 1, required=False, multiple_words=True)
 
 
 def _task_words(*, run: bool, worker: bool) -> tuple[Word, ...]:
     """The routing key of task messages; `run` and `worker` say whether those words are always given."""
     return (
         _KIND,
-        Word(name="taskId", summary="`taskId` of the task that the message is about.", max_size=22),
-        Word(name="runId", summary="`runId` of the run concerned, `_` if there is none.", max_size=3, required=run),
-        Word(
-            name="workerGroup",
-            summary="`workerGroup` of the run concerned, `_` if no worker has it.",
-            max_size=38,
-            required=worker,
-        ),
-        Word(
-            name="workerId",
-            summary="`workerId` of the run concerned, `_` if no worker has it.",
-            max_size=38,
-            required=worker,
-        ),
-        Word(name="provisionerId", summary="`provisionerId` of the task's queue.", max_size=38),
-        Word(name="workerType", summary="`workerType` of the task's queue.", max_size=38),
-        Word(name="schedulerId", summary="`schedulerId` that the task was created with.", max_size=38),
-        Word(name="taskGroupId", summary="`taskGroupId` of the group that the task is in.", max_size=22),
+        Word("taskId", "`taskId` of the task that the message is about.", 22),
+        Word("runId", "`runId` of the run concerned, `_` if there is none.", 3, required=run),
+        Word("workerGroup", "`workerGroup` of the run concerned, `_` if no worker has it.", 38, required=worker),
+        Word("workerId", "`workerId` of the run concerned, `_` if no worker has it.", 38, required=worker),
+        Word("provisionerId", "`provisionerId` of the task's queue.", 38),
+        Word("workerType", "`workerType` of the task's queue.", 38),
+        Word("schedulerId", "`schedulerId` that the task was created with.", 38),
+        Word("taskGroupId", "`taskGroupId` of the group that the task is in.", 22),
         _RESERVED,
     )
 
 
 _GROUP_WORDS = (
     _KIND,
-    Word(name="taskGroupId", summary="`taskGroupId` of the group that the message is about.", max_size=22),
-    Word(name="schedulerId", summary="`schedulerId` of the group.", max_size=38),
+    Word("taskGroupId", "`taskGroupId` of the group that the message is about.", 22),
+    Word("schedulerId", "`schedulerId` of the group.", 38),
     _RESERVED,
 )
 _NO_RUN = _task_words(run=False, worker=False)
@@ -116,66 +100,53 @@ _WORKER = _task_words(run=True, worker=True)
 
 ENTRIES: tuple[ExchangeEntry, ...] = (
     ExchangeEntry(
-        exchange=Exchange.TASK_DEFINED,
-        description="A task was created. Its status is the first one, unscheduled, even if the task is pending by "
+        Exchange.TASK_DEFINED,
+        "A task was created. Its status is the first one, unscheduled, even if the task is pending by "
         "now: a task that waits for its dependencies is announced here before it is announced as pending.",
-        routing_key=_NO_RUN,
+        _NO_RUN,
     ),
     ExchangeEntry(
-        exchange=Exchange.TASK_PENDING,
-        description="A run of a task became pending: idle workers may claim it, and need not poll as often while "
-        "they listen here.",
-        routing_key=_RUN,
+        Exchange.TASK_PENDING,
+        "A run of a task became pending: idle workers may claim it, and need not poll as often while they listen here.",
+        _RUN,
     ),
+    ExchangeEntry(Exchange.TASK_RUNNING, "A worker claimed a run. Renewing the claim is not announced.", _WORKER),
     ExchangeEntry(
-        exchange=Exchange.TASK_RUNNING,
-        description="A worker claimed a run. Renewing the claim is not announced.",
-        routing_key=_WORKER,
-    ),
-    ExchangeEntry(
-        exchange=Exchange.ARTIFACT_CREATED,
-        description="An artifact of type `reference`, `link` or `error` was created, or one of type `object` was "
+        Exchange.ARTIFACT_CREATED,
+        "An artifact of type `reference`, `link` or `error` was created, or one of type `object` was "
         "finished. Artifacts of type `s3` are not announced: index them when the task is completed.",
-        routing_key=_WORKER,
+        _WORKER,
     ),
     ExchangeEntry(
-        exchange=Exchange.TASK_COMPLETED,
-        description="A worker reported that the task succeeded. The key has the words of the run that did.",
-        routing_key=_WORKER,
+        Exchange.TASK_COMPLETED,
+        "A worker reported that the task succeeded. The key has the words of the run that did.",
+        _WORKER,
     ),
     ExchangeEntry(
-        exchange=Exchange.TASK_FAILED,
-        description="A worker reported that the task's own code failed, for example exited non-zero.",
-        routing_key=_NO_RUN,
+        Exchange.TASK_FAILED, "A worker reported that the task's own code failed, for example exited non-zero.", _NO_RUN
     ),
     ExchangeEntry(
-        exchange=Exchange.TASK_EXCEPTION,
-        description="A run ended in any other way: reported by its worker, canceled, its claim or the deadline "
+        Exchange.TASK_EXCEPTION,
+        "A run ended in any other way: reported by its worker, canceled, its claim or the deadline "
         "expired. The reason is the run's `reasonResolved`; a retry appears as a further, pending run.",
-        routing_key=_NO_RUN,
+        _NO_RUN,
     ),
     ExchangeEntry(
-        exchange=Exchange.TASK_GROUP_RESOLVED,
-        description="Every task of the group has been resolved at least once. It may be sent again, after tasks "
+        Exchange.TASK_GROUP_RESOLVED,
+        "Every task of the group has been resolved at least once. It may be sent again, after tasks "
         "were added to the group.",
+        _GROUP_WORDS,
         message="task-group-changed",
-        routing_key=_GROUP_WORDS,
     ),
     ExchangeEntry(
-        exchange=Exchange.TASK_GROUP_SEALED,
-        description="The group was sealed: no task can be added to it any more.",
+        Exchange.TASK_GROUP_SEALED,
+        "The group was sealed: no task can be added to it any more.",
+        _GROUP_WORDS,
         message="task-group-changed",
-        routing_key=_GROUP_WORDS,
     ),
+    ExchangeEntry(Exchange.TASK_PRIORITY_CHANGED, "The priority of an unresolved task was changed.", _NO_RUN),
     ExchangeEntry(
-        exchange=Exchange.TASK_PRIORITY_CHANGED,
-        description="The priority of an unresolved task was changed.",
-        routing_key=_NO_RUN,
-    ),
-    ExchangeEntry(
-        exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
-        description="The priority of a group's unresolved tasks was changed.",
-        routing_key=_GROUP_WORDS,
+        Exchange.TASK_GROUP_PRIORITY_CHANGED, "The priority of a group's unresolved tasks was changed.", _GROUP_WORDS
     ),
 )
 """In the order of `Exchange`."""

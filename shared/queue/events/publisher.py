@@ -12,12 +12,14 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY
 from typing import Self
 
 from azure.core.credentials_async import AsyncTokenCredential
 from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from shared.base.concurrency import together
+from shared.base.frozen import dataclass
 from shared.queue.events.breaker import Breaker, EventsUnavailable
 from shared.queue.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
 from shared.queue.events.link import Link
@@ -33,26 +35,21 @@ REFUSALS_IN_A_ROW = 3
 """Refused sends to a topic after which the next ones are not tried for a while."""
 
 
+@dataclass(eq=False, repr=False)
 class EventPublisher:
     """The process's connections to Service Bus. It keeps nothing: messages that `publish` could not send are
     dropped."""
 
-    def __init__(
-        self,
-        client: ServiceBusClient,
-        *,
-        topic_prefix: str = "",
-        timeout: float = PUBLISH_SECONDS,
-        open_wait: float = OPEN_WAIT_SECONDS,
-        monotonic: Callable[[], float] = time.monotonic,
-    ) -> None:
-        self._open_wait = open_wait
+    _client: ServiceBusClient
+    _: KW_ONLY
+    topic_prefix: str = ""
+    timeout: float = PUBLISH_SECONDS
+    open_wait: float = OPEN_WAIT_SECONDS
+    monotonic: Callable[[], float] = time.monotonic
+
+    def __post_init__(self) -> None:
         self._keeper: asyncio.Task[None] | None = None
-        self._client = client
-        self._prefix = topic_prefix
-        self._timeout = timeout
-        self._monotonic = monotonic
-        self._connectivity = Breaker(monotonic)
+        self._connectivity = Breaker(self.monotonic)
         self._channels: dict[str, Channel] = {}
 
     @classmethod
@@ -69,17 +66,9 @@ class EventPublisher:
         return cls(client, topic_prefix=topic_prefix, timeout=timeout, open_wait=open_wait)
 
     @classmethod
-    def from_identity(
-        cls,
-        namespace: str,
-        credential: AsyncTokenCredential,
-        *,
-        topic_prefix: str = "",
-        timeout: float = PUBLISH_SECONDS,
-    ) -> Self:
+    def from_identity(cls, namespace: str, credential: AsyncTokenCredential, *, topic_prefix: str = "") -> Self:
         """Connects to a fully qualified namespace with an identity, which the caller closes."""
-        client = ServiceBusClient(namespace, credential, retry_total=0)
-        return cls(client, topic_prefix=topic_prefix, timeout=timeout)
+        return cls(ServiceBusClient(namespace, credential, retry_total=0), topic_prefix=topic_prefix)
 
     async def publish(self, messages: Sequence[EventMessage], timeout: float | None = None) -> None:
         """Returns when Service Bus has accepted all; topics are sent to side by side.
@@ -90,7 +79,7 @@ class EventPublisher:
         by_topic: dict[str, list[EventMessage]] = {}
         for message in messages:
             by_topic.setdefault(message.topic, []).append(message)
-        limit = self._timeout if timeout is None else timeout
+        limit = self.timeout if timeout is None else timeout
         outcomes = await together(*(self._channel(topic).send(group, limit) for topic, group in by_topic.items()))
         failures = [failure for outcome in outcomes for failure in outcome]
         if failures:
@@ -125,22 +114,22 @@ class EventPublisher:
     def _channel(self, topic: str) -> Channel:
         channel = self._channels.get(topic)
         if channel is None:
-            refusals = Breaker(self._monotonic, threshold=REFUSALS_IN_A_ROW)
-            name = self._prefix + topic
+            refusals = Breaker(self.monotonic, threshold=REFUSALS_IN_A_ROW)
+            name = self.topic_prefix + topic
             channel = Channel(
                 name,
                 lambda: self._open_later(name),
                 self._connectivity,
                 refusals,
-                self._monotonic,
-                open_wait=self._open_wait,
+                self.monotonic,
+                open_wait=self.open_wait,
             )
             self._channels[topic] = channel
         return channel
 
     async def ask(self, topic: str) -> None:
         """Opens a connection to a topic and closes it again. Raises what the SDK raises when that fails."""
-        link = await Link.open(self._open_later(self._prefix + topic))
+        link = await Link.open(self._open_later(self.topic_prefix + topic))
         await link.close()
 
     def _open_later(self, topic: str) -> ServiceBusSender:

@@ -15,13 +15,9 @@ from shared.base.concurrency import in_waves
 from shared.base.frozen import dataclass
 from shared.base.protocol import ROWS_COMPLETE_AFTER
 from shared.queue.expiry.failures import ProcessDied, UnsentEvents, note_failure
-from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
-from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
-from shared.queue.pools.directory import DirectoryKind, DirectoryStore
-from shared.queue.pools.worker_rows import WorkerStore
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.expiring import Expiring, ExpiryStore, is_over
+from shared.store.expiring import Expiring, ExpiryStore
 from shared.store.interface import MAX_OPERATIONS, StorageUnavailable
 from shared.store.partitions import OutOfTime
 
@@ -33,7 +29,7 @@ OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP})
 EXPIRY_JOB = "static/taskcluster/auth"
 """The clientId that the audit log names for the deletion of an expired client, as upstream does."""
 
-_LISTED = "listed"
+LISTED = "listed"
 """Rows that are due with their group, and stay for as long as it does: they are looked at after it."""
 _HOUR = timedelta(hours=1)
 
@@ -70,42 +66,13 @@ class Expiration:
     """
 
     def __init__(
-        self,
-        expiry: ExpiryStore,
-        tasks: TaskExpiry,
-        members: MemberExpiry,
-        groups: GroupExpiry,
-        workers: WorkerStore,
-        directory: DirectoryStore,
-        clients: ClientStore,
-        artifacts: ArtifactExpiry,
-        sweep_index: Expire,
-        unsent_events: UnsentEvents,
-        histories: Audit,
-        runtime: Runtime,
+        self, expiry: ExpiryStore, unsent_events: UnsentEvents, by_kind: Mapping[str, Expire], runtime: Runtime
     ) -> None:
         self._expiry = expiry
-        self._workers = workers
-        self._directory = directory
-        self._clients = clients
         self._unsent_events = unsent_events
-        self._audit = histories
+        self._by_kind = by_kind
         self._meter = runtime.meter
         self._now = runtime.now
-        self._by_kind: Mapping[str, Expire] = {
-            "task": members.task,
-            keys.SWEPT_GROUP: groups.group,
-            _LISTED: groups.listed,
-            "worker": self._worker,
-            **dict.fromkeys(DirectoryKind, self._listed),
-            "client": self._client,
-            "artifact": artifacts.artifact,
-            "upload": artifacts.upload,
-            "strays": artifacts.strays,
-            keys.INDEX_SWEEP: sweep_index,
-            keys.AUDIT_SWEEP: histories.expire,
-            keys.EXCHANGED: self._row_alone,
-        }
 
     async def run(self, seconds: float) -> int:
         """Deletes what is due, for about `seconds`. Returns how many items were handled.
@@ -170,8 +137,8 @@ class Expiration:
 
         results: dict[str, _Result] = {}
         for some in (
-            [each for each in batch if each.kind != _LISTED],
-            [each for each in batch if each.kind == _LISTED],
+            [each for each in batch if each.kind != LISTED],
+            [each for each in batch if each.kind == LISTED],
         ):
             results |= zip([each.key for each in some], await in_waves(bounds.BACKGROUND, begin, some), strict=True)
         unavailable: list[StorageUnavailable] = []
@@ -217,35 +184,26 @@ class Expiration:
         kind = expiring.kind if expiring.kind in self._by_kind else "unknown"
         note_failure(self._meter, kind, expiring.key, failures, error)
 
-    async def _worker(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a worker once both its row and its quarantine have expired."""
-        *_, worker_group, worker_id = expiring.words
-        record = await self._workers.existing(str(expiring.values["taskQueueId"]), worker_group, worker_id)
-        if record is None:
-            return None
-        expires = max(record.expires, record.quarantine_until)
-        if not is_over(expires, self._now()):
-            return expires
-        return None if await self._workers.remove(record) else self._now()
 
-    async def _listed(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Removes a task queue or a provisioner from the directory."""
-        return await self._directory.expire(DirectoryKind(expiring.kind), "/".join(expiring.words))
+async def nothing_else(expiring: Expiring, until: datetime) -> None:
+    """Deletes nothing but the row of the Expiry table itself."""
 
-    async def _row_alone(self, expiring: Expiring, until: datetime) -> None:
-        """Nothing to delete but the row of the Expiry table itself."""
 
-    async def _client(self, expiring: Expiring, until: datetime) -> None:
-        """Deletes a client that is marked for deletion on expiration. A client that was prolonged has a later row."""
+def expire_client(clients: ClientStore, audit_log: Audit, now: Callable[[], datetime]) -> Expire:
+    """Deletes a client that is marked for deletion on expiration. A client that was prolonged has a later row."""
+
+    async def expire(expiring: Expiring, until: datetime) -> None:
         client_id = str(expiring.values["clientId"])
-        async with self._audit.entry(audit.client(client_id), "expired", EXPIRY_JOB) as entry:
+        async with audit_log.entry(audit.client(client_id), "expired", EXPIRY_JOB) as entry:
 
             async def ahead() -> None:
                 await entry.begin()
                 entry.happens = None
 
-            is_gone = await self._clients.delete_expired(client_id, self._now(), ahead)
+            is_gone = await clients.delete_expired(client_id, now(), ahead)
             entry.happens = is_gone and entry.has_begun
+
+    return expire
 
 
 def _batches(due: Sequence[Expiring]) -> Iterator[Sequence[Expiring]]:

@@ -20,7 +20,7 @@ from shared.base.retrying import LOST_RACE_FOR_DIRECTORY
 from shared.runtime import Runtime, attempts
 from shared.store import keys
 from shared.store.columns import Columns
-from shared.store.expiring import ExpiryStore, is_over
+from shared.store.expiring import Expiring, ExpiryStore, is_over
 from shared.store.interface import Create, Delete, Merge, Operation, Replace, Row, Storage
 from shared.store.partitions import page_start, try_transact
 
@@ -184,11 +184,12 @@ class DirectoryStore:
             (str(row.values[_NAME[DirectoryKind.TASK_QUEUE]]), self._unexpired(row)) for row in page.rows
         ], page.resume
 
-    async def expire(self, kind: DirectoryKind, name: str) -> datetime | None:
+    async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Removes an entry that has expired. Returns when it is due again, None if never. Raises StorageUnavailable.
 
         The row of a task queue stays: its pool may still hold work for the reconciler.
         """
+        kind, name = DirectoryKind(expiring.kind), "/".join(expiring.words)
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         entry = None if row is None else _decode(row)
         if row is None or entry is None:

@@ -12,6 +12,7 @@ from shared.base.memo import Memo
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.columns import Columns
+from shared.store.expiring import Expiring, is_over
 from shared.store.interface import (
     MAX_OPERATIONS,
     MAX_PAGE,
@@ -240,6 +241,18 @@ class WorkerStore:
         )
         rows = reversed(page.rows)
         return [_QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1]) for row in rows]
+
+    async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes a worker once both its row and its quarantine have expired. Returns when it is due again, None if
+        never."""
+        *_, worker_group, worker_id = expiring.words
+        record = await self.existing(str(expiring.values["taskQueueId"]), worker_group, worker_id)
+        if record is None:
+            return None
+        expires = max(record.expires, record.quarantine_until)
+        if not is_over(expires, self._now()):
+            return expires
+        return None if await self.remove(record) else self._now()
 
     async def remove(self, record: WorkerRecord) -> bool:
         """Removes a worker with its history, unless it has been written since: False."""
