@@ -46,6 +46,12 @@ param publicArtifactBaseUrl string = ''
 @description('Take relayed uploads with an app of their own: for workers that state no length, such as scriptworker. docs/artifacts.md.')
 param uploadsApp bool = false
 
+@description('Send notifications that tasks ask for, by mail and chat, with an app of their own. docs/ecosystem.md.')
+param notifyApp bool = false
+
+@description('What it may send: mailDomains, clientId, chat, and settings by name. docs/ecosystem.md.')
+param notify object = {}
+
 @description('Application id with which people sign in to the console. Empty: nobody can. docs/console.md.')
 param openidClientId string = ''
 
@@ -207,6 +213,12 @@ var generated = {
   functionApp: '${abbreviations.functionApp}${token}'
   uploadsPlan: '${abbreviations.plan}uploads-${token}'
   uploadsApp: '${abbreviations.functionApp}uploads-${token}'
+  notifyPlan: '${abbreviations.plan}notify-${token}'
+  notifyApp: '${abbreviations.functionApp}notify-${token}'
+  notifyIdentity: '${abbreviations.identity}notify-${token}'
+  notifyStorage: '${abbreviations.storage}notify${token}'
+  communication: '${abbreviations.communication}${token}'
+  emailService: '${abbreviations.emailService}${token}'
   virtualNetwork: '${abbreviations.virtualNetwork}${token}'
   privateEndpoint: '${abbreviations.privateEndpoint}${token}'
   actionGroup: '${abbreviations.actionGroup}${token}'
@@ -223,6 +235,8 @@ var ids = {
   keyVault: '${groupId}/providers/Microsoft.KeyVault/vaults/${resourceNames.keyVault}'
   functionApp: '${groupId}/providers/Microsoft.Web/sites/${resourceNames.functionApp}'
   uploadsApp: '${groupId}/providers/Microsoft.Web/sites/${resourceNames.uploadsApp}'
+  notifyApp: '${groupId}/providers/Microsoft.Web/sites/${resourceNames.notifyApp}'
+  notifyStorage: '${groupId}/providers/Microsoft.Storage/storageAccounts/${resourceNames.notifyStorage}'
   workerEnvironment: '${groupId}/providers/Microsoft.App/managedEnvironments/${resourceNames.workerEnvironment}'
 }
 var storageName = takesStorage ? last(split(storageAccountId, '/')) : resourceNames.storage
@@ -239,6 +253,15 @@ var workloadsSignIn = empty(openidWorkloadIssuer) ? {} : {
   OPENID_WORKLOAD_ISSUER: openidWorkloadIssuer
   OPENID_WORKLOAD_NAME: openidWorkloadName
 }
+var notifies = union({
+  mailDomains: []
+  mailDataLocation: 'Europe'
+  clientId: ''
+  chat: false
+  settings: {}
+}, notify)
+var mails = notifyApp && !empty(notifies.mailDomains)
+var notifierSecrets = 'https://${resourceNames.keyVault}.${suffixes.vault}/secrets/notify-'
 var pools = filter(map(split(workers, ','), taskQueueId => trim(taskQueueId)), taskQueueId => !empty(taskQueueId))
 var allTags = union(tags, {
   'azd-env-name': environmentName
@@ -386,7 +409,14 @@ module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
         zone: 'privatelink.${suffixes.vaultZone}'
         subnet: 'endpoints'
       }
-    ], scale.serviceBusSku == 'Premium' ? [
+    ], notifyApp ? [
+      {
+        name: 'blob-notify'
+        target: ids.notifyStorage
+        zone: 'privatelink.blob.${suffixes.storage}'
+        subnet: 'endpoints'
+      }
+    ] : [], scale.serviceBusSku == 'Premium' ? [
       {
         name: 'namespace'
         target: ids.serviceBus
@@ -398,6 +428,7 @@ module endpoints 'modules/endpoints.bicep' = if (inNetwork) {
   dependsOn: [
     network
     storage
+    notifyStorage
     keyVault
     serviceBus
   ]
@@ -528,6 +559,111 @@ module app 'modules/app.bicep' = {
   ]
 }
 
+module notifyIdentity 'modules/identity.bicep' = if (notifyApp) {
+  scope: group
+  name: 'notify-identity'
+  params: {
+    name: resourceNames.notifyIdentity
+    location: location
+    tags: allTags
+  }
+}
+
+// Its own account: whoever takes it over reaches neither tasks nor the keys and the package of the service.
+module notifyStorage 'modules/storage.bicep' = if (notifyApp) {
+  scope: group
+  name: 'notify-storage'
+  params: {
+    name: resourceNames.notifyStorage
+    location: location
+    tags: allTags
+    sku: scale.storageSku
+    allowSharedKeys: false
+    packagesAlone: true
+    publicArtifacts: false
+    publicAccess: storagePublicAccess
+    allowedAddresses: storageAllowedAddresses
+    corsOrigins: []
+    softDeleteDays: scale.blobSoftDeleteDays
+    coolAfterDays: 0
+    deleteAfterDays: 0
+  }
+}
+
+module notifyNeeds 'modules/notify.bicep' = if (notifyApp) {
+  scope: group
+  name: 'notify-needs'
+  params: {
+    serviceBusName: resourceNames.serviceBus
+    topicPrefix: topicPrefix
+    timeToLive: scale.eventTimeToLive
+    keyVaultName: resourceNames.keyVault
+    secrets: concat(empty(notifies.clientId) ? [] : ['notify-access-token'], notifies.chat ? ['notify-channels'] : [])
+    applicationInsightsName: resourceNames.applicationInsights
+    storageName: resourceNames.notifyStorage
+    identityName: resourceNames.notifyIdentity
+    communicationName: mails ? resourceNames.communication : ''
+    emailServiceName: mails ? resourceNames.emailService : ''
+    mailDataLocation: notifies.mailDataLocation
+    tags: allTags
+  }
+  dependsOn: [
+    serviceBus
+    keyVault
+    monitoring
+    notifyStorage
+    notifyIdentity
+  ]
+}
+
+module notifier 'modules/app.bicep' = if (notifyApp) {
+  scope: group
+  name: 'notifier'
+  params: {
+    planName: resourceNames.notifyPlan
+    name: resourceNames.notifyApp
+    serviceName: 'notify'
+    serves: 'notifications'
+    communicationName: mails ? resourceNames.communication : ''
+    emailServiceName: mails ? resourceNames.emailService : ''
+    notifies: union({
+      MAIL_DOMAINS: join(notifies.mailDomains, ',')
+      DENIED: ''
+      CHANNELS: notifies.chat ? '@Microsoft.KeyVault(SecretUri=${notifierSecrets}channels/)' : ''
+      TASKCLUSTER_CLIENT_ID: notifies.clientId
+      TASKCLUSTER_ACCESS_TOKEN: empty(notifies.clientId) ? '' : '@Microsoft.KeyVault(SecretUri=${notifierSecrets}access-token/)'
+    }, notifies.settings)
+    uploadsRootUrl: ''
+    location: location
+    tags: allTags
+    scale: union(scale, {
+      instanceMemoryMB: 512
+      maximumInstanceCount: 40
+      alwaysReady: []
+      zoneRedundant: false
+    })
+    settingOverrides: {}
+    identityName: resourceNames.notifyIdentity
+    deploymentIdentityName: resourceNames.notifyIdentity
+    storageName: resourceNames.notifyStorage
+    serviceBusName: resourceNames.serviceBus
+    keyVaultName: resourceNames.keyVault
+    applicationInsightsName: resourceNames.applicationInsights
+    subnetId: inNetwork ? '${ids.network}/subnets/app' : ''
+    publicAccess: appPublicAccess
+    rootUrl: empty(rootUrl) ? 'https://${resourceNames.functionApp}.${suffixes.app}' : rootUrl
+    appVersion: appVersion
+    topicPrefix: topicPrefix
+    publicArtifactBaseUrl: ''
+    acceptPreviousRootToken: false
+    signWithAccountKey: false
+  }
+  dependsOn: [
+    notifyNeeds
+    endpoints
+  ]
+}
+
 // Without public access this is the only way to the app, and to the site that packages are put by.
 module appEndpoint 'modules/endpoints.bicep' = if (appPublicAccess == 'Disabled') {
   scope: group
@@ -551,10 +687,18 @@ module appEndpoint 'modules/endpoints.bicep' = if (appPublicAccess == 'Disabled'
         zone: 'privatelink.${suffixes.app}'
         subnet: 'endpoints'
       }
+    ] : [], notifyApp ? [
+      {
+        name: 'sites-notify'
+        target: ids.notifyApp
+        zone: 'privatelink.${suffixes.app}'
+        subnet: 'endpoints'
+      }
     ] : [])
   }
   dependsOn: [
     app
+    notifier
   ]
 }
 
@@ -614,6 +758,7 @@ module alerts 'modules/alerts.bicep' = {
     thresholds: scale.alerts
     monthlyBudget: monthlyBudget
     budgetStart: budgetStart
+    notifies: notifyApp
   }
   dependsOn: [
     monitoring
@@ -626,6 +771,7 @@ output AZURE_RESOURCE_GROUP string = group.name
 output AZURE_LOCATION string = location
 output AZURE_FUNCTION_APP_NAME string = resourceNames.functionApp
 output AZURE_UPLOADS_APP_NAME string = uploadsApp ? resourceNames.uploadsApp : ''
+output AZURE_NOTIFY_APP_NAME string = notifyApp ? resourceNames.notifyApp : ''
 output AZURE_KEY_VAULT_NAME string = resourceNames.keyVault
 output TASKCLUSTER_ROOT_URL string = app.outputs.rootUrl
 output STORAGE_ACCOUNT_NAME string = storageName

@@ -7,7 +7,7 @@
 set -eu
 
 refresh=${1:-}
-for variable in AZURE_SUBSCRIPTION_ID AZURE_RESOURCE_GROUP AZURE_FUNCTION_APP_NAME AZURE_UPLOADS_APP_NAME; do
+for variable in AZURE_SUBSCRIPTION_ID AZURE_RESOURCE_GROUP AZURE_FUNCTION_APP_NAME AZURE_UPLOADS_APP_NAME AZURE_NOTIFY_APP_NAME; do
     eval "[ -n \"\${$variable+set}\" ]" || eval "$variable=\$(azd env get-value $variable)"
 done
 
@@ -42,7 +42,13 @@ resolve() {
         --resource-group "$AZURE_RESOURCE_GROUP" --name "$1"
 }
 
-if resolve "$AZURE_FUNCTION_APP_NAME" && { [ -z "${AZURE_UPLOADS_APP_NAME:-}" ] || resolve "$AZURE_UPLOADS_APP_NAME"; }; then
+all() {
+    for app in "$AZURE_FUNCTION_APP_NAME" ${AZURE_UPLOADS_APP_NAME:-} ${AZURE_NOTIFY_APP_NAME:-}; do
+        resolve "$app" || return 1
+    done
+}
+
+if all; then
     echo "resolve-secrets: the settings have their secrets after $(($(date +%s) - began)) s"
     exit 0
 fi

@@ -15,6 +15,8 @@ param thresholds object
 @description('0: none.')
 param monthlyBudget int
 param budgetStart string
+@description('Whether there is a notifier.')
+param notifies bool
 
 var queries = [
   {
@@ -140,6 +142,19 @@ var queries = [
     threshold: 60
   }
 ]
+// What notify/sending.py writes of a message that becomes a dead letter.
+var ofNotifier = [
+  {
+    name: 'notifications-given-up'
+    title: 'Notifications could not be sent'
+    severity: 2
+    window: 'PT15M'
+    aggregation: 'Maximum'
+    query: 'AppTraces | where Message contains "Given up: notifications" | project TimeGenerated, Value = 1'
+    operator: 'GreaterThan'
+    threshold: 0
+  }
+]
 
 resource group 'Microsoft.Insights/actionGroups@2023-01-01' = {
   name: actionGroupName
@@ -156,7 +171,7 @@ resource group 'Microsoft.Insights/actionGroups@2023-01-01' = {
   }
 }
 
-resource rules 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [for rule in queries: {
+resource rules 'Microsoft.Insights/scheduledQueryRules@2026-03-01' = [for rule in concat(queries, notifies ? ofNotifier : []): {
   name: '${prefix}-${rule.name}'
   location: location
   tags: tags

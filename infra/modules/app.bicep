@@ -1,10 +1,15 @@
-// A function app on Flex Consumption, and its settings: the one that serves calls, or the one that takes uploads.
+// A function app on Flex Consumption, and its settings: the one that serves calls, that takes uploads, or that notifies.
 param planName string
 param name string
 @description('The service of azure.yaml whose package it gets.')
 param serviceName string
-@description('calls or uploads: what it does (docs/artifacts.md).')
+@description('calls or uploads: what it does (docs/artifacts.md); notifications: it is another program (docs/ecosystem.md).')
 param serves string
+@description('Settings of the notifier; empty: the app is no notifier.')
+param notifies object = {}
+@description('Services by which it mails; empty: it does not.')
+param communicationName string = ''
+param emailServiceName string = ''
 @description('Where the app for uploads is; empty if there is none.')
 param uploadsRootUrl string
 param location string
@@ -43,6 +48,19 @@ resource insights 'Microsoft.Insights/components@2020-02-02' existing = {
   name: applicationInsightsName
 }
 
+resource communication 'Microsoft.Communication/communicationServices@2026-03-18' existing = if (!empty(communicationName)) {
+  name: communicationName
+}
+
+resource emailService 'Microsoft.Communication/emailServices@2026-03-18' existing = if (!empty(communicationName)) {
+  name: emailServiceName
+}
+
+resource domain 'Microsoft.Communication/emailServices/domains@2026-03-18' existing = if (!empty(communicationName)) {
+  parent: emailService
+  name: 'AzureManagedDomain'
+}
+
 // By name, since the account may be one of another group.
 var storageUri = {
   blob: 'https://${storageName}.blob.${suffixes.storage}/'
@@ -74,10 +92,11 @@ resource app 'Microsoft.Web/sites@2025-03-01' = {
   kind: 'functionapp,linux'
   identity: {
     type: 'UserAssigned'
-    userAssignedIdentities: {
+    userAssignedIdentities: union({
       '${identity.id}': {}
+    }, {
       '${deploymentIdentity.id}': {}
-    }
+    })
   }
   properties: {
     serverFarmId: plan.id
@@ -152,7 +171,7 @@ resource noPublishingByPassword 'Microsoft.Web/sites/basicPublishingCredentialsP
 resource settings 'Microsoft.Web/sites/config@2025-03-01' = {
   parent: app
   name: 'appsettings'
-  properties: union(loadJsonContent('../settings.json'), scale.settings, settingOverrides, ownSettings, hostSettings)
+  properties: union(empty(notifies) ? union(loadJsonContent('../settings.json'), scale.settings, settingOverrides, ownSettings) : union(notifierSettings, notifies), hostSettings)
 }
 
 var hostSettings = {
@@ -187,6 +206,17 @@ var ownSettings = {
   APP_VERSION: appVersion
   SERVES: serves
   UPLOADS_ROOT_URL: uploadsRootUrl
+}
+
+var notifierSettings = {
+  TASKCLUSTER_ROOT_URL: rootUrl
+  TOPIC_PREFIX: topicPrefix
+  ServiceBus__fullyQualifiedNamespace: '${serviceBusName}.${suffixes.serviceBus}'
+  ServiceBus__credential: 'managedidentity'
+  ServiceBus__clientId: identity.properties.clientId
+  MANAGED_IDENTITY_CLIENT_ID: identity.properties.clientId
+  MAIL_ENDPOINT: empty(communicationName) ? '' : 'https://${communication!.properties.hostName}'
+  MAIL_SENDER: empty(communicationName) ? '' : 'DoNotReply@${domain!.properties.fromSenderDomain}'
 }
 
 output rootUrl string = empty(rootUrl) ? 'https://${app.properties.defaultHostName}' : rootUrl

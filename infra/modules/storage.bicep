@@ -15,6 +15,8 @@ param tags object
 ])
 param sku string
 param allowSharedKeys bool
+@description('Only what a function app itself needs: its package and the host\'s containers.')
+param packagesAlone bool = false
 @description('Open the container of public artifacts to everybody.')
 param publicArtifacts bool
 param publicAccess string
@@ -152,7 +154,7 @@ resource blobs 'Microsoft.Storage/storageAccounts/blobServices@2025-08-01' = {
   }
 }
 
-resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-08-01' = [for container in concat(entities.containers, entities.hostContainers, entities.platformContainers): {
+resource containers 'Microsoft.Storage/storageAccounts/blobServices/containers@2025-08-01' = [for container in concat(packagesAlone ? [] : entities.containers, entities.hostContainers, entities.platformContainers): {
   parent: blobs
   name: container
   properties: {
@@ -165,7 +167,7 @@ resource queueService 'Microsoft.Storage/storageAccounts/queueServices@2025-08-0
   name: 'default'
 }
 
-resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-08-01' = [for queue in entities.queues: {
+resource queues 'Microsoft.Storage/storageAccounts/queueServices/queues@2025-08-01' = [for queue in packagesAlone ? [] : entities.queues: {
   parent: queueService
   name: queue
 }]
@@ -175,7 +177,7 @@ resource tableService 'Microsoft.Storage/storageAccounts/tableServices@2025-08-0
   name: 'default'
 }
 
-resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-08-01' = [for table in entities.tables: {
+resource tables 'Microsoft.Storage/storageAccounts/tableServices/tables@2025-08-01' = [for table in packagesAlone ? [] : entities.tables: {
   parent: tableService
   name: table
 }]

@@ -15,15 +15,20 @@ from urllib.parse import quote
 
 from pydantic import ValidationError
 
+from notify.notices import TASK_TOPICS, TOPICS
+from notify.sending import LAST_DELIVERY, PAUSE
+from notify.sending import Settings as NotifierSettings
 from shared.api.validation import MAX_BODY
 from shared.base.protocol import REPEATS_RECOGNISED, SIGNED_URL_CLOCK_SKEW
 from shared.base.settings import Settings, SettingsError
 from shared.queue.artifacts import reading
 from shared.queue.artifacts.rules import LONGEST_UPLOAD
 from shared.queue.claims import poll_urls
+from shared.queue.events.rules import Exchange
 from shared.telemetry.instruments import INSTRUMENTS
 from tests.infra.azure.cloud import as_given
 from tools.admin.worker_clients import WORKER_GROUP, secret_names, worker_client_id, worker_scopes
+from tools.listen.filters import rules_for
 from tools.local import settings_docs
 from tools.local.deployments.differences import seconds
 from tools.local.deployments.memory import Instance, merged
@@ -42,6 +47,8 @@ KEPT = {
     ),
     "root-access-token-previous": "earlier-token-of-the-tests-only-44",
     "storage-account-key": "a2V5IG9mIHRoZSB0ZXN0cyBvbmx5",
+    "notify-access-token": "notifier-token-of-the-tests-only",
+    "notify-channels": '{"teams": {"builds": "https://hooks.example.com/builds"}}',
 }
 """Example secrets, by their names in the vault."""
 PLATFORM = {
@@ -77,6 +84,8 @@ ROLE_IDS = {
     "0a9a7e1f-b9d0-4cc4-a60d-0319b160aaa3": "storageTableDataContributor",
     "7ee386e9-84f0-448e-80a6-f185f6533131": "storageQueueDelegator",
     "69a216fc-b8fb-44d8-bc22-1f3c2cd27a39": "serviceBusDataSender",
+    "4f6d3b9b-027b-4f4c-9142-0e5a2a2247e0": "serviceBusDataReceiver",
+    "09976791-48a7-449e-bb21-39d1a415f350": "communicationOwner",
     "090c5cfd-751d-490a-894a-3ce6f1109419": "serviceBusDataOwner",
     "4633458b-17de-408a-874b-0445c86b69e6": "keyVaultSecretsUser",
     "b86a8fe4-44ce-4948-aee5-eccb2c155cd7": "keyVaultSecretsOfficer",
@@ -84,7 +93,8 @@ ROLE_IDS = {
     "43d0d8ad-25c7-4714-9337-8ba259a9fe05": "monitoringReader",
     "7f951dda-4ed3-4680-a7ca-43fe172d538d": "acrPull",
 }
-"""Of Azure's list of built-in roles. None of them manages resources, and none reads keys of accounts."""
+"""Of Azure's list of built-in roles. None but that of mail, for which there is no other, manages
+resources or reads keys of accounts."""
 METRICS: Mapping[str, tuple[str, ...]] = {
     "poison-messages": ("queue_poison_messages",),
     "oldest-pending": ("queue_oldest_pending_task_age_seconds",),
@@ -99,6 +109,7 @@ _COMMON = {"TimeGenerated", "Name", "Properties", "ItemCount"}
 COLUMNS = {
     "AppMetrics": {*_COMMON, "Sum", "Min", "Max"},
     "_LogOperation": {"TimeGenerated", "Category", "Detail", "Level", "Operation"},
+    "AppTraces": {*_COMMON, "Message", "SeverityLevel"},
     "AppRequests": {*_COMMON, "Url", "ResultCode", "Success", "DurationMs", "OperationName", "Id"},
 }
 """Those of Azure's reference of tables that queries may need."""
@@ -153,6 +164,9 @@ class Said(dict[str, Any]):
         generated = {key: f"{prefix}{token}" for key, prefix in prefixes.items()}
         generated["uploadsPlan"] = f"{prefixes['plan']}uploads-{token}"
         generated["uploadsApp"] = f"{prefixes['functionApp']}uploads-{token}"
+        for key in ("plan", "functionApp", "identity"):
+            generated[f"notify{key.removeprefix('function').capitalize()}"] = f"{prefixes[key]}notify-{token}"
+        generated["notifyStorage"] = f"{prefixes['storage']}notify{token}"
         generated["resourceGroup"] = f"{document(infra, 'abbreviations.json')['resourceGroup']}{g.environmentName}"
         n = SimpleNamespace(**{**generated, **g.names})
         group_id = f"/subscriptions/{values.SUBSCRIPTION}/resourceGroups/{n.resourceGroup}"
@@ -169,6 +183,11 @@ class Said(dict[str, Any]):
             premium=p.serviceBusSku == "Premium",
             takes=bool(g.storageAccountId),
             storage=g.storageAccountId.rpartition("/")[2] or n.storage,
+            accounts=[*([] if g.storageAccountId else [n.storage]), *([n.notifyStorage] if g.notifyApp else [])],
+            notify=g.notify,
+            mails=g.notifyApp and bool(g.notify.get("mailDomains")),
+            topic=lambda name: f"{g.topicPrefix}{name}".replace("/", "~"),
+            filters=lambda pattern: rules_for(Exchange.TASK_FAILED, pattern),
             emails=[each.strip() for each in g.alertEmails.split(",") if each.strip()],
             document=lambda name: document(infra, name),
             **_FUNCTIONS,
@@ -210,12 +229,13 @@ class Said(dict[str, Any]):
             apps=self._apps(),
             own=self._own,
             load_url=self._load_url,
-            query_alerts=_query_alerts(p.alerts),
+            root_url=self.root_url,
+            query_alerts=_query_alerts(p.alerts) | ({"notifications-given-up": (2, 0)} if g.notifyApp else {}),
             told={"contactEmails": self["emails"], "contactGroups": []},
             read_settings=READ | PLATFORM,
             subnets={},
         )
-        self.update(endpoints=self._endpoints(), roles=set(self._roles()), metric_alerts=self._metric_alerts())
+        self.update(endpoints=self._endpoints(), roles=list(self._roles()), metric_alerts=self._metric_alerts())
         if g.signWithAccountKey and not self["takes"]:
             self["secrets"]["storage-account-key"] = True
         self["told"]["contactGroups"] = [self["ids"].actionGroup]
@@ -237,6 +257,9 @@ class Said(dict[str, Any]):
             "serves": "calls",
             "service": "queue",
             "plan": n.plan,
+            "identity": n.identity,
+            "packages": n.deploymentIdentity,
+            "storage": self["storage"],
             "root_url": self.root_url,
             "uploads_root_url": uploads,
             "people": g.openidClientId,
@@ -253,9 +276,24 @@ class Said(dict[str, Any]):
             "workloads": "",
             "overridden": {},
         }
-        return {n.functionApp: SimpleNamespace(**calls)} | (
-            {n.uploadsApp: SimpleNamespace(**others)} if uploads else {}
-        )
+        notifier = {
+            **calls,
+            "instanceMemoryMB": 512,
+            "maximumInstanceCount": 40,
+            "alwaysReady": [],
+            "zoneRedundant": False,
+            "serves": "notifications",
+            "service": "notify",
+            "plan": n.notifyPlan,
+            "identity": n.notifyIdentity,
+            "packages": n.notifyIdentity,
+            "storage": n.notifyStorage,
+        }
+        return {
+            n.functionApp: SimpleNamespace(**calls),
+            **({n.uploadsApp: SimpleNamespace(**others)} if uploads else {}),
+            **({n.notifyApp: SimpleNamespace(**notifier)} if g.notifyApp else {}),
+        }
 
     def _own(self, r: Resource) -> SimpleNamespace:
         """The app that a resource belongs to: itself, its plan, or what is below it."""
@@ -274,12 +312,19 @@ class Said(dict[str, Any]):
         account = g.storageAccountId or f"{providers}/Microsoft.Storage/storageAccounts/{n.storage}"
         found = {each: (account, f"privatelink.{each}.core.windows.net") for each in ("blob", "queue", "table")}
         found["vault"] = (f"{providers}/Microsoft.KeyVault/vaults/{n.keyVault}", "privatelink.vaultcore.azure.net")
+        if g.notifyApp:
+            found["blob-notify"] = (
+                f"{providers}/Microsoft.Storage/storageAccounts/{n.notifyStorage}",
+                found["blob"][1],
+            )
         if self["premium"]:
             namespace = f"{providers}/Microsoft.ServiceBus/namespaces/{n.serviceBus}"
             found["namespace"] = (namespace, "privatelink.servicebus.windows.net")
         if g.appPublicAccess == "Disabled":
             zone = "privatelink.azurewebsites.net"
             found["sites"] = (f"{providers}/Microsoft.Web/sites/{n.functionApp}", zone)
+            if g.notifyApp:
+                found["sites-notify"] = (f"{providers}/Microsoft.Web/sites/{n.notifyApp}", zone)
             if g.uploadsApp:
                 found["sites-uploads"] = (f"{providers}/Microsoft.Web/sites/{n.uploadsApp}", zone)
         return found
@@ -294,6 +339,14 @@ class Said(dict[str, Any]):
         if not self["takes"]:
             yield from (f"app storageBlobDataOwner {each}" for each in (*e.containers, *e.hostContainers))
             yield f"packages storageBlobDataContributor {e.platformContainers[0]}"
+        if self["g"].notifyApp:
+            used = (*e.hostContainers, *e.platformContainers)
+            yield from (f"notifier storageBlobDataOwner {each}" for each in used)
+            yield from (f"notifier serviceBusDataReceiver {self['topic'](each)}" for each in TOPICS)
+            yield f"notifier monitoringMetricsPublisher {n.applicationInsights}"
+            asked = {"clientId": "notify-access-token", "chat": "notify-channels"}
+            yield from (f"notifier keyVaultSecretsUser {asked[key]}" for key in asked if self["notify"].get(key))
+            yield from ([f"notifier communicationOwner {n.communication}"] if self["mails"] else [])
         if self["operator"]:
             yield f"operator monitoringReader {guid(self['ids'].workspace, 'queue')}"
         if self["defines_roles"]:
@@ -397,6 +450,16 @@ def _accepted(settings: _Space) -> bool:
         Settings.model_validate(values_)
     except (ValidationError, SettingsError) as error:
         raise AssertionError(str(error)) from error
+    return True
+
+
+def _notifier_reads(settings: _Space) -> bool:
+    given_ = vars(settings)
+    NotifierSettings.read(resolved(given_))
+    code = "".join(path.read_text() for path in (ROOT / "notify").glob("*.py"))
+    unread = {each for each in given_.keys() - PLATFORM if f'"{each}"' not in code}
+    connection = {f"ServiceBus__{each}" for each in ("fullyQualifiedNamespace", "credential", "clientId")}
+    assert unread == {*connection, "APPLICATIONINSIGHTS_CONNECTION_STRING"}, f"nothing reads {unread}"
     return True
 
 
@@ -565,6 +628,12 @@ _FUNCTIONS: dict[str, Any] = {
     "given": given,
     "secret_names": secret_names,
     "lifecycle": _lifecycle,
+    "notifier_reads": _notifier_reads,
+    "TOPICS": TOPICS,
+    "TASK_TOPICS": TASK_TOPICS,
+    "LAST_DELIVERY": LAST_DELIVERY,
+    "PAUSE": PAUSE,
+    "PLATFORM": PLATFORM,
     "accepted": _accepted,
     "fits": _fits,
     "reached": _reached,
@@ -578,12 +647,18 @@ _FUNCTIONS: dict[str, Any] = {
 }
 
 
+def kind_of(resource: Resource) -> str:
+    """A resource's type; the settings of another program than the Queue have a section of their own."""
+    notifies = resource.type == "Microsoft.Web/sites/config" and "-notify-" in resource.name
+    return f"{resource.type}.notifier" if notifies else resource.type
+
+
 def differences(deployed: Deployed, parameters: Mapping[str, Any], infra: Path) -> Iterator[str]:
     """Where a deployment is not what deployed.txt says, with the reason that stands there."""
     said = Said(deployed, parameters, infra)
     by_type: dict[str, list[Resource]] = {}
     for each in deployed.all_resources():
-        by_type.setdefault(each.type, []).append(each)
+        by_type.setdefault(kind_of(each), []).append(each)
     sections = {kind: (names, found) for kind, names, found in rows()}
     for kind in by_type.keys() - sections.keys():
         yield f"{kind} is deployed, and deployed.txt does not say what for"
@@ -605,12 +680,17 @@ def _label(resource: Resource, said: Said) -> str:
         return resource.name
     properties = resource.body["properties"]
     who = {said["operator"]: "operator"}
-    for name, label in ((said["n"].identity, "app"), (said["n"].deploymentIdentity, "packages")):
+    for name, label in (
+        (said["n"].identity, "app"),
+        (said["n"].deploymentIdentity, "packages"),
+        (said["n"].notifyIdentity, "notifier"),
+    ):
         who[answer(IDENTITY, name, "properties.principalId") or ""] = label
     for name in said["pools"].values():
         who[answer(IDENTITY, f"id-{name}", "properties.principalId") or ""] = name
     role = str(properties["roleDefinitionId"]).rpartition("/")[2]
-    scope = resource.id.partition("/providers/Microsoft.Authorization/")[0].rpartition("/")[2]
+    at = resource.id.partition("/providers/Microsoft.Authorization/")[0].removesuffix("/subscriptions/notify")
+    scope = at.rpartition("/")[2]
     return f"{who.get(str(properties['principalId']), 'somebody')} {ROLE_IDS.get(role, role)} {scope}"
 
 

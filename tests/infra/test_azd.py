@@ -66,6 +66,18 @@ def test_what_is_deployed_is_the_package_with_its_compiled_modules(azure: Stage)
     assert names == own | {"shared/__pycache__/compiled.pyc"}
 
 
+def test_a_notifier_is_deployed_with_a_package_of_its_own_where_it_is_switched_on(azure: Stage) -> None:
+    done = azure.run(f"{UP}\n./dev deployment set notifyApp true\nazd provision --no-prompt\nazd deploy --no-prompt")
+    assert done.returncode == 0, done.stdout + done.stderr
+    names = {}
+    for app, content in azure.cloud.packages.items():
+        with zipfile.ZipFile(io.BytesIO(content)) as put:
+            names["-notify-" in app] = set(put.namelist())
+    assert names[True] >= {"function_app.py", "host.json", "notify/notices.py", "notify/sending.py"}
+    assert not any(each.startswith("shared/") for each in names[True])
+    assert not any(each.startswith("notify/") for each in names[False])
+
+
 def test_keys_that_begin_with_a_dash_are_taken_over(azure: Stage) -> None:
     given = {"QUEUE_NEW_ROOT_ACCESS_TOKEN": f"-e{'r' * 42}", "QUEUE_NEW_MESSAGE_SIGNING_KEYS": f"--{'s' * 42}"}
     sets = "".join(f'azd env set "{name}={value}"\n' for name, value in given.items())

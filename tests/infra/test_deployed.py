@@ -36,7 +36,11 @@ def test_what_is_deployed_is_what_is_said_of_it(scenario: str) -> None:
 
 
 def test_everything_that_is_said_is_about_something() -> None:
-    kinds = {each.type for scenario in templates.SCENARIOS for each in templates.deployed(scenario).all_resources()}
+    kinds = {
+        expected.kind_of(each)
+        for scenario in templates.SCENARIOS
+        for each in templates.deployed(scenario).all_resources()
+    }
     said = list(expected.rows())
     assert {kind for kind, *_ in said} == kinds
     assert all(why for *_, of_kind in said for *_, why in of_kind)
@@ -220,6 +224,8 @@ OTHER = {
     "QUEUE_OPENID_ROLES": "*=login:other",
     "QUEUE_PUBLIC_ARTIFACTS": "false",
     "QUEUE_UPLOADS_APP": "true",
+    "QUEUE_NOTIFY_APP": "true",
+    "QUEUE_NOTIFY": '{"chat": true}',
     "QUEUE_ACCEPT_PREVIOUS_ROOT_TOKEN": "false",
     "QUEUE_SIGN_WITH_ACCOUNT_KEY": "false",
     "QUEUE_OPERATOR_ID": "none",
@@ -255,6 +261,8 @@ def test_every_parameter_changes_what_is_deployed(variable: str) -> None:
         environment |= {"QUEUE_OPERATOR_ID": "", "AZURE_PRINCIPAL_ID": "p", "AZURE_PRINCIPAL_TYPE": ""}
     if variable == "QUEUE_BUDGET_START":
         environment |= {"QUEUE_MONTHLY_BUDGET": "5", "QUEUE_BUDGET_START": "2026-01-01"}
+    if variable == "QUEUE_NOTIFY":
+        environment |= {"QUEUE_NOTIFY_APP": "true"}
     changed = {**environment, variable: OTHER.get(variable, "https://other.example.com/")}
     assert _bodies(tuple(environment.items())) != _bodies(tuple(changed.items()))
 

@@ -197,6 +197,7 @@ CHANGES: list[tuple[str, Callable[[dict[str, Any]], object], dict[str, Any], set
     ("undelete", lambda given: given["profileOverrides"].update(blobSoftDeleteDays=0), {}, {"retention"}),
     ("another account", lambda _: None, {"names": {"storage": "other"}}, {"replacement"}),
     ("another region", lambda _: None, {"location": "eastus2"}, {"replacement"}),
+    ("apps beside it", lambda _: None, {"uploadsApp": True, "notifyApp": True}, set()),
     ("a version", lambda _: None, {"appVersion": "v2"}, set()),
     ("no budget", _without("monthlyBudget"), {}, set()),
 ]

@@ -264,12 +264,13 @@ def test_azure_yaml_runs_each_hook_where_it_belongs() -> None:
     assert {each for names in hooks.values() for each in names} == {path.name for path in HOOKS.iterdir()}
     assert all(path.stat().st_mode & 0o111 for path in HOOKS.iterdir())
     services = AZURE["services"]
-    sites = templates.sites({**scenarios.BARE, "QUEUE_UPLOADS_APP": "true"})
-    assert sites.keys() == services.keys() == {"queue", "uploads"}
+    sites = templates.sites({**scenarios.BARE, "QUEUE_UPLOADS_APP": "true", "QUEUE_NOTIFY_APP": "true"})
+    assert sites.keys() == services.keys() == {"queue", "uploads", "notify"}
     assert templates.sites(scenarios.BARE).keys() == {"queue"}
     for entry in services.values():
         assert (entry["language"], entry["host"], entry["remoteBuild"]) == ("python", "function", False)
     assert (services["uploads"]["condition"], services["uploads"]["uses"]) == ("${QUEUE_UPLOADS_APP}", ["queue"])
+    assert services["notify"]["condition"] == "${QUEUE_NOTIFY_APP}"
     given = json.dumps(templates.document("main.parameters.json"))
     assert all(f"${{{name}=}}" in given for name in VARIABLES)
 

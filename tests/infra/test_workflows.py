@@ -277,7 +277,7 @@ UPLOADED = {
     ("name", "old", "new", "wrong"),
     [
         *((path.name, "", "", None) for path in FILES),
-        ("deploy.yml", '"$SHA256  dist', '"$SHA  dist', "SHA is not set"),
+        ("deploy.yml", '"^$SHA256 "', '"^$SHA "', "SHA is not set"),
         ("deploy.yml", "RUN_ID: ${{", "RUN: ${{", "RUN_ID is not set"),
         ("release.yml", "digest=$(jq", "sum=$(jq", "digest is not set"),
         ("deploy.yml", "          name: package\n", "          name: packages\n", "no job uploads packages"),

@@ -258,11 +258,13 @@ def package(
         bool, typer.Option("--sources", help="Without dependencies: the app's own files alone.")
     ] = False,
     unpacked: Annotated[bool, typer.Option("--unpacked", help="Also as a folder, for azd.")] = False,
+    notify: Annotated[bool, typer.Option("--notify", help="That of the notifier (docs/ecosystem.md).")] = False,
 ) -> None:
     """Make the package that is deployed to Azure."""
     from tools.local import package as packaging
 
-    sys.exit(packaging.main(output, dependencies=not sources, unpacked=unpacked))
+    app_ = packaging.NOTIFIER if notify else packaging.QUEUE
+    sys.exit(packaging.main(output, dependencies=not sources, unpacked=unpacked, app=app_))
 
 
 releases = typer.Typer(help="Make a release: what keeps this commit from being one, its notes.", no_args_is_help=True)

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,13 +21,27 @@ from tools.local.state import ROOT
 
 PRODUCT = ("function_app.py", "host.json", "pyproject.toml", "requirements.txt", "console", "functions", "shared")
 """All of the repository that is deployed; pyproject.toml has the version that the app shows."""
+
+
+@dataclass(frozen=True)
+class App:
+    """A program that is deployed: the name of its package, its part of the repository, its packages' lock, and settings
+    with which it is imported."""
+
+    name: str
+    product: Sequence[str]
+    requirements: str
+    settings: Mapping[str, str]
+
+
+QUEUE = App("queue", PRODUCT, "requirements.txt", settings_docs.EXAMPLE_VALUES)
+NOTIFIER = App("notify", ("notify",), "requirements/notify.txt", {})
+_AT_THE_TOP = (Path("notify/function_app.py"), Path("notify/host.json"))
+"""What lies at the top of the notifier's package, where a host looks for it."""
 SITE_PACKAGES = Path(".python_packages") / "lib" / "site-packages"
 """Where the Functions host looks for an app's packages."""
 
 PLATFORMS = ("manylinux_2_28_x86_64", "manylinux2014_x86_64", "manylinux_2_17_x86_64")
-PACKAGE = "queue.zip"
-UNPACKED = "queue"
-BILL_OF_MATERIALS = "queue.cdx.json"
 _EPOCH = (1980, 1, 1, 0, 0, 0)
 
 
@@ -44,13 +58,15 @@ class Package:
     sha256: str
 
 
-def make(output: Path, *, dependencies: bool = True, python: Path | None = None, root: Path = ROOT) -> Package:
-    """Write the package into a folder, with a bill of materials if it holds the dependencies.
+def make(
+    output: Path, *, dependencies: bool = True, python: Path | None = None, root: Path = ROOT, app: App = QUEUE
+) -> Package:
+    """Write the package of an app into a folder, with a bill of materials if it holds the dependencies.
 
     `python` is a Python 3.13 with pip (default: one that is found). Raises PackageError.
     """
     missing = [name for name in console_vendor.LIBRARIES if not (root / console_vendor.FOLDER / name).is_file()]
-    if missing:
+    if missing and "console" in app.product:
         raise PackageError(
             f"the console's libraries are not in {console_vendor.FOLDER}: {', '.join(missing)}.\n"
             "`./dev` puts them there when it sets up; by hand: python -m tools.local.console_vendor"
@@ -58,30 +74,31 @@ def make(output: Path, *, dependencies: bool = True, python: Path | None = None,
     output.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="package-") as scratch:
         folder = Path(scratch)
-        for path in product_files(root):
-            target = folder / path
+        for path in product_files(root, app):
+            target = folder / (path.name if path in _AT_THE_TOP else path)
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(root / path, target)
         bill = None
         if dependencies:
             interpreter = python or _python()
-            _install(interpreter, root, folder)
-            _import(interpreter, folder)
-            bill = output / BILL_OF_MATERIALS
+            _install(interpreter, root / app.requirements, folder)
+            _import(interpreter, folder, app)
+            bill = output / f"{app.name}.cdx.json"
             bill.write_text(sbom.text(sbom.document(folder / SITE_PACKAGES, _version(root))), encoding="utf-8")
-        return Package(zip=_write(folder, output / PACKAGE), bill=bill, sha256=_digest(output / PACKAGE))
+        made = _write(folder, output / f"{app.name}.zip")
+        return Package(zip=made, bill=bill, sha256=_digest(made))
 
 
-def product_files(root: Path) -> list[Path]:
-    """The app's own files, relative to the repository."""
-    found = [path for name in PRODUCT for path in _files(root / name)]
+def product_files(root: Path, app: App = QUEUE) -> list[Path]:
+    """An app's own files, relative to the repository."""
+    found = [path for name in app.product for path in _files(root / name)]
     return sorted(path.relative_to(root) for path in found)
 
 
-def main(output: Path, *, dependencies: bool, unpacked: bool = False) -> int:
+def main(output: Path, *, dependencies: bool, unpacked: bool = False, app: App = QUEUE) -> int:
     """Make the package, unpacked as well if that is asked for, and say what it is."""
     try:
-        made = make(output, dependencies=dependencies)
+        made = make(output, dependencies=dependencies, app=app)
     except (PackageError, bootstrap.SetupError) as error:
         print(f"./dev package: {error}", file=sys.stderr)
         return 1
@@ -89,7 +106,7 @@ def main(output: Path, *, dependencies: bool, unpacked: bool = False) -> int:
     if made.bill is not None:
         print(made.bill)
     if unpacked:
-        print(_for_azd(made.zip, output / UNPACKED))
+        print(_for_azd(made.zip, output / app.name))
     return 0
 
 
@@ -113,13 +130,13 @@ def _python() -> Path:
     return found
 
 
-def _install(python: Path, root: Path, folder: Path) -> None:
+def _install(python: Path, requirements: Path, folder: Path) -> None:
     """Installs the dependencies as binary packages for Azure's platform, and compiles everything: the package is
     read-only there."""
     target = folder / SITE_PACKAGES
     pip = [str(python), "-m", "pip", "install", "--disable-pip-version-check", "--no-compile", "--target", str(target)]
     platforms = [word for platform in PLATFORMS for word in ("--platform", platform)]
-    bootstrap.run_quietly([*pip, *platforms, *bootstrap.LOCKED, "-r", str(root / "requirements.txt")], root)
+    bootstrap.run_quietly([*pip, *platforms, *bootstrap.LOCKED, "-r", str(requirements)], folder)
     shutil.rmtree(target / "bin", ignore_errors=True)
     compiling = [str(python), "-m", "compileall", "-q", "-j", "1", "--invalidation-mode", "unchecked-hash"]
     # With a fixed seed, sets of constants are written in the same order each time.
@@ -135,12 +152,12 @@ def _install(python: Path, root: Path, folder: Path) -> None:
         raise PackageError(f"the packages cannot be compiled:\n{done.stdout}{done.stderr}")
 
 
-def _import(python: Path, folder: Path) -> None:
+def _import(python: Path, folder: Path, app: App) -> None:
     """Imports the app as the worker does. Packages are for Linux, so nothing is imported elsewhere."""
     if (platform.system(), platform.machine()) != ("Linux", "x86_64"):
         return
     try:
-        loads.functions(folder, settings_docs.EXAMPLE_VALUES, python=python, packages=folder / SITE_PACKAGES)
+        loads.functions(folder, app.settings, python=python, packages=folder / SITE_PACKAGES)
     except loads.NotLoaded as error:
         raise PackageError(f"the app in the package cannot be imported:\n{error}") from None
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.infra.azure.cloud import PERSON, PLAN, ROOT, SITE, SUBSCRIPTION, TENANT, Cloud, NotFoundError, template_hash
+from tests.infra.azure.cloud import PERSON, ROOT, SITE, SUBSCRIPTION, TENANT, Cloud, NotFoundError, template_hash
 from tests.infra.azure.proxy import Answer, Request
 
 LOCATIONS = ("westeurope", "northeurope", "eastus2")
@@ -141,12 +141,8 @@ class Arm:
         if request.method == "HEAD":
             return 204, {}
         if found["type"] == SITE:
-            (plan,) = self._cloud.of_type(PLAN, path.split("/")[4])
-            state = {
-                "serverFarmId": plan["id"],
-                "state": "Stopped" if found["name"] in self._cloud.stopped else "Running",
-            }
-            return 200, {**found, "properties": {**found["properties"], **state}}
+            state = "Stopped" if found["name"] in self._cloud.stopped else "Running"
+            return 200, {**found, "properties": {**found["properties"], "state": state}}
         return 200, found
 
     def _app(self, request: Request, app: str, path: str) -> Answer:

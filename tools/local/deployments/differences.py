@@ -28,7 +28,7 @@ SINGLE = {
     "microsoft.web/sites",
     "microsoft.operationalinsights/workspaces",
 }
-"""Types of which a deployment has a single resource, with data or with a name that others use."""
+"""Types with data, or with a name that others use: one that templates no longer name is replaced by one that is new."""
 _REDUNDANCY = ("LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS")
 _TIERS = ("Basic", "Standard", "Premium")
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -183,13 +183,13 @@ def type_of(resource_id: str) -> str:
 
 def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
     """The dangerous changes in Azure's answer."""
-    there = {type_of(each["resourceId"]) for each in changes if each["changeType"] != "Create"}
+    left = {type_of(each["resourceId"]) for each in changes if each["changeType"] == "Ignore"}
     for each in changes:
         kind, name = type_of(each["resourceId"]), each["resourceId"].rpartition("/")[2]
         before, after = each.get("before") or {}, each.get("after") or {}
         if each["changeType"] == "Delete":
             yield Danger("deletion", f"{kind} {name}")
-        elif each["changeType"] == "Create" and kind in SINGLE & there:
+        elif each["changeType"] == "Create" and kind in SINGLE & left:
             yield Danger("replacement", f"{kind} {name}")
         elif each["changeType"] in ("Modify", "Deploy") and before:
             for guard in GUARDS:

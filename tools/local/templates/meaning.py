@@ -57,7 +57,7 @@ def _of_symbols(module: Deployed, symbols: set[str]) -> set[str]:
 
 
 MADE_BEFORE = {
-    "Microsoft.KeyVault/vaults/secrets": r"worker-[-a-z0-9]+-(access-token|bewit)",
+    "Microsoft.KeyVault/vaults/secrets": r"worker-[-a-z0-9]+-(access-token|bewit)|notify-(access-token|channels)",
     "Microsoft.ContainerRegistry/registries": r"[A-Za-z0-9]{5,50}",
 }
 """Names of what an operator makes before the templates name it: docs/workers-azure.md."""

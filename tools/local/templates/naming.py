@@ -21,6 +21,11 @@ RULES = {
     "Microsoft.Storage/storageAccounts/tableServices/tables": r"[A-Za-z][A-Za-z0-9]{2,62}",
     "Microsoft.ServiceBus/namespaces": r"(?!.*(-sb|-mgmt)$)[A-Za-z][-A-Za-z0-9]{4,48}[A-Za-z0-9]",
     "Microsoft.ServiceBus/namespaces/topics": r"(?=.{1,260}$)[A-Za-z0-9]([-\w.~]*[A-Za-z0-9])?",
+    "Microsoft.ServiceBus/namespaces/topics/subscriptions": r"[A-Za-z0-9]([-\w.]{0,48}[A-Za-z0-9])?",
+    "Microsoft.ServiceBus/namespaces/topics/subscriptions/rules": r"[A-Za-z0-9$]([-\w.]{0,48}[A-Za-z0-9])?",
+    "Microsoft.Communication/communicationServices": r"(?=.{1,63}$)[A-Za-z0-9]+(-[A-Za-z0-9]+)*",
+    "Microsoft.Communication/emailServices": r"(?=.{1,63}$)[A-Za-z0-9]+(-[A-Za-z0-9]+)*",
+    "Microsoft.Communication/emailServices/domains": r"AzureManagedDomain",
     "Microsoft.KeyVault/vaults": r"(?=.{3,24}$)(?!.*--)[A-Za-z][-A-Za-z0-9]*[A-Za-z0-9]",
     "Microsoft.KeyVault/vaults/secrets": r"[-A-Za-z0-9]{1,127}",
     "Microsoft.OperationalInsights/workspaces": r"[A-Za-z0-9][-A-Za-z0-9]{2,61}[A-Za-z0-9]",
@@ -49,6 +54,8 @@ RULES = {
 GLOBAL = {
     "Microsoft.Storage/storageAccounts",
     "Microsoft.ServiceBus/namespaces",
+    "Microsoft.Communication/communicationServices",
+    "Microsoft.Communication/emailServices",
     "Microsoft.KeyVault/vaults",
     "Microsoft.Web/sites",
 }

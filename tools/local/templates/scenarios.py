@@ -79,6 +79,9 @@ OTHERWISE: Mapping[str, Mapping[str, str]] = {
         **CLOSED,
         "QUEUE_PROFILE": "large",
         "QUEUE_UPLOADS_APP": "true",
+        "QUEUE_NOTIFY_APP": "true",
+        "QUEUE_NOTIFY": '{"mailDomains": ["example.com", "example.org"], "clientId": "notify", "chat": true, '
+        '"settings": {"DENIED": "email.not-me@example.com"}}',
         "QUEUE_STORAGE_ACCOUNT_ID": "/subscriptions/s/resourceGroups/g/providers/Microsoft.Storage/storageAccounts/old",
     },
     "small, with a closed vault, by a person without an operator": {
@@ -91,6 +94,7 @@ OTHERWISE: Mapping[str, Mapping[str, str]] = {
         "AZURE_PRINCIPAL_TYPE": "ServicePrincipal",
         "QUEUE_STORAGE_PUBLIC_ACCESS": "Disabled",
     },
+    "small, with a notifier that has no mail yet": {**BARE, "QUEUE_NOTIFY_APP": "true"},
     "small, with an app for uploads": {**BARE, "QUEUE_UPLOADS_APP": "true"},
     "large, with workers and no network": {
         **BARE,

@@ -185,6 +185,8 @@ _DOMAINS = {
         f"properties.primaryEndpoints.{service}": f"https://{{name}}.{service}.core.windows.net/"
         for service in ("blob", "queue", "table")
     },
+    "microsoft.communication/communicationservices": {"properties.hostName": "{name}.europe.communication.azure.com"},
+    "microsoft.communication/emailservices/domains": {"properties.fromSenderDomain": "{guid}.azurecomm.net"},
     "microsoft.web/sites": {"properties.defaultHostName": "{name}.azurewebsites.net"},
     "microsoft.keyvault/vaults": {"properties.vaultUri": "https://{name}.vault.azure.net/"},
     "microsoft.managedidentity/userassignedidentities": {
