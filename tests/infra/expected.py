@@ -276,23 +276,13 @@ class Said(dict[str, Any]):
             "workloads": "",
             "overridden": {},
         }
-        notifier = {
-            **calls,
-            "instanceMemoryMB": 512,
-            "maximumInstanceCount": 40,
-            "alwaysReady": [],
-            "zoneRedundant": False,
-            "serves": "notifications",
-            "service": "notify",
-            "plan": n.notifyPlan,
-            "identity": n.notifyIdentity,
-            "packages": n.notifyIdentity,
-            "storage": n.notifyStorage,
-        }
+        differs: dict[str, Any] = {"instanceMemoryMB": 512, "maximumInstanceCount": 40, "alwaysReady": []}
+        differs |= {"zoneRedundant": False, "serves": "notifications", "service": "notify", "plan": n.notifyPlan}
+        differs |= {"identity": n.notifyIdentity, "packages": n.notifyIdentity, "storage": n.notifyStorage}
         return {
             n.functionApp: SimpleNamespace(**calls),
             **({n.uploadsApp: SimpleNamespace(**others)} if uploads else {}),
-            **({n.notifyApp: SimpleNamespace(**notifier)} if g.notifyApp else {}),
+            **({n.notifyApp: SimpleNamespace(**{**calls, **differs})} if g.notifyApp else {}),
         }
 
     def _own(self, r: Resource) -> SimpleNamespace:

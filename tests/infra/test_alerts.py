@@ -76,12 +76,7 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
     "a quiet day": (set(), day()),
     "nobody takes mail": (
         {"notifications-given-up"},
-        {
-            **day(),
-            "AppTraces": [
-                {"TimeGenerated": NOW - timedelta(minutes=3), "Message": "Given up: notifications of message m of t"}
-            ],
-        },
+        {**day(), "AppTraces": [{"TimeGenerated": NOW, "Message": "Given up: notifications of message m"}]},
     ),
     "a message is given up": ({"poison-messages"}, day(metric("queue_poison_messages", 1, queue="claim"))),
     "a message is given up, and telemetry is late": (

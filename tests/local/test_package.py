@@ -40,6 +40,13 @@ def test_it_holds_the_app_and_nothing_else(sources: package.Package, tmp_path: P
     assert {f"console/vendor/{name}" for name in console_vendor.LIBRARIES} <= set(names)
     assert not [name for name in names if name.endswith(bootstrap.STAMP)]
     assert (tmp_path / "function_app.py").read_bytes() == (ROOT / "function_app.py").read_bytes()
+    notifier = package.make(tmp_path / "other", dependencies=False, app=package.NOTIFIER)
+    names = package.unpack(notifier.zip, tmp_path / "notifier")
+    assert set(names) == {
+        "function_app.py",
+        "host.json",
+        *(f"notify/{each}.py" for each in ("__init__", "notices", "sending")),
+    }
 
 
 def test_the_same_sources_give_the_same_bytes(tmp_path: Path) -> None:
