@@ -543,7 +543,7 @@ def _reaching(rules: list[Any], subnets: Mapping[str, str]) -> set[str]:
 def function_names() -> set[str]:
     """Names of the app's functions."""
     text = "".join(path.read_text() for path in (ROOT / "functions").rglob("*.py"))
-    return set(re.findall(r'function_name\(\s*"([a-z-]+)"', text))
+    return set(re.findall(r'(?:function_name|Body: )\(\s*"([a-z-]+)"', text))
 
 
 def _ready(groups: list[Any], p: SimpleNamespace) -> bool:

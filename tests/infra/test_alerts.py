@@ -255,19 +255,11 @@ def test_what_is_asked_for_is_measured() -> None:
 
 
 @pytest.mark.parametrize(
-    "query",
-    [
-        "T | take 5",
-        "T | where A startswith 'x'",
-        "T | extend B = A",
-        "T | where strlen(A) > 3",
-        "T | where A > 1 and A > 2",
-        "T | summarize avg(A)",
-    ],
+    "query", ["take 5", "where A startswith 'x'", "extend B = A", "where strlen(A) > 3", "where A > 1 and A > 2"]
 )
 def test_what_is_not_known_is_refused(query: str) -> None:
     with pytest.raises(NotKnown):
-        run(query, {"T": [{"A": 1.0}]})
+        run(f"T | {query}", {"T": [{"A": 1.0}]})
 
 
 def test_the_words_mean_what_they_mean_in_kusto() -> None:

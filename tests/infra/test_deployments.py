@@ -320,6 +320,7 @@ def test_the_roles_that_are_granted_are_those_that_templates_give() -> None:
 
 
 def test_roles_on_a_taken_account_are_granted_by_a_command(described: Stage) -> None:
+    _deploy(described, _given(notifyApp=True, workers="my-team/linux", workerImage="example.org/worker:1"))
     grant = ("grant", "example", "--subscription", SUBSCRIPTION)
     assert "takes no storage account" in _command(described, *grant).stderr
     assert _command(described, "set", "storageAccountId", OLD).returncode == 0
@@ -329,10 +330,10 @@ def test_roles_on_a_taken_account_are_granted_by_a_command(described: Stage) -> 
     entities = templates.document("entities.json")
     assert len(given) == 4 + len(entities["containers"]) + len(entities["hostContainers"]) + 1 + 3
     assert all(f"--scope {OLD}" in call for call in given)
-    workers = [
-        each["properties"]["principalId"] for each in described.cloud.resources.values() if "id-worker-" in each["id"]
-    ]
-    assert not [call for call in given if any(each in call for each in workers)]
+    there = described.cloud.resources.values()
+    others = [each["properties"]["principalId"] for each in there if re.search("id-(worker|notify)-", each["id"])]
+    assert len(others) == 2
+    assert not [call for call in given if any(each in call for each in others)]
 
 
 def test_a_value_is_changed_by_a_command_and_nothing_else_with_it(described: Stage) -> None:

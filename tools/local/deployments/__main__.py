@@ -233,7 +233,9 @@ def grant(name: str, subscription: str, folder: Path) -> None:
     found = {each["name"]: each["principalId"] for each in az("identity", "list", *where)}
     try:
         deployment = next(principal for identity, principal in found.items() if identity.startswith("id-deploy-"))
-        app = next(found[identity] for identity in found if not identity.startswith(("id-deploy-", "id-worker-")))
+        app = next(
+            found[identity] for identity in found if not identity.startswith(("id-deploy-", "id-worker-", "id-notify-"))
+        )
     except StopIteration:
         raise Refused(f"{group} has no identities: azd provision makes them") from None
     operator = parameters.get("operatorPrincipalId", "none")
