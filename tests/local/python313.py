@@ -34,7 +34,7 @@ def python_with_library() -> Path | None:
 
     step = bootstrap.Step(
         title="Python 3.13 with Microsoft's worker library",
-        inputs=("requirements.txt", "requirements/dev.txt"),
+        inputs=bootstrap.PYTHON_LOCKS,
         stamp=f"{VENV}/.installed",
         proof=f"{VENV}/bin/python",
         install=install,

@@ -94,6 +94,7 @@ def test_without_a_network_that_is_said_and_nothing_else(tmp_path: Path, reason:
 def test_the_stamps_cover_every_lock_file() -> None:
     names = {name for step in bootstrap.STEPS for name in step.inputs}
     assert names == {
+        "requirements.txt",
         "requirements/dev.txt",
         "tools/package.json",
         "tools/package-lock.json",

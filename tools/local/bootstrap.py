@@ -31,6 +31,8 @@ STAMP = ".stamp"
 """The file beside what was installed, with a hash of its inputs."""
 COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
 """With this variable each process would compile what it imports: the hundreds that tests start, and each host."""
+PYTHON_LOCKS = ("requirements.txt", "requirements/dev.txt")
+"""Of what is installed into .venv: the second includes the first (tools/local/locks.py)."""
 LOCKED = ("--require-hashes", "--no-deps", "--only-binary=:all:")
 """How pip installs a lock file: only the listed files, and only built ones (wheels), so that no code of a package runs
 during the installation."""
@@ -145,13 +147,10 @@ def _install_locked(venv: Path, root: Path) -> None:
 
 
 def locked(root: Path, *names: str) -> str:
-    """These packages' entries in the lock file, with their hashes, as a requirements file for pip. Their dependencies
-    have to be named as well."""
-    blocks = re.findall(
-        r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)",
-        (root / "requirements/dev.txt").read_text(encoding="utf-8"),
-        re.MULTILINE,
-    )
+    """These packages' entries in the locks of development, with their hashes, as a requirements file for pip. Their
+    dependencies have to be named as well."""
+    text = "".join((root / each).read_text(encoding="utf-8") for each in PYTHON_LOCKS)
+    blocks = re.findall(r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", text, re.MULTILINE)
     assert set(names) <= {name for name, _ in blocks}
     return "".join(name + rest for name, rest in blocks if name in names)
 
@@ -327,7 +326,7 @@ def _node_hint() -> str:
 STEPS = (
     Step(
         title="Python packages into .venv (half a minute)",
-        inputs=("requirements/dev.txt",),
+        inputs=PYTHON_LOCKS,
         stamp=f".venv/{STAMP}",
         proof=".venv/bin/python",
         install=install_python_packages,
