@@ -28,6 +28,7 @@ ALLOWED = {
     "seen.last - seen.first": "likewise",
     "seen.last - seen.written": "likewise",
     "seen.order < self.since.order": "a count",
+    "pool.visible - visible": "two sets of messages",
     "run.started - run.scheduled": "a metric",
     "run.resolved - run.taken_until": "a metric",
     "max(row.scheduled, row.written)": "the age of what was touched last, in minutes",
