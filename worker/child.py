@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import json
 import socket
 import sys
@@ -46,7 +45,7 @@ class Guard:
         """Raises OSError where the work directory cannot be used, or tasks cannot have their user."""
         mine, its = socket.socketpair()
         mine.setblocking(False)
-        user = None if options.task_user is None else dataclasses.asdict(options.task_user)
+        user = None if options.task_user is None else options.task_user.name
         given = json.dumps({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
         with its:  # its environment is empty: the worker's has the token
             pipes: Message = {"stdin": its.fileno(), "stdout": DEVNULL}

@@ -201,7 +201,7 @@ def main(given: str) -> None:
         signal.signal(number, lambda *_: None)
     hide()
     first = json.loads(given)
-    user = None if first["user"] is None else User(**first["user"])
+    user = None if first["user"] is None else User.of(first["user"])
     with socket.socket(fileno=os.dup(0)) as control:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)

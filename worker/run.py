@@ -54,7 +54,6 @@ class Run:
         """Ends with the process."""
         self._is_ending = False
         """The process may go on for a moment, as if the task had ended by itself: nothing is done for it any more."""
-        self._left: list[str] = []
         self._outcome = asyncio.Future[str]()
         """What the process has told of the task: what is to be reported."""
         self._is_filled = False
@@ -90,9 +89,9 @@ class Run:
         for each in (ending, lost, stop, self._serving):
             if each is not None:
                 await _cancel(each)
-        if not ending.cancelled():
-            self._left += ["its guard has ended, or does not answer"] if ending.exception() else ending.result()
-        return self._left
+        if ending.cancelled():
+            return []
+        return ["its guard has ended, or does not answer"] if ending.exception() else ending.result()
 
     async def _work(self) -> None:
         """Has the run executed, and reports it."""
@@ -171,7 +170,7 @@ class Run:
             if reason is not None:
                 await asyncio.wait_for(self._report(reason), REPORT_SECONDS)
             async with asyncio.timeout(seconds):
-                self._left += await self._guard.end()
+                await self._guard.end()
                 if self._serving is not None:
                     told: Message = {"finish": f"The run ends here: {why}.", "isFailed": is_failed}
                     await asyncio.wait([await self._talk(*await self._guard.begin({"log": True}), **told)])

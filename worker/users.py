@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import grp
 import os
 import pwd
 import re
@@ -45,7 +44,6 @@ class User:
     name: str
     uid: int
     gid: int
-    groups: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, name: str) -> User:
@@ -59,8 +57,7 @@ class User:
             return cls(name, int(name), int(name))
         if found.pw_uid == 0:
             raise ValueError("root is what tasks must not be")
-        groups = tuple(group.gr_gid for group in grp.getgrall() if found.pw_name in group.gr_mem)
-        return cls(found.pw_name, found.pw_uid, found.pw_gid, groups)
+        return cls(found.pw_name, found.pw_uid, found.pw_gid)
 
 
 def check_rights(status: Path = Path("/proc/self/status")) -> None:
@@ -93,7 +90,7 @@ def become(user: User | None) -> None:
         _limit(resource.RLIMIT_NPROC, PROCESSES)
         # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
         control(PR_SET_NO_NEW_PRIVS, 1)
-        os.setgroups(user.groups)
+        os.setgroups(os.getgrouplist(user.name, user.gid))
         os.setregid(user.gid, user.gid)
         os.setreuid(user.uid, user.uid)
     control(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would undo it
