@@ -123,7 +123,9 @@ def install_python_packages(root: Path) -> None:
                     "a Python with venv and pip: https://www.python.org/downloads/",
                 )
             )
-        run_quietly([str(python_for_venv()), "-m", "venv", "--clear", str(venv)], root)
+        if not is_profile_guided():
+            say(f"Python {python_build()}: 10 to 25 % slower than Debian's or python.org's, also in what is measured.")
+        run_quietly([sys.executable, "-m", "venv", "--clear", str(venv)], root)
     _install_locked(venv, root)
 
 
@@ -165,34 +167,6 @@ def is_profile_guided() -> bool:
     has neither the option nor the compiler's flag. A build with the flag but without the option is not."""
     asked = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     return asked or not sysconfig.get_config_var("PGO_PROF_USE_FLAG")
-
-
-def python_for_venv() -> Path:
-    """This Python; if it was built without profiles, another of its version on the PATH that was built with them.
-
-    Tests take a fifth less CPU with such a Python. pyenv builds Pythons without profiles, and these hide the system's
-    own.
-    """
-    this = Path(sys.executable)
-    if is_profile_guided():
-        return this
-    for folder in os.get_exec_path():
-        for name in ("python3", f"python3.{sys.version_info.minor}"):
-            other = Path(folder) / name
-            if os.access(other, os.X_OK) and _is_faster(other):
-                say(f"Python {python_build()}: .venv gets {other}, which is the same version with it.")
-                return other
-    say(f"Python {python_build()}: 10 to 25 % slower than Debian's or python.org's, also in what is measured.")
-    return this
-
-
-def _is_faster(python: Path) -> bool:
-    """Whether it runs, is of the same version as this one, can make a .venv, and was built with profiles."""
-    test = (
-        "import sys, venv, ensurepip; from tools.local.bootstrap import is_profile_guided; "
-        f"sys.exit(sys.version_info[:2] != {sys.version_info[:2]} or not is_profile_guided())"
-    )
-    return subprocess.run([python, "-c", test], cwd=ROOT, capture_output=True, check=False).returncode == 0
 
 
 def python_build() -> str:
