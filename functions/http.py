@@ -100,7 +100,10 @@ async def respond(request: func.HttpRequest, context: func.Context) -> func.Http
     path, _, query = target.partition("?")
     method = "GET" if path in SAME_AS and request.method != "HEAD" else request.method
     path = SAME_AS.get(path, path)
-    answer = at_root(path, process.SETTINGS.app_version) or _console_page(request.method, path, headers) or not_found()
+    answer = at_root(path, process.SETTINGS.app_version)
+    if answer is None and request.method in ("GET", "HEAD") and SERVES_CALLS:
+        answer = CONSOLE.answer(path, headers) or CONSOLE.unknown(path, headers)
+    answer = answer or not_found()
     for router in ROUTERS:
         match = router.find(method, path)
         if match is not None:
@@ -111,12 +114,6 @@ async def respond(request: func.HttpRequest, context: func.Context) -> func.Http
             answer = Answer(body=allow.encode(), content_type="text/html; charset=utf-8", headers={"allow": allow})
             break
     return _response(answer, headers, context.invocation_id, is_head=request.method == "HEAD")
-
-
-def _console_page(method: str, path: str, headers: Mapping[str, str]) -> Answer | None:
-    if method not in ("GET", "HEAD") or not SERVES_CALLS:
-        return None
-    return CONSOLE.answer(path, headers) or CONSOLE.unknown(path, headers)
 
 
 async def _observed_answer(
@@ -348,9 +345,10 @@ async def _echoed(services: Services, call: Call, body: bytes) -> Any:
 def _response(
     answer: Answer, request_headers: Mapping[str, str], invocation_id: str, *, is_head: bool
 ) -> func.HttpResponse:
+    trace_id = request_headers.get("x-taskcluster-trace-id", "")
     headers = {
         **fixed_headers(process.SETTINGS.root_url),
-        "x-for-trace-id": _trace_id(request_headers) or invocation_id,
+        "x-for-trace-id": trace_id if _TRACE_ID.fullmatch(trace_id) else invocation_id,
         "x-for-request-id": invocation_id,
         **answer.headers,
         "content-type": answer.content_type,
@@ -360,9 +358,3 @@ def _response(
         status_code=answer.status,
         headers={name: header_value(value) for name, value in headers.items()},
     )
-
-
-def _trace_id(request_headers: Mapping[str, str]) -> str | None:
-    """The caller's own trace id, if it is a valid header value."""
-    found = request_headers.get("x-taskcluster-trace-id", "")
-    return found if _TRACE_ID.fullmatch(found) else None

@@ -73,16 +73,17 @@ class PoolQueues:
 
         One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
         """
-        await self._all_made.read(task_queue_id, lambda: self._make_queues(task_queue_id))
 
-    async def _make_queues(self, task_queue_id: str) -> bool:
-        read = self._now()
-        header = await self._used(task_queue_id)
-        if header is None or not header.values.get(_QUEUES_MADE):
-            await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
-            await self._list_pool(task_queue_id, header, read)
-            await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
-        return True
+        async def make() -> bool:
+            read = self._now()
+            header = await self._used(task_queue_id)
+            if header is None or not header.values.get(_QUEUES_MADE):
+                await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
+                await self._list_pool(task_queue_id, header, read)
+                await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
+            return True
+
+        await self._all_made.read(task_queue_id, make)
 
     async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""

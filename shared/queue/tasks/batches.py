@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from pydantic import Field
@@ -13,7 +13,6 @@ from shared.api.scopes import all_of, for_each
 from shared.api.validation import limit_of, start_of, token_of
 from shared.base import bounds
 from shared.base.errors import InputError
-from shared.base.frozen import dataclass
 from shared.base.types import SLUGID_PATTERN, Closed, Unique, page_model
 from shared.queue.services import QueueServices
 from shared.queue.tasks.models import TaskResponse, TaskStatus
@@ -63,10 +62,10 @@ ENDPOINTS = Endpoints[QueueServices]("Tasks")
 )
 async def tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the definitions of those of the given tasks that exist."""
-    page = await _ids(call, bounds.PAGE)
-    found, rest = await services.batches.definitions(page.valid)
+    task_ids, following = await _ids(call, bounds.PAGE)
+    found, rest = await services.batches.definitions(task_ids)
     shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
-    return {"tasks": shown, **page.next(rest)}
+    return {"tasks": shown, **following(rest)}
 
 
 @ENDPOINTS(
@@ -81,33 +80,15 @@ async def tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
 )
 async def statuses(services: QueueServices, call: Call) -> Mapping[str, Any]:
     """Returns the statuses of those of the given tasks that exist."""
-    page = await _ids(call, bounds.PAGE_OF_LOOKUPS)
-    found = await services.batches.statuses(page.valid)
-    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **page.next()}
+    task_ids, following = await _ids(call, bounds.PAGE_OF_LOOKUPS)
+    found = await services.batches.statuses(task_ids)
+    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **following(None)}
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Ids:
-    """A page of a list of ids."""
-
-    task_ids: Sequence[str]
-    """The whole list."""
-    start: int
-    end: int
-
-    @property
-    def valid(self) -> list[str]:
-        """Those on the page that can be ids at all."""
-        return [task_id for task_id in self.task_ids[self.start : self.end] if _SLUGID.fullmatch(task_id)]
-
-    def next(self, rest: str | None = None) -> Mapping[str, str]:
-        """The token of the next page, which starts after this one, or with the id that the page had no room for."""
-        end = self.end if rest is None else self.task_ids.index(rest, self.start)
-        return {"continuationToken": token_of(str(end))} if self.start < end < len(self.task_ids) else {}
-
-
-async def _ids(call: Call, default: int) -> _Ids:
-    """The page of ids that is asked for, of `default` ids unless the caller says more; the whole list is authorised.
+async def _ids(call: Call, default: int) -> tuple[list[str], Callable[[str | None], Mapping[str, str]]]:
+    """Those ids on the page that can be ids at all, and a function that returns the token of the next page. That starts
+    after this one, or with the id that the page had no room for. The page is of `default` ids unless the caller says
+    more; the whole list is authorised.
 
     Raises InputError for a token that is not a position in the list.
     """
@@ -117,4 +98,10 @@ async def _ids(call: Call, default: int) -> _Ids:
     if not (position.isascii() and position.isdigit() and len(position) < 10):
         raise InputError("invalid continuationToken")
     start = int(position)
-    return _Ids(task_ids=task_ids, start=start, end=start + limit_of(call.query, default))
+    end = start + limit_of(call.query, default)
+
+    def following(rest: str | None) -> Mapping[str, str]:
+        following = end if rest is None else task_ids.index(rest, start)
+        return {"continuationToken": token_of(str(following))} if start < following < len(task_ids) else {}
+
+    return [task_id for task_id in task_ids[start:end] if _SLUGID.fullmatch(task_id)], following

@@ -76,10 +76,18 @@ class Timers:
 
         def at_deadline(read: Loaded, now: datetime) -> Decision:
             nonlocal again
-            if read.task.task_group_id != task_group_id:
+            task = read.task
+            if task.task_group_id != task_group_id:
                 raise ResourceNotFound(f"task {task_id} is not of group {task_group_id}")
-            again = later if read.task.is_resolved and may_be_ahead else None
-            return self._at_deadline(read, now)
+            again = later if task.is_resolved and may_be_ahead else None
+            if task.is_resolved:
+                if task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED:
+                    return transitions.resolved_again(task, task.last_run_id, now)
+                resolved = PutResolved(task_id=task.task_id, run_id=task.last_run_id, at_deadline=True)
+                return Decision(task=None, ahead=(resolved,))
+            if task.deadline + self._deadline_delay > now:
+                raise _NotDue(task.deadline)
+            return transitions.end(task, Resolved.DEADLINE_EXCEEDED, now)
 
         try:
             await self._executor.run(task_id, at_deadline)
@@ -92,17 +100,6 @@ class Timers:
             again = early.deadline
         if again is not None:
             await self._stores.messages.put_deadline(task_id, task_group_id, scheduler_id, again, put)
-
-    def _at_deadline(self, read: Loaded, now: datetime) -> Decision:
-        task = read.task
-        if task.is_resolved:
-            if task.last_run.reason_resolved is Resolved.DEADLINE_EXCEEDED:
-                return transitions.resolved_again(task, task.last_run_id, now)
-            again = PutResolved(task_id=task.task_id, run_id=task.last_run_id, at_deadline=True)
-            return Decision(task=None, ahead=(again,))
-        if task.deadline + self._deadline_delay > now:
-            raise _NotDue(task.deadline)
-        return transitions.end(task, Resolved.DEADLINE_EXCEEDED, now)
 
 
 SPREAD = 5.0

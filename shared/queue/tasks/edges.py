@@ -79,20 +79,17 @@ class TaskEdges:
     async def page(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
         """A page of edges out of a task in the order of taskId, and where the next one starts."""
         first, last = keys.DEPENDENTS
-        return await self._range(required, start or first, last, limit)
+        page = await self._tables.query(keys.TASKS, required, start=start or first, end=last, limit=limit)
+        return list(page.rows), page.resume
 
     async def page_with_uploads(
         self, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Row], list[Waiting], str | None]:
         """Like `page`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
         first, last = keys.EDGES_AND_UPLOADS
-        rows, resume = await self._range(required, start or first, end or last, limit)
-        uploads = [decode_waiting(row) for row in rows if row.key.startswith(keys.IS_UPLOAD)]
-        return rows[: len(rows) - len(uploads)], uploads, resume
-
-    async def _range(self, task_id: str, start: str, end: str, limit: int) -> tuple[list[Row], str | None]:
-        page = await self._tables.query(keys.TASKS, task_id, start=start, end=end, limit=limit)
-        return list(page.rows), page.resume
+        page = await self._tables.query(keys.TASKS, required, start=start or first, end=end or last, limit=limit)
+        uploads = [decode_waiting(row) for row in page.rows if row.key.startswith(keys.IS_UPLOAD)]
+        return list(page.rows[: len(page.rows) - len(uploads)]), uploads, page.resume
 
 
 _WORTHWHILE = 16

@@ -24,29 +24,20 @@ def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
     body: dict[str, Any] = request.model_dump(mode="json", exclude={"payload", "extra"})
     # These may hold very much: they are passed on as they are.
     body |= {"payload": request.payload, "extra": request.extra}
-    task_queue_id = _task_queue_id(request)
-    provisioner_id, worker_type = task_queue_id.split("/", 1)
-    body |= {"taskQueueId": task_queue_id, "provisionerId": provisioner_id, "workerType": worker_type}
-    body["taskGroupId"] = request.taskGroupId or task_id
-    body["expires"] = request.expires or _default_expires(request.deadline)
-    return Definition(task_id=task_id, body=body)
-
-
-def _task_queue_id(request: CreateTaskRequest) -> str:
     joined = f"{request.provisionerId}/{request.workerType}" if request.provisionerId and request.workerType else None
     task_queue_id = request.taskQueueId or joined
     if task_queue_id is None:
         raise InputError("either `taskQueueId`, or `provisionerId` and `workerType` must be given")
     if joined is not None and joined != task_queue_id:
         raise InputError("`taskQueueId` must be `provisionerId`/`workerType`")
-    return task_queue_id
-
-
-def _default_expires(deadline: str) -> str:
+    provisioner_id, worker_type = task_queue_id.split("/", 1)
+    body |= {"taskQueueId": task_queue_id, "provisionerId": provisioner_id, "workerType": worker_type}
+    body["taskGroupId"] = request.taskGroupId or task_id
     try:
-        return format_date(a_year_after(parse_date(deadline)))
+        body["expires"] = request.expires or format_date(a_year_after(parse_date(request.deadline)))
     except ValueError:
         raise InputError("`deadline` is too far in the future") from None
+    return Definition(task_id=task_id, body=body)
 
 
 _ROUTES = for_each("scope", "scopes", "<scope>"), for_each("route", "routes", "queue:route:<route>")

@@ -161,13 +161,6 @@ SETTLED_BY = timedelta(minutes=1)
 """How long it usually takes until a task's rows in its group show its resolution; until then its status row is read."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Known:
-    task_group_id: str
-    expires: datetime
-    resolved: datetime | None
-
-
 class KnownTasks:
     """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that.
 
@@ -176,12 +169,13 @@ class KnownTasks:
     """
 
     def __init__(self) -> None:
-        self._known: Memo[str, _Known] = Memo(remembered.DEPENDENCIES)
+        self._known: Memo[str, tuple[str, datetime, datetime | None]] = Memo(remembered.DEPENDENCIES)
+        """Group, expiration, and when it was resolved."""
 
     def note(self, task: Task) -> None:
         """Notes that a task exists, and whether it is resolved."""
         resolved = task.last_run.resolved if task.is_resolved else None
-        known = _Known(task.task_group_id, task.expires, resolved)
+        known = task.task_group_id, task.expires, resolved
         if self._known.get(task.task_id) != known:
             self._known[task.task_id] = known
 
@@ -191,7 +185,7 @@ class KnownTasks:
         None also for a task that this process has just seen resolved. A client that saw the resolution may expect a
         task that depends on nothing else to be pending at once, so createTask has to read the status.
         """
-        known = self._known.get(task_id)
-        if known is None or known.expires < until:
+        task_group_id, expires, resolved = self._known.get(task_id) or (None, until, None)
+        if expires < until or (resolved is not None and now - resolved < SETTLED_BY):
             return None
-        return None if known.resolved is not None and now - known.resolved < SETTLED_BY else known.task_group_id
+        return task_group_id
