@@ -30,18 +30,9 @@ class Memory(Scarce):
     and cannot do so too early.
     """
 
-    def __init__(
-        self,
-        size: int,
-        make_room: Callable[[], bool],
-        *,
-        reserve: int = 0,
-        most_waiting: int = bounds.BYTES_WAITING,
-    ) -> None:
-        """`make_room` drops something from a cache, and returns whether there was anything to drop. `most_waiting`:
-        bytes of bodies that wait.
-        """
-        room = Room(math.inf, most_waiting)
+    def __init__(self, size: int, make_room: Callable[[], bool], *, reserve: int = 0) -> None:
+        """`make_room` drops something from a cache, and returns whether there was anything to drop."""
+        room = Room(math.inf, bounds.BYTES_WAITING)
         super().__init__(size, room, NoRoom, reserve=reserve, longest_wait=LONGEST_WAIT_FOR_ROOM)
         self._make_room = make_room
         # Finalizers run at any time and in any thread, so what they free is counted by the next call.

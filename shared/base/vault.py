@@ -6,7 +6,7 @@ import base64
 import binascii
 import hashlib
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shared.base.errors import ServiceError
@@ -31,18 +31,17 @@ class Vault:
     What is sealed is bound to its client id, so that it is worth nothing in another client's row.
     """
 
-    def __init__(self, keys: Sequence[str], entropy: Callable[[int], bytes] = os.urandom) -> None:
+    def __init__(self, keys: Sequence[str]) -> None:
         """`keys`: each 32 bytes in URL-safe base64, the current one first. Raises ValueError for others, or none."""
         if not keys:
             raise ValueError("access tokens need at least one encryption key")
         named = [_named(number, key) for number, key in enumerate(keys, 1)]
         self._current = named[0][0]
         self._keys = dict(named)
-        self._entropy = entropy
 
     def seal(self, client_id: str, access_token: str) -> bytes:
         """The token as it is stored."""
-        nonce = self._entropy(_NONCE_BYTES)
+        nonce = os.urandom(_NONCE_BYTES)
         sealed = _cipher(self._keys[self._current]).encrypt(nonce, access_token.encode(), client_id.encode())
         return _FORMAT + self._current + nonce + sealed
 

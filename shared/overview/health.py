@@ -47,16 +47,9 @@ HEARTBEAT_SECONDS = 3.0
 class Heartbeat:
     """Asks every service at once, for all callers that wait."""
 
-    def __init__(
-        self,
-        asks: Mapping[str, Ask],
-        now: Callable[[], datetime],
-        *,
-        limit: float = HEARTBEAT_SECONDS,
-    ) -> None:
-        """`asks` by the names of the services; times in seconds."""
+    def __init__(self, asks: Mapping[str, Ask], now: Callable[[], datetime]) -> None:
+        """`asks` by the names of the services."""
         self._asks = asks
-        self._limit = limit
         self._found: Memo[str, list[str]] = Memo(remembered.SILENT, now)
 
     async def silent(self) -> list[str]:
@@ -69,7 +62,7 @@ class Heartbeat:
 
     async def _answers(self, name: str, ask: Ask) -> bool:
         try:
-            async with asyncio.timeout(self._limit):
+            async with asyncio.timeout(HEARTBEAT_SECONDS):
                 await ask()
         except Exception as error:
             log.warning("%s does not answer: %s", name, type(error).__name__, extra={"action": "no_heartbeat"})

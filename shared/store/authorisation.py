@@ -11,7 +11,6 @@ import hmac
 import random
 import re
 import time
-from collections.abc import Callable
 from functools import lru_cache
 from typing import Self
 from urllib.parse import unquote
@@ -94,10 +93,8 @@ class QueueKey:
 class Bearer:
     """Tokens of an identity, each kept until shortly before its end."""
 
-    def __init__(self, credential: AsyncTokenCredential, jitter: Callable[[], float] = random.random) -> None:
-        """`jitter` gives numbers in [0, 1)."""
+    def __init__(self, credential: AsyncTokenCredential) -> None:
         self._credential = credential
-        self._jitter = jitter
         self._renewals = OneByOne()
         self._token: AccessToken | AccessTokenInfo | None = None
         self._renew_at = 0.0
@@ -132,7 +129,7 @@ class Bearer:
     async def _renew(self, claims: str | None) -> None:
         token = self._token = await self._ask(claims)
         renew_at = getattr(token, "refresh_on", None) or token.expires_on - _EARLY_SECONDS
-        self._renew_at = min(renew_at + _JITTER_SECONDS * self._jitter(), token.expires_on)
+        self._renew_at = min(renew_at + _JITTER_SECONDS * random.random(), token.expires_on)  # noqa: S311 - no secret
 
     async def _ask(self, claims: str | None) -> AccessToken | AccessTokenInfo:
         if isinstance(self._credential, AsyncSupportsTokenInfo):
