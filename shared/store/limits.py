@@ -142,8 +142,20 @@ def in_url(key: str) -> str:
 def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
     """Bytes of an entity towards `MAX_ENTITY`, as Azure stores it or as JSON, whichever is more."""
     stored = 4 + 2 * (_utf16_units(partition) + _utf16_units(key))
-    stored += sum(8 + 2 * len(name) + _stored_size(value) for name, value in values.items())
-    return max(stored, _json_size(partition, key, values))
+    as_json = len(_in_quotes(partition)) + len(_in_quotes(key)) + 2 * _PROPERTY_OVERHEAD
+    for name, value in values.items():
+        match value:
+            case bool():
+                sizes = 1, len(str(value))
+            case int():
+                sizes = 4 if fits_int32(value) else 8, len(str(value))
+            case str():
+                sizes = 4 + 2 * _utf16_units(value), len(_in_quotes(value))
+            case bytes():
+                sizes = 4 + len(value), (len(value) + 2) // 3 * 4
+        stored += 8 + 2 * len(name) + sizes[0]
+        as_json += _PROPERTY_OVERHEAD + 2 * len(name) + sizes[1]
+    return max(stored, as_json)
 
 
 def check_page(limit: int) -> None:
@@ -189,29 +201,3 @@ def _can_name_a_property(name: str) -> bool:
 def _utf16_units(text: str) -> int:
     """Also refuses lone surrogates: UnicodeEncodeError is a ValueError."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2
-
-
-def _stored_size(value: Value) -> int:
-    match value:
-        case bool():
-            return 1
-        case int():
-            return 4 if fits_int32(value) else 8
-        case str():
-            return 4 + 2 * _utf16_units(value)
-        case bytes():
-            return 4 + len(value)
-
-
-def _json_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    size = len(_in_quotes(partition)) + len(_in_quotes(key)) + 2 * _PROPERTY_OVERHEAD
-    for name, value in values.items():
-        size += 2 * len(name) + _PROPERTY_OVERHEAD
-        match value:
-            case str():
-                size += len(_in_quotes(value))
-            case bytes():
-                size += (len(value) + 2) // 3 * 4
-            case _:
-                size += len(str(value))
-    return size
