@@ -2,6 +2,7 @@
 
 import { html, render, useEffect, useState } from "./core/html.js";
 import { announce, hasEnded, isRefused, onChange, session } from "./core/credentials.js";
+import { askWhileUsed } from "./core/live.js";
 import { keepSignedIn } from "./core/renewal.js";
 import { followLink, onLeaving, onNavigation, resolve } from "./core/router.js";
 import { forgetSuggestions } from "./core/suggestions.js";
@@ -182,5 +183,6 @@ document.addEventListener("click", followLink);
 const frame = /** @type {HTMLElement} */ (document.getElementById("app"));
 frame.replaceChildren();
 keepSignedIn();
+askWhileUsed();
 announce();
 render(html`<${App} />`, frame);

@@ -1,35 +1,71 @@
 // How old what a page shows is, and whether the service answers it: every reader of the page tells.
 
-import { ApiError } from "./api.js";
+import { ApiError, call } from "./api.js";
 import { now } from "./clock.js";
 import { useEffect, useRef, useState } from "./html.js";
 
-/** So long a reader waits before the page says that it has no answer. */
+/** So long a reader waits before the page says that it has no answer; what asks for nothing else waits shorter. */
 const SILENT = 8000;
+const SILENT_PING = 4500;
+/** Who uses a page gets an answer to something so often. */
+const USED = 4500;
 
 /** @typedef {object} Reader
  * @property {number} asked when it asked what has not been answered yet, by `performance.now()`; 0: nothing
  * @property {number} at when it was answered last, by the service's clock; 0: never
- * @property {Error | null} error of its last attempt, if that failed */
+ * @property {Error | null} error of its last attempt, if that failed
+ * @property {number} patience milliseconds */
 
 /** @type {Set<Reader>} */
 const readers = new Set();
 
 /** A reader for as long as the component is shown. */
 export function useReader() {
-  const [reader] = useState(() => /** @type {Reader} */ ({ asked: 0, at: 0, error: null }));
+  const [reader] = useState(() => /** @type {Reader} */ ({ asked: 0, at: 0, error: null, patience: SILENT }));
   useEffect(() => () => void readers.delete(reader), []);
   return useRef({
     asks: () => {
       readers.add(reader);
       reader.asked ||= performance.now();
     },
-    answered: (at = now()) => void Object.assign(reader, { asked: 0, at, error: null }),
+    answered: (at = now()) => {
+      Object.assign(reader, { asked: 0, at, error: null });
+      heard();
+    },
     failed: (/** @type {Error} */ error) => void Object.assign(reader, { asked: 0, error }),
     rests: () => void (reader.asked = 0),
     /** It has read all that there is: what it shows grows no older. */
     ends: () => void readers.delete(reader),
   }).current;
+}
+
+/** Asks whether anything answers, and shows nothing. @type {Reader} */
+const pulse = { asked: 0, at: 0, error: null, patience: SILENT_PING };
+let last = 0;
+
+function heard() {
+  last = performance.now();
+  Object.assign(pulse, { asked: 0, error: null });
+  readers.delete(pulse);
+}
+
+/** Ask the service for a sign of life, which is no work for its storage, when somebody uses a page that has read nothing
+ * for some seconds: a quiet page reads once a minute. One that does not answer is asked again and again. */
+export function askWhileUsed() {
+  const ask = async () => {
+    if (document.hidden || readers.size === 0 || pulse.asked > 0 || performance.now() - last < USED) return;
+    readers.add(pulse);
+    last = pulse.asked = performance.now();
+    try {
+      await call("/api/queue/v1/ping", { credentials: null });
+      heard();
+    } catch (error) {
+      Object.assign(pulse, { asked: 0, error });
+      setTimeout(ask, USED);
+    }
+  };
+  for (const used of ["pointermove", "pointerdown", "keydown", "wheel"]) addEventListener(used, ask, { passive: true });
+  addEventListener("online", ask);
 }
 
 /** Whether an error is that there was no answer, which may pass. @param {unknown} error */
@@ -41,13 +77,14 @@ export const isSilence = (error) => error instanceof ApiError && (error.status =
 export function liveness() {
   const all = [...readers];
   const silent = all.filter(
-    ({ asked, error }) => isSilence(error) || (asked > 0 && performance.now() - asked > SILENT),
+    ({ asked, error, patience }) => isSilence(error) || (asked > 0 && performance.now() - asked > patience),
   );
   const known = (/** @type {Reader[]} */ of) => of.flatMap(({ at }) => (at > 0 ? [at] : []));
+  const affected = silent.includes(pulse) ? all : silent;
   const reason = silent.find(({ error }) => error)?.error?.message;
   return {
     at: Math.min(...known(all), now()) * (known(all).length > 0 ? 1 : 0),
     silence: silent.length === 0 ? "" : (reason ?? "It has not answered for some seconds."),
-    since: silent.length > 0 ? Math.min(...known(silent), now()) * (known(silent).length > 0 ? 1 : 0) : 0,
+    since: silent.length > 0 ? Math.min(...known(affected), now()) * (known(affected).length > 0 ? 1 : 0) : 0,
   };
 }

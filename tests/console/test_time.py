@@ -99,6 +99,23 @@ def test_a_page_says_how_old_it_is_and_that_it_has_no_answer(path: str, settled:
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
+def test_who_uses_a_page_that_reads_seldom_learns_within_ten_seconds_that_nothing_answers(
+    settled: Scene, open_page: OpenPage
+) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}", script=_FAST)
+    expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
+    page.evaluate("fast = 10")  # so that a minute between two reads is ten
+    page.mouse.move(100, 100)
+    began = page.evaluate("frozen = true, performance.now()")
+    alert = page.get_by_role("alert")
+    while not alert.count():
+        page.mouse.move(*((100, 100), (120, 100))[page.evaluate("performance.now()") % 20 < 10])
+        assert page.evaluate("performance.now()") - began <= 12_000, "ten seconds, and one or two until it is drawn"
+    expect(alert).to_contain_text("No answer from the service.")
+    page.evaluate("frozen = false")
+    expect(alert).to_have_count(0)
+
+
 def test_an_answer_that_storage_is_down_is_no_verdict_that_all_is_well(open_page: OpenPage) -> None:
     page = open_page("/operations", script=answered("/api/queue/v1/health", {"healthy": True, "findings": []}))
     expect(page.get_by_text("Nothing is wrong.")).to_be_visible()
