@@ -143,6 +143,35 @@ def test_what_was_rerun_or_created_since_a_cancellation_is_not_cancelled() -> No
     assert states == {A: State.PENDING, B: State.PENDING, C: State.EXCEPTION}
 
 
+@pytest.mark.parametrize("is_running", [False, True])
+@pytest.mark.parametrize("knows", ["all", "the group", "nothing"])
+def test_a_rerun_of_a_task_that_the_job_of_a_cancellation_has_yet_to_come_to_keeps_it_open(
+    knows: str, is_running: bool
+) -> None:
+    """The call was acknowledged and has left the task to its job, so the rerun finds it open."""
+    world = World(Simulation.scripted([]))
+    world.is_ordered = False
+
+    async def story() -> None:
+        for task_id in (A, C):
+            await world.create(task_id, taskGroupId=GROUP)
+        if is_running:
+            assert await world.claim(2)
+        left = await _left(world, CANCEL)
+        process = world.services if knows == "all" else world.process()
+        if knows == "the group":
+            await process.stores.groups.header(GROUP)
+        task = await process.lifecycle.rerun(await process.lifecycle.existing(A))
+        assert (task.state, len(task.runs)) == (State.RUNNING if is_running else State.PENDING, 1)
+        await world.services.group_jobs.job_due(left)
+        states = {task_id: task.state for task_id, task in world.tasks().items()}
+        assert states == {A: task.state, C: State.EXCEPTION}
+        await world.services.group_jobs.job_due(await _left(world, CANCEL))
+        assert world.tasks()[A].state is State.EXCEPTION, "a later call cancels it"
+
+    world.run(story())
+
+
 @pytest.mark.parametrize("job", [CANCEL, _priority("highest")], ids=lambda job: job.kind)
 def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
     """The promise behind the numbers: what was there when the call was made is done."""

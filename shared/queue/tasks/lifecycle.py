@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
+from typing import Protocol
 
 from shared.auth.audit import Entry, note
 from shared.base.errors import ResourceNotFound
@@ -15,6 +17,12 @@ from shared.queue.tasks.effects import Decision, PutResolved
 from shared.queue.tasks.executor import Decide, Executor, Stores
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved, Task
+
+
+class DecideInOrder(Protocol):
+    """A transition as of a number of the task's group; `is_read` says that the number was read in this call."""
+
+    def __call__(self, read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision: ...
 
 
 class Lifecycle:
@@ -52,44 +60,54 @@ class Lifecycle:
         return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
 
     async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
-        """rerunTask."""
-        hint_id = self._stores.runtime.slugid()
-        return await self._move(read, lambda read, now: transitions.rerun(read.task, now, hint_id), entry)
+        """rerunTask: it comes after the calls on the group that were answered before, even if the task is open."""
+
+        def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
+            return transitions.rerun(read.task, now, hint_id, number, is_confirmed=is_read)
+
+        return await self._in_order(read, decide, entry)
 
     async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
-        """changeTaskPriority: it comes after the calls on the whole group that were answered before.
+        """changeTaskPriority: it comes after the calls on the whole group that were answered before."""
+        last = Decision(task=None)
+
+        def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
+            nonlocal last
+            task, is_changed = read.task, is_read and last.refusal is None
+            if is_changed and (task.is_resolved or task.generation > 0 or task.deadline <= now):
+                return Decision(task=None)
+            as_of = max(number, task.opened_as_of)
+            decision = transitions.change_priority(task, priority, now, hint_id, as_of, is_confirmed=is_read)
+            if is_changed:
+                return replace(decision, refusal=None)
+            last = decision
+            return decision
+
+        moved = await self._in_order(read, decide, entry)
+        note(entry, True)
+        return moved
+
+    async def _in_order(self, read: Loaded, decide: DecideInOrder, entry: Entry | None) -> Task:
+        """Moves a task by a call that is ordered with those on its whole group.
 
         They are told by the number that the commit names. Once committed, that has to be the group's number still.
         Otherwise the present one is read, and the task committed as of that: whatever was answered before this call
         began is then told by that number, so it needs no second confirmation (design 5).
         """
         known = self._stores.groups.known(read.task.task_group_id)
-        number, hint_id = 0 if known is None else known.number, self._stores.runtime.slugid()
-        decision, is_read, is_changed = Decision(task=None), False, False
-
-        def decide(read: Loaded, now: datetime) -> Decision:
-            nonlocal decision
-            task = read.task
-            if is_changed and (task.is_resolved or task.generation > 0 or task.deadline <= now):
-                return Decision(task=None)
-            as_of = max(number, task.opened_as_of)
-            decision = transitions.change_priority(task, priority, now, hint_id, as_of, is_confirmed=is_read)
-            return replace(decision, refusal=None) if is_changed else decision
-
+        number, new_id = 0 if known is None else known.number, self._stores.runtime.slugid
         try:
-            moved = await self._move(read, decide, entry)
+            return await self._move(read, partial(decide, number=number, is_read=False, hint_id=new_id()), entry)
         except NumberPassed as passed:
-            number, hint_id = passed.number, self._stores.runtime.slugid()
-            is_read, is_changed = True, decision.refusal is None
-            moved = await self._move(await self.existing(read.task.task_id), decide, entry)
-        note(entry, True)
-        return moved
+            again = partial(decide, number=passed.number, is_read=True, hint_id=new_id())
+            return await self._move(await self.existing(read.task.task_id), again, entry)
 
     async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:
         def deciding(read: Loaded, now: datetime) -> Decision:
             note(entry, False)
-            decision = decide(read, now)
-            note(entry, decision.task is not None)
+            before, decision = read.task, decide(read, now)
+            after = decision.task or before
+            note(entry, (after.runs, after.priority) != (before.runs, before.priority))
             return decision
 
         moved = await self._executor.carry_out(read, deciding, self._executor.write_ahead(read))

@@ -214,14 +214,22 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     return replace(decision, after=((*removals, *rows),))
 
 
-def rerun(task: Task, now: datetime, hint_id: str) -> Decision:
+def rerun(task: Task, now: datetime, hint_id: str, number: int = 0, *, is_confirmed: bool = False) -> Decision:
     """rerunTask: a next run with reasonCreated `rerun` and fresh retries (contract 4.2).
 
     A resolved task is opened again, as its next generation: its active row and its deadline message are written ahead.
+    One that is pending or running stays so as of a number of its group: a call that has cancelled the group before may
+    have yet to come to it. Unless the number `is_confirmed`, that counts once it is known to be the present one.
     """
     refuse_after_deadline(task, now)
     if task.state in {State.PENDING, State.RUNNING}:
-        return Decision(task=None, events=announcements.pending_again(task, task.last_run_id, now))
+        after = replace(task, opened_as_of=max(number, task.opened_as_of))
+        confirmed = replace(rewrite_member(task), number=after.opened_as_of)
+        return Decision(
+            task=None if after == task else after,
+            after=() if is_confirmed else ((confirmed,),),
+            events=announcements.pending_again(task, task.last_run_id, now),
+        )
     run_id = task.last_run_id + 1
     if run_id >= MAX_RUNS:
         raise RequestConflict(f"task {task.task_id} has {len(task.runs)} runs already; {MAX_RUNS} is the limit")

@@ -79,6 +79,16 @@ async def rerun_unscheduled(bench: Bench) -> Operations:
     return await moved(bench, "rerun", await bench.unscheduled())
 
 
+@budget("rerunTask, pending", "rerunTask, pending, running")
+async def rerun_pending(bench: Bench) -> Operations:
+    return await moved(bench, "rerun", await bench.create())
+
+
+@budget("rerunTask, pending, of another process", "rerunTask, pending, running")
+async def rerun_pending_of_another_process(bench: Bench) -> Operations:
+    return await moved(bench, "rerun", await bench.create(), services=bench.process())
+
+
 @budget("changeTaskPriority, pending", "changeTaskPriority … pending")
 async def change_priority(bench: Bench) -> Operations:
     await bench.create(priority="high")
