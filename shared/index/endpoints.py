@@ -137,9 +137,8 @@ async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[st
         raise InputError("Invalid continuation token")
     if of != _fingerprint(paths):  # a token is valid only with the list of paths that it was given for
         return {"tasks": []}
-    found = await services.index.find_all(paths, int(position), limit)
-    resume = None if found.resume is None else f"{found.resume}~{of}"
-    return {"tasks": [_shown(entry) for entry in found.entries], **continued(resume)}
+    found, resume = await services.index.find_all(paths, int(position), limit)
+    return {"tasks": [_shown(entry) for entry in found], **continued(None if resume is None else f"{resume}~{of}")}
 
 
 @ENDPOINTS(

@@ -9,7 +9,6 @@ from datetime import datetime
 from shared.base import bounds
 from shared.base.concurrency import Lookups, together
 from shared.base.errors import InputError, ResourceNotFound
-from shared.base.frozen import dataclass
 from shared.base.jsontext import write
 from shared.index.rows import IndexStore
 from shared.index.rules import MOST_DATA, IndexEntry, entries_of, is_path, paths_of
@@ -19,14 +18,6 @@ from shared.store.expiring import Expiring, ExpiryStore
 from shared.store.interface import Storage
 
 log = logging.getLogger("taskcluster.index")
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class FoundEntries:
-    """Some of the entries that a batch asks for, and the position in its list at which the next call continues."""
-
-    entries: Sequence[IndexEntry]
-    resume: int | None
 
 
 class Index(IndexStore):
@@ -52,8 +43,9 @@ class Index(IndexStore):
             raise ResourceNotFound("Indexed task not found")
         return entry
 
-    async def find_all(self, paths: Sequence[str], start: int, limit: int) -> FoundEntries:
-        """The entries of `paths`, from position `start` on; paths without an entry are left out.
+    async def find_all(self, paths: Sequence[str], start: int, limit: int) -> tuple[list[IndexEntry], int | None]:
+        """The entries of `paths`, from position `start` on, and the position at which the next call continues; paths
+        without an entry are left out.
 
         `paths` are all different. One call looks up as many paths as its page may have entries, but at least 64. Raises
         ServiceUnavailable when too many lists are read.
@@ -63,7 +55,7 @@ class Index(IndexStore):
         found = [(start + index, entry) for index, entry in enumerate(entries) if entry is not None]
         if len(found) > limit:
             end = found[limit][0]
-        return FoundEntries(entries=[entry for _, entry in found[:limit]], resume=end if end < len(paths) else None)
+        return [entry for _, entry in found[:limit]], end if end < len(paths) else None
 
     async def _entry(self, path: str) -> IndexEntry | None:
         return (await self.look_up(path))[0] if is_path(path) else None

@@ -179,18 +179,6 @@ as nobody should copy them.
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class Times:
-    """When each timer function last noted what it did; None: never."""
-
-    expiry: datetime | None
-    expired_before: datetime | None
-    """Everything due before this time has been deleted."""
-    reconciler: datetime | None
-    waiting: datetime | None
-    """When it was noted last which task queues wait for workers."""
-
-
 class Operations:
     """Everything may raise StorageUnavailable."""
 
@@ -203,10 +191,9 @@ class Operations:
         self._waiting = waiting
         self._runtime = runtime
 
-    async def look(self) -> tuple[Sequence[dict[str, Any]], Times]:
+    async def look(self) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
         """How many messages the internal queues hold and have given up, and when timers ran last."""
-        depths, times = await both(queue_depths(self._queues), self._times())
-        return depths, times
+        return await both(queue_depths(self._queues), self._times())
 
     def told(self) -> dict[str, int]:
         """By the way of the answer, how many waits of workers this process has ended because there was work."""
@@ -216,11 +203,13 @@ class Operations:
                 counted[way] += round(count)
         return counted
 
-    async def _times(self) -> Times:
-        expiry, before, reconciler, waiting = await together(
+    async def _times(self) -> dict[str, str]:
+        """When each timer function last noted what it did, and before when everything due has been deleted."""
+        found = await together(
             self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._waiting.noted()
         )
-        return Times(expiry=expiry, expired_before=before, reconciler=reconciler, waiting=waiting)
+        names = "expiryNoted", "expiredBefore", "reconcilerNoted", "waitingNoted"
+        return {name: format_date(time) for name, time in zip(names, found, strict=True) if time is not None}
 
     async def given_up(self, queue: str) -> list[dict[str, Any]]:
         """The first messages of an internal queue's poison queue, with what they are about if a handler can read them.

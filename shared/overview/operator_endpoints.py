@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Any
 
 from pydantic import JsonValue
@@ -89,18 +88,7 @@ async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any
     """Returns how many messages the internal queues hold and have given up, and when the timers ran last. Not part of
     the public API."""
     queues, times = await services.operations.look()
-    found: dict[str, datetime | None] = {
-        "expiryNoted": times.expiry,
-        "expiredBefore": times.expired_before,
-        "reconcilerNoted": times.reconciler,
-        "waitingNoted": times.waiting,
-    }
-    told = services.operations.told()
-    return {
-        "queues": queues,
-        "toldWorkers": told,
-        **{name: format_date(time) for name, time in found.items() if time is not None},
-    }
+    return {"queues": queues, "toldWorkers": services.operations.told(), **times}
 
 
 @OPERATIONS_ENDPOINTS(
