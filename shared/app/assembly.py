@@ -31,7 +31,7 @@ from shared.queue.artifacts.upload_urls import Relay, UploadUrls
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
 from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
-from shared.queue.claims.polling import Poller, PollIntervals, Starvation
+from shared.queue.claims.polling import Poller, Starvation
 from shared.queue.claims.work import Issuer, Work
 from shared.queue.events.announcer import Announcer, Publisher
 from shared.queue.expiry.failures import UnsentEvents
@@ -107,7 +107,7 @@ def assemble(
     poller = Poller(
         messages,
         pool_rows,
-        PollIntervals.of(settings.idle_poll_interval_seconds),
+        settings.idle_poll_interval_seconds,
         Starvation(pool_rows, runtime, timedelta(seconds=settings.starvation_seconds)),
         back_off.worked,
         runtime,

@@ -19,7 +19,6 @@ from shared.queue.artifacts.rules import (
     Artifact,
     StorageType,
     Upload,
-    normal_type,
     upload_of,
 )
 from shared.queue.claims.endpoints import Credentials
@@ -50,30 +49,29 @@ def _parts(parts: list[Part]) -> list[Part]:
     return parts
 
 
-class S3Request(Closed):
+class _Content(Closed):
+    expires: Date
+    contentType: ContentType
+
+
+class S3Request(_Content):
     """Content that is PUT to a URL."""
 
     storageType: Literal["s3"]
-    expires: Date
-    contentType: ContentType
     contentLength: Length = optional()
 
 
-class ObjectRequest(Closed):
+class ObjectRequest(_Content):
     """Content that is uploaded as an object."""
 
     storageType: Literal["object"]
-    expires: Date
-    contentType: ContentType
     contentLength: Length = optional()
 
 
-class AzureRequest(Closed):
+class AzureRequest(_Content):
     """Content that is written with Azure's block-blob API."""
 
     storageType: Literal["azure"]
-    expires: Date
-    contentType: ContentType
 
 
 class Part(Closed):
@@ -83,12 +81,10 @@ class Part(Closed):
     size: Annotated[int, Field(ge=0)]
 
 
-class BlobRequest(Closed):
+class BlobRequest(_Content):
     """Content with hashes, in one or several requests."""
 
     storageType: Literal["blob"]
-    expires: Date
-    contentType: ContentType
     contentEncoding: ContentType = optional()
     contentSha256: Hash
     contentLength: Length
@@ -97,12 +93,10 @@ class BlobRequest(Closed):
     parts: Annotated[list[Part], Field(min_length=1), AfterValidator(_parts)] = optional()
 
 
-class ReferenceRequest(Closed):
+class ReferenceRequest(_Content):
     """Content that is elsewhere."""
 
     storageType: Literal["reference"]
-    expires: Date
-    contentType: ContentType
     url: Url
 
 
@@ -288,10 +282,12 @@ def from_request(
             more = {"details": {"artifact": request.artifact}}
         case ErrorRequest():
             more = {"details": {"reason": request.reason, "message": request.message}}
+    # Storage refuses, or forgets, what a header cannot end with.
+    content_type = DEFAULT_TYPE if isinstance(request, ErrorRequest) else request.contentType.strip()
     return Artifact(
         name=name,
         storage_type=StorageType(request.storageType),
-        content_type=DEFAULT_TYPE if isinstance(request, ErrorRequest) else normal_type(request.contentType),
+        content_type=content_type,
         expires=parse_date(request.expires),
         **more,
     )

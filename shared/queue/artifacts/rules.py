@@ -272,11 +272,6 @@ def seen_length(length: int, encoding: str, trailer: bytes = b"") -> int | None:
     return int.from_bytes(trailer, "little") if encoding == "gzip" and len(trailer) == GZIP_TRAILER else None
 
 
-def normal_type(content_type: str) -> str:
-    """A content type without spaces around it: storage refuses, or forgets, what a header cannot end with."""
-    return content_type.strip()
-
-
 def as_header(text: str, otherwise: str) -> str:
     """A text that can stand in a header: `otherwise` when it holds anything but printable ASCII, or only spaces."""
     text = text.strip()

@@ -72,19 +72,6 @@ STILL_THERE = 5.0
 """Seconds after its arrival for which a call may take messages again, if none of its first messages led to a claim."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PollIntervals:
-    """Seconds between two polls of a pool while somebody waits."""
-
-    busy: float
-    idle: float
-
-    @classmethod
-    def of(cls, idle: float) -> PollIntervals:
-        """The intervals for a given idle interval. A pool that had work lately is polled at least twice as often."""
-        return cls(busy=min(BUSY_INTERVAL, idle / 2), idle=idle)
-
-
 @dataclass(eq=False)
 class _Waiter:
     count: int
@@ -139,7 +126,9 @@ class Poller:
 
     _messages: Messages
     _stores: PoolStore
-    _intervals: PollIntervals
+    _idle: float
+    """Seconds between two polls of a pool while somebody waits. One that had work lately is polled at least twice as
+    often."""
     _starvation: Starvation
     _there_is_work: Callable[[str], None]
     """Called with the task queue for whose work waits are ended."""
@@ -245,7 +234,7 @@ class Poller:
                     found = False
                 if not found and pool.waiters:
                     is_idle = _monotonic() - pool.last_found > IDLE_AFTER
-                    seconds = self._intervals.idle if is_idle else self._intervals.busy
+                    seconds = self._idle if is_idle else min(BUSY_INTERVAL, self._idle / 2)
                     await comes_within(pool.wake, min(seconds, CALLS_AGAIN) if pool.expected else seconds)
         except Exception as error:  # raised in the waiting calls: nobody would see it in this background task
             self._serve_begun(pool)
