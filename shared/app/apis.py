@@ -25,14 +25,34 @@ from shared.queue.tasks import endpoints as tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Api:
-    """A service of Taskcluster's, as far as it is served here."""
+    """A service of Taskcluster's, as far as it is served here, and as its reference introduces it."""
 
-    prefix: str
+    name: str
+    title: str
+    description: str
     endpoints: tuple[Endpoint[Services], ...]
+
+    @property
+    def prefix(self) -> str:
+        """Path that all its routes begin with."""
+        return f"/api/{self.name}/v1"
+
+    @property
+    def reference_path(self) -> str:
+        """The path of its api.json."""
+        return f"/references/{self.name}/v1/api.json"
+
+    @property
+    def openapi_path(self) -> str:
+        """The path of its OpenAPI document."""
+        return f"/references/{self.name}/v1/openapi.json"
 
 
 QUEUE = Api(
-    prefix="/api/queue/v1",
+    name="queue",
+    title="Queue Service",
+    description="Accepts tasks, hands them to workers, and tracks them until they are resolved. Keeps their artifacts, "
+    "groups and dependencies, and announces what happens to them.",
     endpoints=(
         *service.SERVICE_ENDPOINTS,
         *operators.OPERATIONS_ENDPOINTS,
@@ -48,7 +68,10 @@ QUEUE = Api(
     ),
 )
 AUTH = Api(
-    prefix="/api/auth/v1",
+    name="auth",
+    title="Auth Service",
+    description="Clients, roles and scopes: the part of Taskcluster's Auth service that a deployment needs to stand "
+    "alone.",
     endpoints=(
         *service.SERVICE_ENDPOINTS,
         *operators.ACCOUNTS,
@@ -61,5 +84,18 @@ AUTH = Api(
 """The endpoints of Taskcluster's auth service without which a deployment could not manage its own clients. Names,
 routes, schemas and scopes are those of the public clients' `Auth` class; `sign_in` is for the console.
 """
-OBJECT = Api(prefix=objects.PREFIX, endpoints=(*service.SERVICE_ENDPOINTS, *objects.ENDPOINTS))
-INDEX = Api(prefix=index.PREFIX, endpoints=(*service.SERVICE_ENDPOINTS, *index.ENDPOINTS))
+OBJECT = Api(
+    name="object",
+    title="Object Service",
+    description="The data of `object` artifacts: the part of Taskcluster's Object service that uploading and "
+    "downloading them needs.",
+    endpoints=(*service.SERVICE_ENDPOINTS, *objects.ENDPOINTS),
+)
+INDEX = Api(
+    name="index",
+    title="Index Service",
+    description="Finds the latest task by what it built: paths that name tasks, filled by calls and by the routes of "
+    "tasks that complete.",
+    endpoints=(*service.SERVICE_ENDPOINTS, *index.ENDPOINTS),
+)
+ALL = (QUEUE, AUTH, OBJECT, INDEX)

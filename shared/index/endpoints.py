@@ -30,7 +30,6 @@ from shared.index.services import IndexServices
 from shared.queue.artifacts.rules import StorageType
 from shared.store.interface import StorageUnavailable
 
-PREFIX = "/api/index/v1"
 BEWIT_LIFE = timedelta(minutes=15)
 """How long the redirection to an artifact that is not public can be followed (contract 18.5)."""
 

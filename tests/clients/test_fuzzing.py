@@ -12,8 +12,8 @@ import pytest
 import schemathesis
 import taskcluster
 
-from shared.app.reference.documents import AUTH, INDEX, OBJECT, QUEUE
-from shared.app.reference.openapi import Service, openapi
+from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE, Api
+from shared.app.reference.openapi import openapi
 from shared.base.ids import new_slugid
 from tests.clients.deployment import Credentials, Deployment, a_task, format_time
 from tests.clients.fuzzing import Fuzzer, Known, Sent
@@ -202,7 +202,7 @@ def test_the_queue(undisturbed: Deployment, chosen_seed: int) -> None:
 @pytest.mark.large
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("service", [QUEUE, AUTH, OBJECT, INDEX], ids=lambda service: service.name)
-def test_every_service_for_long(undisturbed: Deployment, chosen_seed: int, service: Service) -> None:
+def test_every_service_for_long(undisturbed: Deployment, chosen_seed: int, service: Api) -> None:
     schema = schemathesis.openapi.from_dict(openapi(service, undisturbed.root_url, "test"))
     fuzzer = fuzz(undisturbed, schema, chosen_seed, examples=4, chunk=10)
     check(fuzzer, undisturbed)

@@ -13,8 +13,9 @@ import taskcluster
 from jsonschema import Draft7Validator  # type: ignore[import-untyped] # no types are shipped
 from referencing import Registry, Resource
 
+from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
 from shared.app.reference import meta_schemas
-from shared.app.reference.documents import AUTH, INDEX, OBJECT, QUEUE, documents
+from shared.app.reference.documents import documents
 from shared.app.reference.openapi import api_reference
 from shared.app.reference.schemas import DRAFT
 from tests.compatibility.matrix import DOCUMENT

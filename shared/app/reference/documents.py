@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from pydantic import BaseModel
+
 from shared.api.answer import Answer, to_json
 from shared.api.endpoint import Call, Endpoint
 from shared.app import apis
 from shared.app.reference import meta_schemas
-from shared.app.reference.openapi import Service, api_reference, manifest, openapi
+from shared.app.reference.openapi import api_reference, manifest, openapi
 from shared.app.reference.schemas import models_of, queue_models, schema_path, service_schemas
 from shared.app.services import Services
 from shared.base.version import VERSION
@@ -53,52 +55,19 @@ def _word(word: Word) -> dict[str, Any]:
     return {**shown, "multipleWords": word.multiple_words, "required": word.required}
 
 
-QUEUE = Service(
-    name="queue",
-    title="Queue Service",
-    description="Accepts tasks, hands them to workers, and tracks them until they are resolved. Keeps their artifacts, "
-    "groups and dependencies, and announces what happens to them.",
-    endpoints=apis.QUEUE.endpoints,
-)
-AUTH = Service(
-    name="auth",
-    title="Auth Service",
-    description="Clients, roles and scopes: the part of Taskcluster's Auth service that a deployment needs to stand "
-    "alone.",
-    endpoints=apis.AUTH.endpoints,
-)
-OBJECT = Service(
-    name="object",
-    title="Object Service",
-    description="The data of `object` artifacts: the part of Taskcluster's Object service that uploading and "
-    "downloading them needs.",
-    endpoints=apis.OBJECT.endpoints,
-)
-INDEX = Service(
-    name="index",
-    title="Index Service",
-    description="Finds the latest task by what it built: paths that name tasks, filled by calls and by the routes of "
-    "tasks that complete.",
-    endpoints=apis.INDEX.endpoints,
-)
-_OTHERS = (AUTH, OBJECT, INDEX)
 _MANIFEST = "/references/manifest.json"
 _EXCHANGES = "/references/queue/v1/exchanges.json"
 
 
-def openapi_path(service: Service) -> str:
-    """Where a service's OpenAPI document lies."""
-    return f"/references/{service.name}/v1/openapi.json"
+def _models(api: apis.Api) -> Mapping[str, type[BaseModel]]:
+    return queue_models(api.endpoints) if api is apis.QUEUE else models_of(api.endpoints)
 
 
 PATHS: tuple[str, ...] = (
     _MANIFEST,
-    QUEUE.reference_path,
     _EXCHANGES,
-    openapi_path(QUEUE),
-    *(path for service in _OTHERS for path in (service.reference_path, openapi_path(service))),
-    *(schema_path(QUEUE.name, name) for name in queue_models(QUEUE.endpoints)),
-    *(schema_path(service.name, name) for service in _OTHERS for name in models_of(service.endpoints)),
+    *(path for api in apis.ALL for path in (api.reference_path, api.openapi_path)),
+    *(schema_path(api.name, name) for api in apis.ALL for name in _models(api)),
     *meta_schemas.PATHS,
 )
 """Where the documents lie."""
@@ -106,21 +75,13 @@ PATHS: tuple[str, ...] = (
 
 def documents(root_url: str, version: str) -> Mapping[str, Any]:
     """The documents of the deployment at this root URL (without a trailing slash), by their paths."""
-    others: dict[str, Any] = {}
-    for service in _OTHERS:
-        others[service.reference_path] = api_reference(service)
-        others[openapi_path(service)] = openapi(service, root_url, version)
-        others |= service_schemas(root_url, service.name, models_of(service.endpoints))
-    references = (QUEUE.reference_path, _EXCHANGES, *(service.reference_path for service in _OTHERS))
-    return {
-        _MANIFEST: manifest(root_url, references),
-        QUEUE.reference_path: api_reference(QUEUE),
-        _EXCHANGES: exchanges_reference(),
-        openapi_path(QUEUE): openapi(QUEUE, root_url, version),
-        **service_schemas(root_url, QUEUE.name, queue_models(QUEUE.endpoints)),
-        **others,
-        **meta_schemas.meta_schemas(root_url),
-    }
+    references = (_EXCHANGES, *(api.reference_path for api in apis.ALL))
+    found: dict[str, Any] = {_MANIFEST: manifest(root_url, references), _EXCHANGES: exchanges_reference()}
+    for api in apis.ALL:
+        found[api.reference_path] = api_reference(api)
+        found[api.openapi_path] = openapi(api, root_url, version)
+        found |= service_schemas(root_url, api.name, _models(api))
+    return {**found, **meta_schemas.meta_schemas(root_url)}
 
 
 async def document(services: Services, call: Call) -> Answer:

@@ -6,46 +6,26 @@ Taskcluster's clients are generated from the references.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 from shared.api.endpoint import PARAMETERS, Endpoint
+from shared.app.apis import Api
 from shared.app.reference import meta_schemas
 from shared.app.reference.schemas import models_of, schema_of
-from shared.base.frozen import dataclass
 
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True, kw_only=True)
-class Service:
-    """A service of the deployment, as its reference introduces it."""
-
-    name: str
-    title: str
-    description: str
-    endpoints: Sequence[Endpoint]
-
-    @property
-    def prefix(self) -> str:
-        """Path that all its routes begin with."""
-        return f"/api/{self.name}/v1"
-
-    @property
-    def reference_path(self) -> str:
-        """The path of a service's api.json."""
-        return f"/references/{self.name}/v1/api.json"
-
-
-def api_reference(service: Service) -> Json:
+def api_reference(api: Api) -> Json:
     """api.json of a service."""
     return {
         "$schema": f"{meta_schemas.API_REFERENCE}#",
-        "serviceName": service.name,
+        "serviceName": api.name,
         "apiVersion": "v1",
-        "title": service.title,
-        "description": service.description,
-        "entries": [_entry(endpoint) for endpoint in service.endpoints if not endpoint.unlisted],
+        "title": api.title,
+        "description": api.description,
+        "entries": [_entry(endpoint) for endpoint in api.endpoints if not endpoint.unlisted],
     }
 
 
@@ -95,10 +75,10 @@ _ENVELOPE = "error"
 _FREE = {"type": "object"}
 
 
-def openapi(service: Service, root_url: str, version: str) -> Json:
+def openapi(api: Api, root_url: str, version: str) -> Json:
     """The document. `version` is the project's."""
     paths: dict[str, Json] = {}
-    for endpoint in service.endpoints:
+    for endpoint in api.endpoints:
         if endpoint.unlisted:
             continue  # another form of one that is there: operation ids must be unique
         operations = paths.setdefault(_path(endpoint), {})
@@ -106,11 +86,11 @@ def openapi(service: Service, root_url: str, version: str) -> Json:
         operations[method] = _merged(operations[method], endpoint) if method in operations else _operation(endpoint)
     return {
         "openapi": "3.1.0",
-        "info": {"title": service.title, "version": version, "description": service.description},
-        "servers": [{"url": root_url + service.prefix}],
+        "info": {"title": api.title, "version": version, "description": api.description},
+        "servers": [{"url": root_url + api.prefix}],
         "paths": paths,
         "components": {
-            "schemas": _components(service),
+            "schemas": _components(api),
             "securitySchemes": {
                 "hawk": {
                     "type": "http",
@@ -123,8 +103,8 @@ def openapi(service: Service, root_url: str, version: str) -> Json:
     }
 
 
-def _components(service: Service) -> Json:
-    schemas = {name: schema_of(model) for name, model in models_of(service.endpoints).items()}
+def _components(api: Api) -> Json:
+    schemas = {name: schema_of(model) for name, model in models_of(api.endpoints).items()}
     return {**schemas, _ENVELOPE: _envelope()}
 
 

@@ -251,9 +251,6 @@ def _decoded(data: str) -> bytes:
         raise InputError("`objectData` is not base64") from None
 
 
-PREFIX = "/api/object/v1"
-
-
 UPLOAD_ENDPOINTS = Endpoints[QueueServices]("Artifacts")
 
 
