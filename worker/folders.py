@@ -29,7 +29,6 @@ WAIT_SECONDS = 5.0
 """How long a worker waits for another one in the same place to be gone: its guard may be removing a folder."""
 SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - what tasks leave there is removed
 """Where every user of a usual system can leave files."""
-SHARED_DEPTH = 3
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -169,7 +168,7 @@ class WorkDirectory:
             try:
                 become(self._user)
                 for shared in SHARED if self._user is not None else ():
-                    _remove_own(Path(shared), os.getuid(), SHARED_DEPTH)
+                    _remove_own(Path(shared), os.getuid(), depth=3)
                 for folder in filter(_is_directory, folders):
                     empty(folder)
             finally:

@@ -21,7 +21,7 @@ from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
 from worker.messages import Context, Refused, TaskException, Unreached, persist
-from worker.text import plain, shown
+from worker.text import shown
 from worker.users import is_shortage
 
 Mount = Mapping[str, Any]
@@ -111,7 +111,7 @@ async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
 def describe(content: Mount) -> str:
     """What it is, for the log."""
     if "url" in content:
-        return plain(content["url"])
+        return str(content["url"])
     if "artifact" not in content:
         return "content of the payload"
     place = f"task {content['taskId']}" if "taskId" in content else f"the task at {content['namespace']} in the index"

@@ -23,15 +23,10 @@ from typing import Any, NoReturn
 from worker.users import User
 
 TOKEN, TOKEN_FILE = "TASKCLUSTER_ACCESS_TOKEN", "TASKCLUSTER_ACCESS_TOKEN_FILE"
-POLL_MODES = ("signed", "claim-work")
 MIB = 1 << 20
 
 _ID_LENGTH = 38
-_CREDENTIALS = {
-    "clientId": "TASKCLUSTER_CLIENT_ID",
-    "accessToken": TOKEN,
-    "certificate": "TASKCLUSTER_CERTIFICATE",
-}
+_CREDENTIALS = {"clientId": "TASKCLUSTER_CLIENT_ID", "accessToken": TOKEN, "certificate": "TASKCLUSTER_CERTIFICATE"}
 _DESCRIPTION = f"""Claims tasks of a task queue and runs their commands, one task at a time. TASKCLUSTER_ROOT_URL,
 TASKCLUSTER_CLIENT_ID, {TOKEN} (or the name of a file with it, {TOKEN_FILE}) and, for temporary credentials,
 TASKCLUSTER_CERTIFICATE come from the environment. --some-option may come from WORKER_SOME_OPTION."""
@@ -100,8 +95,8 @@ class Options:
     poll_mode: str = _option(
         str,
         "signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
-        POLL_MODES[0],
-        choices=POLL_MODES,
+        "signed",
+        choices=("signed", "claim-work"),
     )
     idle_seconds: float = _option(_seconds, "longest pause when idle, in signed mode", 10.0)
     idle_timeout: float | None = _option(

@@ -92,7 +92,7 @@ class ClaimWork:
     """Waits in claimWork."""
 
     def __init__(self, queue: Queue, session: aiohttp.ClientSession, options: Options) -> None:
-        """`session`: the one of the client, which does not hand headers out."""
+        """`session`: the client's, which does not hand headers out itself."""
         self._queue = queue
         self._options = options
         self._called = self._advised = 0.0
