@@ -94,6 +94,10 @@ def number(count: int) -> str:
     return f"number~{count:08d}"
 
 
+GROUP_GUARDS = ("number~", "scheduler\x7f")
+"""The range of both kinds of a group's guards; nothing else lies in it."""
+
+
 def member(task_id: str) -> str:
     """A task of the group, with what listing it needs."""
     return f"member~{task_id}"

@@ -8,12 +8,14 @@ from datetime import timedelta
 
 import pytest
 
+from shared.base.errors import ServiceUnavailable
+from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved, Task
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.interface import Create, Delete, Operation, Receipt
+from shared.store.interface import Create, Delete, Merge, Operation, Receipt, Value
 from tests.simulator.invariants import check_settled
 from tests.simulator.world import World
 from tools.admin.account import Records
@@ -239,6 +241,36 @@ def test_a_dependent_that_was_not_unblocked_and_a_group_that_was_not_announced_a
         await world.drain(30)
         assert _task(world, second).state.value == "pending"
         assert await texts(world, first) == []
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("is_sealed", [False, True])
+def test_a_group_whose_guards_are_of_a_later_call_than_its_header_works_once_it_is_repaired(is_sealed: bool) -> None:
+    """As an export has it that reads the header before a call on the group, and the guards after it."""
+    world = World()
+
+    async def story() -> None:
+        cast = await play(world)
+        store = world.process().stores.groups
+        before = await store.header(cast.group)
+        assert before is not None
+        if is_sealed:
+            await store.seal(before, world.clock.now())
+        counted = await store.count_call(await store.header(cast.group) or before, "cancel")
+        earlier: dict[str, Value] = {"number": before.number, "sealed": ""}
+        await _write(world, keys.GROUPS, cast.group, Merge(keys.GROUP, earlier, counted.etag))
+        await world.process().lifecycle.rerun(await world.services.lifecycle.existing(cast.done))
+        with pytest.raises(ServiceUnavailable):
+            await world.process().create_task(world.definition(taskGroupId=cast.group))
+        found = await inspect_group(records(world, at_rest=True), cast.group)
+        assert [finding.text for finding in found] == [f"the guards of group {cast.group} do not agree with its header"]
+        assert [finding.text for finding in found] == await texts(world, cast.pending)
+        await _mend(found)
+        assert await texts(world, cast.pending) == []
+        await world.create(taskGroupId=cast.group)
+        cancel = GroupJob(task_group_id=cast.group, kind="cancel")
+        assert cast.pending in await world.process().group_jobs.call(cancel)
 
     world.run(story())
 

@@ -13,6 +13,7 @@ from datetime import datetime
 
 from shared.base.concurrency import in_waves
 from shared.index.rules import entries_of
+from shared.queue.groups.rows import Group
 from shared.queue.tasks.codec import decode_task
 from shared.queue.tasks.definition import Definition, satisfies
 from shared.queue.tasks.effects import row_of
@@ -21,7 +22,7 @@ from shared.store import keys
 from shared.store.interface import Row
 from shared.store.partitions import rows_of
 from tools.admin.account import Records
-from tools.admin.repair import Repair, TaskRepairs, guards, put_resolved, set_scheduler_guard
+from tools.admin.repair import Repair, TaskRepairs, group_guards, guards, put_resolved, set_group_guards
 
 _ATTEMPTS = 5
 _WIDTH = 32
@@ -138,7 +139,7 @@ async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[
 
 async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
     tables, group = records.storage.tables, task.task_group_id
-    found = []
+    found: list[Finding] = []
     if await tables.get(keys.GROUPS, group, keys.member(task.task_id)) is None:
         found.append(Finding(f"it is no member of its group {group}"))
     prefix = keys.active(task.task_id, 0)[:-4]
@@ -148,7 +149,8 @@ async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> lis
         found.append(Finding("its group does not count it as unresolved", repairs.count_as_unresolved()))
     if task.is_resolved and any(generation <= task.generation for generation in active):
         found.append(Finding("its group counts it as unresolved", repairs.handle_again()))
-    return found
+    header = await records.groups.header(group)
+    return found if header is None else [*found, *await _guards_of(records, header)]
 
 
 async def _pool_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
@@ -234,15 +236,7 @@ async def _look_at_group(records: Records, task_group_id: str) -> _Look:
     group = await records.groups.header(task_group_id)
     if group is None:
         return _Look("", [Finding("there is no such group")])
-    found = []
-    key = keys.scheduler(group.scheduler_id, group.number)
-    guard = await records.storage.tables.get(keys.GROUPS, task_group_id, key)
-    if (guard is None) != (group.sealed is not None):
-        found.append(
-            Finding(
-                "its scheduler's guard does not agree with whether it is sealed", set_scheduler_guard(records, group)
-            )
-        )
+    found = await _guards_of(records, group)
     active, start = await records.groups.active_page(task_group_id, None)
     due = await records.groups.due(task_group_id)
     resolution = "" if due is None else due.resolution
@@ -254,6 +248,16 @@ async def _look_at_group(records: Records, task_group_id: str) -> _Look:
     if resolution and not active and start is None:
         found += await _unannounced(records, resolution, now)
     return _Look(group.etag, found)
+
+
+async def _guards_of(records: Records, group: Group) -> list[Finding]:
+    start, end = keys.GROUP_GUARDS
+    pages = rows_of(records.storage.tables, keys.GROUPS, group.task_group_id, start=start, end=end)
+    there = {row.key async for page in pages for row in page}
+    if there == group_guards(group):
+        return []
+    text = f"the guards of group {group.task_group_id} do not agree with its header"
+    return [Finding(text, set_group_guards(records, group, there))]
 
 
 def _remove_orphans(records: Records, due: str) -> Repair | None:

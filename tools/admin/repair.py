@@ -13,7 +13,7 @@ from shared.queue.tasks.codec import decode_task
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.rules import State, Task
 from shared.store import keys
-from shared.store.interface import Create, Delete, Merge, Operation, Row, TransactionRefused, Upsert
+from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Row, TransactionRefused, Upsert
 from tools.admin.account import Records
 
 Repair = Callable[[], Awaitable[bool]]
@@ -145,13 +145,21 @@ async def put_resolved(records: Records, task: Task) -> object:
     return await records.messages.put_resolved(task.task_id, task.last_run_id)
 
 
-def set_scheduler_guard(records: Records, group: Group) -> Repair:
-    """The guard of a group's scheduler as its header wants it, in one transaction with that."""
+def group_guards(group: Group) -> set[str]:
+    """The guard rows that belong to a group's header."""
+    scheduler = {keys.scheduler(group.scheduler_id, group.number)} if group.sealed is None else set()
+    return {keys.number(group.number)} | scheduler
+
+
+def set_group_guards(records: Records, group: Group, there: set[str]) -> Repair:
+    """The guards of a group as its header wants them, in one transaction with that. An export that reads the header
+    before a call on the group, and the guards after it, has others."""
 
     async def set_right() -> bool:
-        key = keys.scheduler(group.scheduler_id, group.number)
-        change: Operation = Create(key, {}) if group.sealed is None else Delete(key)
-        operations = [Merge(keys.GROUP, {}, group.etag), change]
+        wanted = group_guards(group)
+        operations: list[Operation] = [Merge(keys.GROUP, {}, group.etag)]
+        operations += [Create(key, {}) for key in sorted(wanted - there)]
+        operations += [Delete(key) for key in sorted(there - wanted)[: MAX_OPERATIONS - len(operations)]]
         try:
             await records.storage.tables.transact(keys.GROUPS, group.task_group_id, operations)
         except TransactionRefused:

@@ -132,8 +132,9 @@ class GroupStore:
                 if refused.index > 0:
                     continue
                 header = await self.header(task_group_id)
-                if header is None or header.number == number:
-                    return  # the group is gone, and no call can be made on it
+                if header is None or header.number == number:  # the guard is gone: no call can be made on the group
+                    await try_transact(self._tables, keys.GROUPS, task_group_id, [member])
+                    return
                 raise NumberPassed(header.number) from refused
 
     async def add_active(
@@ -162,8 +163,9 @@ class GroupStore:
                     member = other_way(member.key, member.values)
                 else:
                     header = await self.header(task_group_id)
+                    is_missing = header is None or header.number == number  # so no call can be made on the group
                     number = number if header is None else header.number
-                    guard = () if header is None else (Merge(keys.number(number), {}),)
+                    guard = () if is_missing else (Merge(keys.number(number), {}),)
                 continue
             return number, etags[0] if isinstance(active, Create) else None
 
