@@ -25,7 +25,7 @@ import mohawk.bewit
 from taskcluster.aio import Index, Object, Queue
 from taskcluster.exceptions import TaskclusterFailure, TaskclusterRestFailure
 
-from worker.messages import Message, Refused
+from worker.messages import Message
 from worker.queue import REFUSED, TROUBLE, Json, insist
 from worker.text import lines, shown
 
@@ -135,8 +135,6 @@ class Calls:
         do = calls[message["do"]]
         try:
             return {"done": await do(**{name: each for name, each in message.items() if name not in ("do", "id")})}
-        except Refused as refused:
-            return {"refused": [refused.status, str(refused)]}
         except TaskclusterRestFailure as refused:
             return {"refused": [refused.status_code, "\n".join(lines(str(refused)))]}
         except TROUBLE as trouble:
@@ -147,7 +145,7 @@ class Calls:
     async def _create(self, name: str, request: Message) -> Any:
         """createArtifact."""
         if request["storageType"] not in STORAGE_TYPES:
-            raise Refused(HTTPStatus.BAD_REQUEST, "no artifact of this type")
+            raise ValueError("no artifact of this type")
         return await self._claim.queue.createArtifact(self._claim.task_id, self._claim.run_id, name, request)
 
     async def _content(self, artifact: str, taskId: str = "", namespace: str = "") -> str:  # noqa: N803 - as on the wire
@@ -157,7 +155,7 @@ class Calls:
             taskId = (await Index(options, session=self._session).findTask(namespace))["taskId"]  # noqa: N806
         found = await self._claim.queue.latestArtifact(taskId, artifact)
         if found["storageType"] == "error":
-            raise Refused(HTTPStatus.FAILED_DEPENDENCY, f"it is missing: {found['message']}")
+            raise ValueError(f"it is missing: {found['message']}")
         if found["storageType"] == "object":
             objects = Object({**options, "credentials": found["credentials"]}, session=self._session)
             found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
@@ -183,9 +181,9 @@ class Calls:
             case {"features": {"taskclusterProxy": True}}:
                 pass
             case _:
-                raise Refused(HTTPStatus.FORBIDDEN, "the task has not asked for features.taskclusterProxy")
+                raise ValueError("the task has not asked for features.taskclusterProxy")
         if not url.startswith(self._root_url + beginning):
-            raise Refused(HTTPStatus.BAD_REQUEST, f"the URL must be one of {self._root_url}")
+            raise ValueError(f"the URL must be one of {self._root_url}")
         ext: Json = {"authorizedScopes": [*claim.definition.get("scopes", ()), f"queue:create-artifact:{claim}"]}
         if certificate := credentials.get("certificate"):
             ext["certificate"] = json.loads(certificate)
