@@ -133,23 +133,23 @@ async def get_latest_artifact(services: QueueServices, call: Call) -> Answer:
     query=PAGING,
     output=ListArtifactsResponse,
 )
-async def list_artifacts(services: QueueServices, call: Call) -> Mapping[str, Any]:
-    """Lists the artifacts of a run by name, in pages of at most 1000, including those that have expired or whose upload
-    is not finished."""
-    return await _page(services, call, call.run_id)
-
-
 @ENDPOINTS(
     "listLatestArtifacts",
     "GET /task/<taskId>/artifacts",
     "Get Artifacts from Latest Run",
+    description="As listArtifacts, for the task's last run.",
     scopes="queue:list-artifacts:<taskId>",
     query=PAGING,
     output=ListArtifactsResponse,
 )
-async def list_latest_artifacts(services: QueueServices, call: Call) -> Mapping[str, Any]:
-    """As listArtifacts, for the task's last run."""
-    return await _page(services, call, None)
+async def list_artifacts(services: QueueServices, call: Call) -> Mapping[str, Any]:
+    """Lists the artifacts of a run by name, in pages of at most 1000, including those that have expired or whose upload
+    is not finished."""
+    run_id = call.run_id if "runId" in call.params else None
+    artifacts, resume = await services.artifacts.reading.page(
+        call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
+    )
+    return {"artifacts": [_shown(artifact) for artifact in artifacts], **continued(resume)}
 
 
 @ENDPOINTS(
@@ -159,23 +159,18 @@ async def list_latest_artifacts(services: QueueServices, call: Call) -> Mapping[
     scopes="queue:list-artifacts:<taskId>:<runId>",
     output=ArtifactResponse,
 )
-async def artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any]:
-    """Returns the properties of an artifact, without its content. Links are not followed."""
-    found = await services.artifacts.reading.info(call.params["taskId"], call.run_id, call.params["name"])
-    return _shown(found)
-
-
 @ENDPOINTS(
     "latestArtifactInfo",
     "GET /task/<taskId>/artifact-info/<name>",
     "Get Artifact Information From Latest Run",
+    description="As artifactInfo, for the task's last run.",
     scopes="queue:list-artifacts:<taskId>",
     output=ArtifactResponse,
 )
-async def latest_artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any]:
-    """As artifactInfo, for the task's last run."""
+async def artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any]:
+    """Returns the properties of an artifact, without its content. Links are not followed."""
     task_id = call.params["taskId"]
-    run_id = await services.artifacts.reading.last_run(task_id)
+    run_id = call.run_id if "runId" in call.params else await services.artifacts.reading.last_run(task_id)
     return _shown(await services.artifacts.reading.info(task_id, run_id, call.params["name"]))
 
 
@@ -248,13 +243,6 @@ async def _content(services: QueueServices, stored: Stored) -> Mapping[str, Any]
         }
     kind = StorageType.REFERENCE if artifact.storage_type is StorageType.REFERENCE else StorageType.S3
     return {"storageType": kind.value, "url": await services.artifacts.reading.url(stored)}
-
-
-async def _page(services: QueueServices, call: Call, run_id: int | None) -> Mapping[str, Any]:
-    artifacts, resume = await services.artifacts.reading.page(
-        call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
-    )
-    return {"artifacts": [_shown(artifact) for artifact in artifacts], **continued(resume)}
 
 
 def _shown(artifact: Artifact) -> dict[str, Any]:

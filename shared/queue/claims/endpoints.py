@@ -213,23 +213,21 @@ async def reclaim_task(services: QueueServices, call: Call) -> Mapping[str, Any]
     scopes="queue:resolve-task:<taskId>/<runId>",
     output=TaskStatusResponse,
 )
-async def report_completed(services: QueueServices, call: Call) -> Mapping[str, Any]:
-    """Reports a run completed, resolving it as `completed`."""
-    # A legacy body `{"success": false}` means failed (contract 2.4).
-    failed = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
-    return await _report(services, call, Resolved.FAILED if failed else Resolved.COMPLETED)
-
-
 @ENDPOINTS(
     "reportFailed",
     "POST /task/<taskId>/runs/<runId>/failed",
     "Report Run Failed",
+    description="Reports a run failed, resolving it as `failed`: its code ran and did not succeed.",
     scopes="queue:resolve-task:<taskId>/<runId>",
     output=TaskStatusResponse,
 )
-async def report_failed(services: QueueServices, call: Call) -> Mapping[str, Any]:
-    """Reports a run failed, resolving it as `failed`: its code ran and did not succeed."""
-    return await _report(services, call, Resolved.FAILED)
+async def report(services: QueueServices, call: Call) -> Mapping[str, Any]:
+    """Reports a run completed, resolving it as `completed`."""
+    # A legacy body `{"success": false}` of reportCompleted means failed (contract 2.4).
+    is_legacy = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
+    resolution = Resolved.FAILED if is_legacy or call.endpoint.name == "reportFailed" else Resolved.COMPLETED
+    task = await services.lifecycle.report(call.params["taskId"], call.run_id, resolution)
+    return {"status": task.as_json()}
 
 
 @ENDPOINTS(
@@ -251,11 +249,6 @@ async def report_exception(services: QueueServices, call: Call) -> Mapping[str, 
 def advice(seconds: int) -> Mapping[str, str]:
     """The header that asks for a pause."""
     return {"retry-after": str(seconds)} if seconds else {}
-
-
-async def _report(services: QueueServices, call: Call, resolution: Resolved) -> Mapping[str, Any]:
-    task = await services.lifecycle.report(call.params["taskId"], call.run_id, resolution)
-    return {"status": task.as_json()}
 
 
 def claimed(claim: Claim) -> dict[str, Any]:
