@@ -77,7 +77,8 @@ def transfer(
 
 
 def _text(value: str) -> bytes:
-    return _sized(b"\xa1", b"\xb1", value.encode())
+    encoded = value.encode()
+    return b"\xa1%c%b" % (len(encoded), encoded) if len(encoded) <= _SMALL else _sized(b"\xa1", b"\xb1", encoded)
 
 
 _known_text = lru_cache(maxsize=256)(_text)

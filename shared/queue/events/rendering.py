@@ -51,8 +51,8 @@ class EventMessage:
     @property
     def size(self) -> int:
         """About how many bytes it has on the wire, rounded up."""
-        properties = sum(len(name) + len(value.encode()) + 10 for name, value in self.properties.items())
-        return len(self.body) + properties + _OVERHEAD
+        properties = "".join((*self.properties, *self.properties.values())).encode()
+        return len(self.body) + len(properties) + 10 * len(self.properties) + _OVERHEAD
 
 
 def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int = SIZE_LIMIT) -> EventMessage:
