@@ -9,7 +9,7 @@ from shared.app.services import Services
 from shared.auth.audit import Audit, AuditStore
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients.accounts import ClientAccounts
-from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
+from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
 from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, ClientStore, root_client
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles.accounts import RoleAccounts
@@ -97,7 +97,7 @@ def assemble(
     client_rows = ClientStore(storage.tables, runtime)
     role_rows = RoleStore(storage.tables, runtime)
     ending = EndingCredentials(client_rows, runtime)
-    refused = RefusedCredentials(RefusedStore(storage.tables), runtime)
+    refused = RefusedCredentials(storage.tables, runtime)
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
     keyring = TableKeyring([_root(settings)], client_rows, role_rows, vault, now, refused.note)
     issuer = Issuer(client_id=ROOT_CLIENT_ID, access_token=settings.root_access_token.get_secret_value())

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.auth.clients.ending import EndingCredentials, RefusedCredentials, RefusedStore
+from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
 from shared.auth.clients.rows import Client, ClientRecord, ClientStore, Refusal
 from shared.auth.hawk import Signed, Site, calculate_mac
 from shared.base.errors import AuthenticationFailed
@@ -54,7 +54,7 @@ def credentials_of(world: World) -> EndingCredentials:
 def refused_of(world: World) -> RefusedCredentials:
     """As another process sees it."""
     runtime = world.services.runtime
-    return RefusedCredentials(RefusedStore(world.memory.storage.tables), runtime)
+    return RefusedCredentials(world.memory.storage.tables, runtime)
 
 
 async def a_client(

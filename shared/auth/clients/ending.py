@@ -17,8 +17,9 @@ from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.runtime import Runtime
-from shared.store.interface import MAX_OPERATIONS, Delete, Row, StorageUnavailable, Tables, TransactionRefused, Upsert
+from shared.store.interface import MAX_OPERATIONS, Delete, Row, StorageUnavailable, Tables, Upsert
 from shared.store.keys import HEALTH
+from shared.store.partitions import END, try_transact
 from shared.telemetry.instruments import ENDING_CREDENTIALS
 
 _PARTITION = "refused"
@@ -30,40 +31,6 @@ class RefusedClient:
 
     why: Refusal
     last: datetime
-
-
-class RefusedStore:
-    """Rows of the Health table, one for each refused client. All methods may raise StorageUnavailable."""
-
-    def __init__(self, tables: Tables) -> None:
-        self._tables = tables
-
-    async def put(self, refused: Mapping[str, RefusedClient]) -> None:
-        """Writes the refusals that a process has seen, by client id, at most a hundred, in one request."""
-        assert len(refused) <= MAX_OPERATIONS
-        rows = [
-            Upsert(row_key(client_id), {"clientId": client_id, "why": each.why, "last": format_date(each.last)})
-            for client_id, each in refused.items()
-        ]
-        await self._tables.transact(HEALTH, _PARTITION, rows)
-
-    async def since(self, time: datetime) -> dict[str, RefusedClient]:
-        """Clients that were refused at `time` or later: one page at most, in one request."""
-        page = await self._tables.query(HEALTH, _PARTITION, start="", end="\x7f")
-        found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
-        return {client_id: each for client_id, each in found.items() if each.last >= time}
-
-    async def forget(self, until: datetime) -> None:
-        """Removes clients that were last refused before `until`, one page at most: one request to read them, and one
-        for each.
-        """
-        page = await self._tables.query(HEALTH, _PARTITION, start="", end="\x7f")
-        for row in page.rows:
-            if _refused(row).last < until:
-                try:
-                    await self._tables.transact(HEALTH, _PARTITION, [Delete(row.key, row.etag)])
-                except TransactionRefused:
-                    continue  # it has just been refused once more
 
 
 def _refused(row: Row) -> RefusedClient:
@@ -147,8 +114,8 @@ class RefusedCredentials:
     anybody can send the name of a client.
     """
 
-    def __init__(self, store: RefusedStore, runtime: Runtime) -> None:
-        self._store = store
+    def __init__(self, tables: Tables, runtime: Runtime) -> None:
+        self._tables = tables
         self._runtime = runtime
         self._seen: dict[str, _Seen] = {}
         """By client id, at most as many as one request can write. Clients refused later are noted only when an earlier
@@ -175,9 +142,11 @@ class RefusedCredentials:
         due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
         if not due:
             return
-        await self._store.put(
-            {client_id: RefusedClient(why=seen.why, last=seen.last) for client_id, seen in due.items()}
-        )
+        rows = [
+            Upsert(row_key(client_id), {"clientId": client_id, "why": seen.why, "last": format_date(seen.last)})
+            for client_id, seen in due.items()
+        ]
+        await self._tables.transact(HEALTH, _PARTITION, rows)
         for client_id, seen in due.items():
             if (goes_on := self._seen.get(client_id)) is not None:
                 self._seen[client_id] = replace(goes_on, written=seen.last)
@@ -200,15 +169,21 @@ class RefusedCredentials:
         self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.current()), "refused")
 
     async def forget(self) -> None:
-        """Removes clients that are no longer refused, once an hour. Raises StorageUnavailable."""
+        """Removes clients that are no longer refused, once an hour, a page at most. Raises StorageUnavailable."""
         now = self._runtime.now()
-        if self._forgotten is None or now - self._forgotten >= WITHIN:
-            await self._store.forget(now - LATELY)
-            self._forgotten = now
+        if self._forgotten is not None and now - self._forgotten < WITHIN:
+            return
+        page = await self._tables.query(HEALTH, _PARTITION, start="", end=END)
+        for row in page.rows:
+            if _refused(row).last < now - LATELY:  # refused where it has just been refused once more
+                await try_transact(self._tables, HEALTH, _PARTITION, [Delete(row.key, row.etag)])
+        self._forgotten = now
 
     async def _look(self) -> Mapping[str, RefusedClient]:
-        found = await self._store.since(self._runtime.now() - LATELY)
-        return dict(sorted(found.items()))
+        page = await self._tables.query(HEALTH, _PARTITION, start="", end=END)
+        found = {str(row.values["clientId"]): _refused(row) for row in page.rows}
+        lately = self._runtime.now() - LATELY
+        return {client_id: each for client_id, each in sorted(found.items()) if each.last >= lately}
 
 
 def _is_due(seen: _Seen) -> bool:
