@@ -97,7 +97,11 @@ class GroupCheck:
                         await self._stores.messages.put_lost_deadline(task)
                     return _Look()
                 if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
-                    await self._ensure_its_handler(task, row)
+                    # Usually its own handler will still run, and check the group. If the resolution is old, its message
+                    # is put again.
+                    resolved, now = task.last_run.resolved, self._stores.runtime.now()
+                    if resolved is not None and now - max(resolved, row.written) > ORPHAN_AFTER:
+                        await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
                     return _Look()
                 await self._remove(task_group_id, row, task)
                 continue
@@ -113,13 +117,3 @@ class GroupCheck:
             await self._stores.groups.remove_orphan(task_group_id, row)
         else:
             await self._stores.groups.remove_active(task_group_id, row.task_id, row.generation, row.etag)
-
-    async def _ensure_its_handler(self, task: Task, row: Active) -> None:
-        """Called for a task that is resolved and not settled. Usually its own handler will still run, and check the
-        group.
-
-        If the resolution is old, its message is put again.
-        """
-        resolved = task.last_run.resolved
-        if resolved is not None and self._stores.runtime.now() - max(resolved, row.written) > ORPHAN_AFTER:
-            await self._stores.messages.put_resolved(task.task_id, task.last_run_id)

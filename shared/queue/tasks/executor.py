@@ -159,9 +159,7 @@ class Executor:
 
         Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
         """
-        read = await self._stores.tasks.load(task_id)
-        if read is None:
-            raise ResourceNotFound(f"task {task_id} does not exist")
+        read = await self._stores.tasks.existing(task_id)
         return await self.carry_out(read, decide, self.write_ahead(read))
 
     async def run_unread(

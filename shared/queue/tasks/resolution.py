@@ -18,7 +18,6 @@ from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.store import due_of
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.dependents import Dependents, PendingRows
-from shared.queue.tasks.edges import Waiting
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import ResolvedBody
@@ -168,7 +167,9 @@ class Resolution:
         if rest is not None:
             await self._go_on(page, rest, message.end)
             page.end = rest
-        await together(self._fan_out(page, edges, in_group=False), self._commit(task, uploads))
+        # Blocks that workers have put straight into storage are committed as blobs of their artifacts, run by run.
+        over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
+        await together(self._fan_out(page, edges, in_group=False), self._uploads.commit(task.task_id, over))
 
     async def _inside(self, page: _Page) -> None:
         """Edges in the task's group."""
@@ -271,11 +272,6 @@ class Resolution:
         with rows.expect() as row:
             again = page.message.at_deadline
             return await self._dependents.satisfy(dependent, required, page.run, row, at_deadline=again)
-
-    async def _commit(self, task: Task, uploads: Sequence[Waiting]) -> None:
-        """Commits the blocks that workers have put straight into storage as blobs of their artifacts, run by run."""
-        over = [upload for upload in uploads if self._run(task, upload.run_id) is not None]
-        await self._uploads.commit(task.task_id, over)
 
     async def _index(self, read: Loaded, run: Run) -> None:
         if run.state is State.COMPLETED and run.resolved is not None:
