@@ -182,7 +182,12 @@ if (theme) document.documentElement.dataset["theme"] = theme;
 document.addEventListener("click", followLink);
 const frame = /** @type {HTMLElement} */ (document.getElementById("app"));
 frame.replaceChildren();
-keepSignedIn();
-askWhileUsed();
-announce();
-render(html`<${App} />`, frame);
+// In a frame there is nothing but the answer to a silent sign-in, for the page around it (core/openid.js).
+if (globalThis.parent !== window)
+  globalThis.parent.postMessage((location.hash || location.search).slice(1), location.origin);
+else {
+  keepSignedIn();
+  askWhileUsed();
+  announce();
+  render(html`<${App} />`, frame);
+}

@@ -40,6 +40,7 @@ _KEPT = "public, max-age=31536000, immutable"
 _IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
 _COMPRESSION = 9
 _FIRST = "app.js"
+_CALLBACK = "/login/callback"
 _IMPORTED = re.compile(r'^(?:import|export)\b(?:[^;]*?\bfrom)?\s*"(\.[^"]+)"', re.MULTILINE)
 _PRELOAD = re.compile(r'[^\n]*"{{assets}}/{{module}}"[^\n]*\n')
 
@@ -68,9 +69,10 @@ class ConsoleSite:
     """Paths that are pages of the console."""
 
     @classmethod
-    def load(cls, folder: Path, sources: Iterable[str]) -> Self:
+    def load(cls, folder: Path, sources: Iterable[str], framed: str = "") -> Self:
         """Read the files. `sources` are origins that the console reads besides its own: storage, the identity
-        provider. Raises FileNotFoundError if the folder has no page."""
+        provider; `framed` is the latter, which is asked in a hidden frame whether somebody is still signed in.
+        Raises FileNotFoundError if the folder has no page."""
         contents = {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))
@@ -80,7 +82,7 @@ class ConsoleSite:
         html = _preloading((folder / "index.html").read_text(encoding="utf-8"), contents).replace("{{assets}}", prefix)
         assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], content) for name, content in contents.items()}
         page = _File("text/html; charset=utf-8", html.encode())
-        return cls(page, assets, _policy(html, sources), _pages(contents.get(_ROUTES, b"").decode()))
+        return cls(page, assets, _policy(html, sources, framed), _pages(contents.get(_ROUTES, b"").decode()))
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """The answer for a path; None if the console has nothing there. `headers` are the request's, in lower case."""
@@ -88,7 +90,11 @@ class ConsoleSite:
         if (asset := self.assets.get(path)) is not None:
             return _answer(asset, packed, {"cache-control": _KEPT})
         if self.pages.fullmatch(path):
-            return self._page(packed)
+            page = self._page(packed)
+            if path == _CALLBACK:  # to which the provider leads that frame
+                policy = self.policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+                return replace(page, headers={**page.headers, "content-security-policy": policy})
+            return page
         return None
 
     def unknown(self, path: str, headers: Mapping[str, str]) -> Answer | None:
@@ -111,8 +117,12 @@ def sources(settings: Settings) -> list[str]:
     else:
         assert settings.storage_account_name is not None, "settings are checked when they are loaded"
         endpoints = Endpoints.of_account(settings.storage_account_name)
-    provider = [_origin(settings.openid_issuer)] if settings.openid_issuer else []
-    return [_origin(endpoints.blob), *provider, *settings.console_sources.split()]
+    return [each for each in (_origin(endpoints.blob), provider(settings), *settings.console_sources.split()) if each]
+
+
+def provider(settings: Settings) -> str:
+    """The origin of the identity provider of people; empty if there is none."""
+    return _origin(settings.openid_issuer) if settings.openid_issuer else ""
 
 
 def _origin(url: str) -> str:
@@ -155,7 +165,7 @@ def _pages(router: str) -> re.Pattern[str]:
     return re.compile(f"(?:{'|'.join(shapes)})/?")
 
 
-def _policy(html: str, sources: Iterable[str]) -> str:
+def _policy(html: str, sources: Iterable[str], framed: str) -> str:
     found = _IMPORT_MAP.search(html)
     assert found is not None, "the page has an import map"
     digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
@@ -167,6 +177,7 @@ def _policy(html: str, sources: Iterable[str]) -> str:
             "img-src 'self'",
             "worker-src 'self'",
             f"connect-src 'self' {' '.join(sources)}".rstrip(),
+            f"frame-src 'self' {framed}".rstrip(),
             "base-uri 'none'",
             "form-action 'none'",
             "frame-ancestors 'none'",

@@ -20,7 +20,7 @@ import azure.functions as func
 from opentelemetry.trace import SpanKind
 
 from functions import process, telemetry_export
-from functions.console import FOLDER, ConsoleSite, sources
+from functions.console import FOLDER, ConsoleSite, provider, sources
 from functions.observation import observed
 from functions.overload import Bodies, Load
 from functions.time_limits import LONGEST_CALL
@@ -75,7 +75,7 @@ ROUTERS = (
 
 LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
-CONSOLE = ConsoleSite.load(FOLDER, sources(process.SETTINGS))
+CONSOLE = ConsoleSite.load(FOLDER, sources(process.SETTINGS), provider(process.SETTINGS))
 
 _TRACE_ID = re.compile(r"[\x21-\x7e]{1,128}")
 

@@ -1,5 +1,5 @@
-// Sign-in by OpenID Connect: authorization code with PKCE, and refresh tokens where the provider gives them. The browser gets
-// the ID token; the service checks it and returns temporary credentials.
+// Sign-in by OpenID Connect: authorization code with PKCE. It is renewed with a refresh token where the provider gives one,
+// otherwise by asking it in a hidden frame, without a word to the user. The browser gets the ID token; the service checks it and returns temporary credentials.
 
 import { credentialsOf } from "./auth.js";
 import { now } from "./clock.js";
@@ -8,6 +8,8 @@ import { forgetRenewal, session, signIn } from "./credentials.js";
 const KEY = "taskcluster-queue.sign-in";
 /** Milliseconds before its end that a session is renewed. */
 export const EARLY = 5 * 60_000;
+/** So long the provider has to answer in a frame. */
+const FRAMED_FOR = 10_000;
 const encoder = new TextEncoder();
 
 /** @typedef {{issuer: string, clientId: string, scopes: string, name: string}} Provider */
@@ -21,10 +23,19 @@ export async function begin(provider, then, beside = false) {
   const place = beside ? window.open("about:blank", "_blank", "popup,width=520,height=680") : window;
   if (beside) sessionStorage.removeItem(KEY);
   if (!place) throw new Error("The browser has not let this page open a window. Allow it to, then try again.");
-  const described = await metadata(provider.issuer).catch((error) => {
+  const url = await question(provider, { verifier, state, nonce }).catch((error) => {
     if (beside) place.close();
     throw error;
   });
+  place.location.assign(url);
+}
+
+/** @typedef {{verifier: string, state: string, nonce: string}} Secrets */
+
+/** The address at which the provider is asked who this is. @param {Provider} provider @param {Secrets} secrets
+ * @param {Record<string, string>} [more] */
+async function question(provider, { verifier, state, nonce }, more = {}) {
+  const described = await metadata(provider.issuer);
   const { authorization_endpoint: endpoint, response_modes_supported: modes = ["fragment"] } = described;
   const url = new URL(endpoint);
   const challenge = base64url(new Uint8Array(await crypto.subtle.digest("SHA-256", encoder.encode(verifier))));
@@ -39,9 +50,10 @@ export async function begin(provider, then, beside = false) {
     code_challenge_method: "S256",
     // A fragment stays in the browser. In a query the Functions host would take the code for a key of a function.
     ...(modes.includes("fragment") ? { response_mode: "fragment" } : {}),
+    ...more,
   };
   for (const [name, value] of Object.entries(parameters)) url.searchParams.set(name, value);
-  place.location.assign(url);
+  return url;
 }
 
 /** Finish a sign-in at the callback address. Throws an Error that says what went wrong. @param {URLSearchParams} query
@@ -52,22 +64,28 @@ export async function complete(query, fragment) {
   const stored = sessionStorage.getItem(KEY);
   sessionStorage.removeItem(KEY);
   if (stored === null) throw new Error("No sign-in is under way in this tab.");
-  const { provider, verifier, state, nonce, then, beside } = JSON.parse(stored);
+  const { provider, then, beside, ...secrets } = JSON.parse(stored);
+  const { token, ...idToken } = await redeemCode(provider, secrets, said);
+  signIn(await credentialsOf(idToken), { provider, ...(token ? { token } : {}) });
+  return { then: then.startsWith("/") && !then.startsWith("//") ? then : "/", beside };
+}
+
+/** The ID token for a provider's answer, and a refresh token if there is one. Throws an Error that says what went wrong.
+ * @param {Provider} provider @param {Secrets} secrets @param {URLSearchParams} said */
+async function redeemCode(provider, { verifier, state, nonce }, said) {
   if (said.get("state") !== state) throw new Error("This answer belongs to another sign-in.");
   const refused = said.get("error");
-  if (refused) throw new Error(`The provider refused: ${said.get("error_description") ?? refused}`);
+  if (refused) throw new Refused(`The provider refused: ${said.get("error_description") ?? refused}`);
   const tokens = await redeem(provider, {
     grant_type: "authorization_code",
     code: said.get("code") ?? "",
     redirect_uri: callbackAddress(),
     code_verifier: verifier,
   });
-  const renewal = tokens.refresh_token ? { provider, token: tokens.refresh_token } : undefined;
-  signIn(await credentialsOf({ idToken: tokens.id_token, nonce }), renewal);
-  return { then: then.startsWith("/") && !then.startsWith("//") ? then : "/", beside };
+  return { idToken: tokens.id_token, nonce, token: tokens.refresh_token };
 }
 
-/** Renew the session with its refresh token, once for all tabs. Returns whether it goes on; throws an Error if that is
+/** Renew the session, once for all tabs. Returns whether it goes on; throws an Error if that is
  * not known. @returns {Promise<boolean>} */
 export async function renew() {
   const { locks } = navigator;
@@ -79,18 +97,63 @@ async function renewOnce() {
   if (current && current.until - now() > EARLY) return true; // another tab has renewed it
   if (!current?.renewal) return false;
   const { provider, token } = current.renewal;
-  let tokens;
+  let renewed;
   try {
-    tokens = await redeem(provider, { grant_type: "refresh_token", refresh_token: token });
+    renewed = token ? await refreshed(provider, token) : await silently(provider);
   } catch (error) {
     if (!(error instanceof Refused)) throw error;
     forgetRenewal(); // the provider's session is over
     return false;
   }
-  const credentials = await credentialsOf({ idToken: tokens.id_token, refreshed: true });
-  if (session()?.clientId === credentials.clientId)
-    signIn(credentials, { provider, token: tokens.refresh_token ?? token });
+  const { token: next = token, ...idToken } = renewed;
+  const credentials = await credentialsOf(idToken);
+  if (session()?.clientId !== credentials.clientId) return true; // somebody else has signed in meanwhile
+  signIn(credentials, { provider, ...(next ? { token: next } : {}) });
   return true;
+}
+
+/** @param {Provider} provider @param {string} token
+ * @returns {Promise<{idToken: string, token?: string, nonce?: string, refreshed?: boolean}>} */
+async function refreshed(provider, token) {
+  const tokens = await redeem(provider, { grant_type: "refresh_token", refresh_token: token });
+  return {
+    idToken: tokens.id_token,
+    refreshed: true,
+    ...(tokens.refresh_token ? { token: tokens.refresh_token } : {}),
+  };
+}
+
+/** Ask the provider in a hidden frame, whose session of its own says who this is: `prompt=none` forbids it to show
+ * anything. Browsers that keep its cookies out of frames make it refuse. @param {Provider} provider */
+async function silently(provider) {
+  const secrets = { verifier: random(), state: random(), nonce: random() };
+  const frame = document.createElement("iframe");
+  frame.hidden = true;
+  frame.src = (await question(provider, secrets, { prompt: "none" })).href;
+  try {
+    return await redeemCode(provider, secrets, await saidIn(frame));
+  } finally {
+    frame.remove();
+  }
+}
+
+/** What the callback address in a frame says (app.js). @param {HTMLIFrameElement} frame @returns {Promise<URLSearchParams>} */
+function saidIn(frame) {
+  return new Promise((resolve, reject) => {
+    const control = new AbortController();
+    const timer = setTimeout(() => {
+      control.abort();
+      reject(new Refused("The provider shows nothing in a frame."));
+    }, FRAMED_FOR);
+    const heard = (/** @type {MessageEvent} */ { origin, source, data }) => {
+      if (origin !== location.origin || source !== frame.contentWindow) return;
+      clearTimeout(timer);
+      control.abort();
+      resolve(new URLSearchParams(String(data)));
+    };
+    addEventListener("message", heard, { signal: control.signal });
+    document.body.append(frame);
+  });
 }
 
 /** The provider's answer is a refusal. */

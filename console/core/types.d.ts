@@ -231,7 +231,8 @@ export interface Session extends Credentials {
   /** Milliseconds since the epoch, by the service's clock, after which the credentials are not used. */
   until: number;
   /** With what they are renewed, where the provider gave something. */
-  renewal?: { provider: { issuer: string; clientId: string; scopes: string; name: string }; token: string } | undefined;
+  renewal?:
+    { provider: { issuer: string; clientId: string; scopes: string; name: string }; token?: string } | undefined;
 }
 
 export interface PageProperties {

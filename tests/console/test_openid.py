@@ -152,10 +152,8 @@ def test_the_end_of_the_hour_takes_nothing_away(
         expect(tab.get_by_role("dialog", name="Your sign-in has ended")).to_be_visible()
         expect(tab.get_by_role("banner")).to_contain_text("sign-in ended")
     page.context.unroute_all()
-    with page.expect_popup() as opened:  # the provider still knows who it is
+    with page.expect_popup():  # the provider still knows who it is, and the window closes itself
         layer.get_by_role("button", name="Sign in with local").click()
-    with opened.value.expect_event("close"):
-        opened.value.get_by_role("button", name="Continue").click()
     expect(layer).to_have_count(0)
     expect(other.get_by_role("dialog")).to_have_count(0)
     expect(me).to_be_visible()
@@ -168,6 +166,27 @@ def test_the_end_of_the_hour_takes_nothing_away(
     assert {entry["clientId"] for entry in history if entry["actionType"] == "updated"} == {f"login/local/{GROUP}"}
     asked = [request for request in watch.requests[before:] if "/api/" in request.url and "/sign-in" not in request.url]
     assert [request.url for request in asked if "authorization" not in request.headers] == [], "nobody acts as nobody"
+
+
+def test_a_provider_that_gives_no_refresh_token_is_asked_in_a_hidden_frame(issuer: str, open_page: OpenPage) -> None:
+    """For as long as its own session lasts; then a layer asks to sign in again."""
+    page = open_page("/login?then=/provisioners", None)
+
+    def without(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "refresh_token": None})
+
+    page.context.route(f"{issuer}/token", without)
+    sign_in(page, GROUP)
+    expect(page.get_by_role("banner").get_by_role("link", name=f"login/local/{GROUP}")).to_be_visible()
+    page.evaluate(_END, [SESSION_KEY, 60_000])
+    page.wait_for_function(f"(key) => ({_UNTIL})(key) > Date.now() + 3_000_000", arg=SESSION_KEY)
+    expect(page.locator("iframe")).to_have_count(0)
+    page.context.clear_cookies()
+    page.evaluate(_END, [SESSION_KEY, 60_000])
+    page.wait_for_function("(key) => !JSON.parse(localStorage.getItem(key)).renewal", arg=SESSION_KEY)
+    page.evaluate(_END, [SESSION_KEY, 0])
+    expect(page.get_by_role("dialog", name="Your sign-in has ended")).to_be_visible()
 
 
 @pytest.mark.large

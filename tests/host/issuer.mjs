@@ -15,7 +15,7 @@ const day = 86_400;
 const client = (client_id) => ({
   client_id,
   token_endpoint_auth_method: "none",
-  application_type: "native",
+  application_type: "web",
   redirect_uris: [callback],
   grant_types: ["authorization_code", "refresh_token"],
   response_types: ["code"],

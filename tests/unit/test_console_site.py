@@ -20,7 +20,7 @@ PACKED = {"accept-encoding": "gzip, br"}
 
 @pytest.fixture(scope="module")
 def site() -> ConsoleSite:
-    return ConsoleSite.load(FOLDER, ["https://account.blob.core.windows.net"])
+    return ConsoleSite.load(FOLDER, ["https://account.blob.core.windows.net"], "https://login.example.com")
 
 
 @pytest.mark.parametrize(
@@ -152,7 +152,13 @@ def test_a_page_loads_scripts_and_styles_of_its_own_origin_alone(site: ConsoleSi
     assert policy["script-src"] == f"'self' 'sha256-{digest}'"
     assert policy["style-src"] == "'self'"
     assert policy["connect-src"] == "'self' https://account.blob.core.windows.net"
+    assert policy["frame-src"] == "'self' https://login.example.com"
     assert policy["frame-ancestors"] == "'none'"
+    framed = site.answer("/login/callback", {})
+    assert framed is not None
+    assert framed.headers["content-security-policy"].endswith("frame-ancestors 'self'"), (
+        "by a page of this origin alone"
+    )
 
 
 def test_a_change_of_any_file_changes_the_path_of_all(tmp_path: Path) -> None:
