@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 
 from shared.app.services import Services
-from shared.auth.audit import Audit, AuditStore
+from shared.auth.audit import Audit
 from shared.auth.authenticate import Authenticator
 from shared.auth.clients.accounts import ClientAccounts
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
@@ -101,7 +101,7 @@ def assemble(
     vault = Vault([key.get_secret_value() for key in settings.access_token_keys])
     keyring = TableKeyring([_root(settings)], client_rows, role_rows, vault, now, refused.note)
     issuer = Issuer(client_id=ROOT_CLIENT_ID, access_token=settings.root_access_token.get_secret_value())
-    audit_log = Audit(AuditStore(storage), expiry, runtime, timedelta(days=settings.audit_retention_days))
+    audit_log = Audit(storage, expiry, runtime, timedelta(days=settings.audit_retention_days))
 
     back_off = BackOff(now)
     poller = Poller(

@@ -65,42 +65,6 @@ class AuditEntry:
         return self.subject.partition, keys.audit(keys.AUDITED_BY, self.client_id)
 
 
-class AuditStore:
-    """Reads and writes entries. Everything may raise StorageUnavailable."""
-
-    def __init__(self, storage: Storage) -> None:
-        self._tables = storage.tables
-
-    async def add(self, entry: AuditEntry) -> None:
-        """Writes both rows of an entry, unless they exist: a late repeat must not undo the confirmation."""
-        await self._write(entry, Create(entry.key, _encode(entry)))
-
-    async def confirm(self, entry: AuditEntry) -> None:
-        """Says of both rows that it happened."""
-        await self._write(entry, Merge(entry.key, {_CONFIRMED: True}))
-
-    async def remove(self, entry: AuditEntry) -> None:
-        """Removes both rows: it did not happen."""
-        await self._write(entry, Delete(entry.key))
-
-    async def page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
-        """Entries, the latest first, from a key on, and where the next page starts."""
-        page = await self._tables.query(keys.AUDIT, partition, start=start, end=END, limit=limit)
-        return [_decode(row) for row in page.rows], page.resume
-
-    async def sweep(self, partition: str, before: datetime, *, start: str | None, has_time: Callable[[], bool]) -> None:
-        """Deletes entries from before `before`, page by page. Raises OutOfTime."""
-        pages = rows_of(self._tables, keys.AUDIT, partition, start=start or keys.audited_before(before), select=())
-        await sweep(self._tables, keys.AUDIT, pages, is_over=lambda row: True, has_time=has_time)
-
-    async def _write(self, entry: AuditEntry, operation: Operation) -> None:
-        async def write(partition: str) -> None:
-            # Refused where an earlier try has written, or removed, the row.
-            await try_transact(self._tables, keys.AUDIT, partition, [operation])
-
-        await together(*(write(partition) for partition in entry.partitions))
-
-
 _COLUMNS = Columns(AuditEntry, without={"key", "subject"})
 _SUBJECT_COLUMNS = Columns(Subject)
 
@@ -180,8 +144,8 @@ def note(entry: Entry | None, happens: bool | None) -> None:
 class Audit:
     """Writes and reads histories."""
 
-    def __init__(self, store: AuditStore, expiry: ExpiryStore, runtime: Runtime, kept: timedelta) -> None:
-        self._store = store
+    def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime, kept: timedelta) -> None:
+        self._tables = storage.tables
         self._expiry = expiry
         self._runtime = runtime
         self._kept = kept
@@ -212,10 +176,12 @@ class Audit:
             yield entry
         except ApiError as refusal:
             if entry.has_begun and entry.happens is False and refusal.status < 500:
-                await self._conclude(self._store.remove(written))
+                await self._conclude(written, Delete(written.key))
             raise
         if entry.has_begun and entry.happens is not None:
-            await self._conclude(self._store.confirm(written) if entry.happens else self._store.remove(written))
+            await self._conclude(
+                written, Merge(written.key, {_CONFIRMED: True}) if entry.happens else Delete(written.key)
+            )
 
     @asynccontextmanager
     async def entry_of(
@@ -235,14 +201,22 @@ class Audit:
             await self._expiry.histories(new, day.isoformat(), self._due(day))
             for partition in new:
                 self._scheduled[partition] = day
-        await self._store.add(entry)
+        # Unless the rows exist: a late repeat must not undo the confirmation.
+        await self._write(entry, Create(entry.key, _encode(entry)))
 
-    async def _conclude(self, write: Awaitable[None]) -> None:
+    async def _write(self, entry: AuditEntry, operation: Operation) -> None:
+        async def write(partition: str) -> None:
+            # Refused where an earlier try has written, or removed, the row.
+            await try_transact(self._tables, keys.AUDIT, partition, [operation])
+
+        await together(*(write(partition) for partition in entry.partitions))
+
+    async def _conclude(self, entry: AuditEntry, operation: Merge | Delete) -> None:
         """Confirms or removes the entry. The call itself is done by then, so a failure here is only logged: the entry
         stays unconfirmed.
         """
         try:
-            await write
+            await self._write(entry, operation)
         except StorageUnavailable as failure:
             log.warning("an entry of the audit is left as it is: %s", failure, extra={"action": "audit_not_concluded"})
 
@@ -253,7 +227,7 @@ class Audit:
         """
         if limit == 0:
             return [], None
-        entries, resume = await self._store.page(subject.partition, start=start, limit=limit)
+        entries, resume = await self._page(subject.partition, start=start, limit=limit)
         if subject.entity_type == "task":
             entries = [each for each in entries if each.subject in (subject, group_of(subject))]
         return entries, resume
@@ -262,7 +236,12 @@ class Audit:
         """What a client did, as `of`. Raises StorageUnavailable."""
         if limit == 0:
             return [], None
-        return await self._store.page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
+        return await self._page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
+
+    async def _page(self, partition: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
+        """Entries, the latest first, from a key on, and where the next page starts."""
+        page = await self._tables.query(keys.AUDIT, partition, start=start, end=END, limit=limit)
+        return [_decode(row) for row in page.rows], page.resume
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes entries of a history that are too old. Returns when those of the scheduled day are due if they are
@@ -274,8 +253,14 @@ class Audit:
         now, due = self._runtime.now(), self._due(date.fromisoformat(day))
         if due > now:
             return due
-        await self._store.sweep(
-            partition, now - self._kept, start=expiring.resume, has_time=lambda: self._runtime.now() < until
+        start = expiring.resume or keys.audited_before(now - self._kept)
+        pages = rows_of(self._tables, keys.AUDIT, partition, start=start, select=())
+        await sweep(
+            self._tables,
+            keys.AUDIT,
+            pages,
+            is_over=lambda row: True,
+            has_time=lambda: self._runtime.now() < until,
         )
         return None
 
