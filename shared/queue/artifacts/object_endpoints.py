@@ -59,13 +59,18 @@ class ProposedUploadMethods(Closed):
     putUrl: PutUrlProposal = optional()
 
 
-class CreateUploadRequest(Closed):
-    """The beginning of an upload."""
+class FinishUploadRequest(Closed):
+    """The end of an upload."""
 
     projectId: ProjectId
     uploadId: SlugId
-    expires: Date
     hashes: Hashes = optional()
+
+
+class CreateUploadRequest(FinishUploadRequest):
+    """The beginning of an upload."""
+
+    expires: Date
     proposedUploadMethods: ProposedUploadMethods
 
 
@@ -91,14 +96,6 @@ class CreateUploadResponse(Closed):
     projectId: ProjectId
     uploadId: SlugId
     uploadMethod: UploadMethod
-
-
-class FinishUploadRequest(Closed):
-    """The end of an upload."""
-
-    projectId: ProjectId
-    uploadId: SlugId
-    hashes: Hashes = optional()
 
 
 class AcceptDownloadMethods(Closed):

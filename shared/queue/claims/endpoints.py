@@ -33,11 +33,16 @@ class Credentials(Closed):
     certificate: NotEmpty
 
 
-class ClaimWorkRequest(Closed):
-    """Who asks for work, and for how many tasks at most."""
+class TaskClaimRequest(Closed):
+    """Who claims a given run."""
 
     workerGroup: Id
     workerId: Id
+
+
+class ClaimWorkRequest(TaskClaimRequest):
+    """Who asks for work, and for how many tasks at most."""
+
     tasks: Annotated[int, Field(ge=1, le=32)] = 1
     xmlMessage: Annotated[str, StringConstraints(max_length=LONGEST_ANSWER)] = optional()
     """The answer of a poll URL, as it is: then only its messages are claimed."""
@@ -81,13 +86,6 @@ class ClaimWorkResponse(Closed):
     """The claims; none when there was no work."""
 
     tasks: Unique[TaskClaimResponse]
-
-
-class TaskClaimRequest(Closed):
-    """Who claims a given run."""
-
-    workerGroup: Id
-    workerId: Id
 
 
 class TaskExceptionRequest(Closed):

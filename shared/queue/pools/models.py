@@ -41,34 +41,24 @@ class Actions(RootModel[list[Action]]):
     """What pages can offer. For clients from before 2021."""
 
 
-class ProvisionerResponse(Closed):
+class _Described(Closed):
+    stability: Stability
+    description: str
+    expires: Date
+    lastDateActive: Date
+
+
+class ProvisionerResponse(_Described):
     """A provisioner. `actions` only where some were declared."""
 
     provisionerId: ProvisionerId
-    stability: Stability
-    description: str
-    expires: Date
-    lastDateActive: Date
     actions: list[Action] = optional()
 
 
-class UpdateProvisionerRequest(Closed):
-    """A declaration of a provisioner; properties that are left out keep their value."""
-
-    stability: Stability = optional()
-    description: Description = optional()
-    expires: Date = optional()
-    actions: list[Action] = optional()
-
-
-class TaskQueueResponse(Closed):
+class TaskQueueResponse(_Described):
     """A task queue."""
 
     taskQueueId: TaskQueueId
-    stability: Stability
-    description: str
-    expires: Date
-    lastDateActive: Date
 
 
 class WorkerTypeResponse(TaskQueueResponse):
@@ -85,6 +75,12 @@ class UpdateWorkerTypeRequest(Closed):
     stability: Stability = optional()
     description: Description = optional()
     expires: Date = optional()
+
+
+class UpdateProvisionerRequest(UpdateWorkerTypeRequest):
+    """A declaration of a provisioner; properties that are left out keep their value."""
+
+    actions: list[Action] = optional()
 
 
 class PendingTasksResponse(Closed):
