@@ -31,11 +31,11 @@ from tools.admin.backup import BackupError, import_tables
 
 LANGUAGES = "Grüße, Ελλάδα, Привет, こんにちは, 😀 \u2028\x7f\"\\'"
 KINDS = {
-    "Tasks": {"task.definition", "task.status", "task.open", "upload", "dependent", "artifact", "direct"},
+    "Tasks": {"task.definition", "task.definition.1", "task.status", "task.open", "upload", "dependent", "artifact", "direct"},
     "Groups": {"group", "scheduler", "member", "active", "unblocks", "due", "number"},
     "Pools": {"pool", "pending", "claimed", "returned", "worker", "quarantine"},
     "Index": {"task", "namespace"},
-    "Expiry": {"group-tasks", "listed", "definition", "worker", "client", "artifact", "upload", "index", "cursor"},
+    "Expiry": {"group-tasks", "listed", "worker", "client", "artifact", "upload", "index", "cursor"},
 }
 """The rows of design 3 whose keys say what they are."""
 
