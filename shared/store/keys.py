@@ -27,8 +27,10 @@ TASK_DEFINITION = "task.definition"
 TASK_OPEN = "task.open"
 TASK_STATUS = "task.status"
 TASK_ROWS = ("task.", "task/")
-"""The range of the rows that make a task, three unless its definition is large; nothing else lies in it."""
-DEFINITION_ROWS = (TASK_DEFINITION, f"{TASK_DEFINITION}/")
+"""The range of the three rows that make a task; nothing else lies in it."""
+REST_OF_DEFINITION = ("task~", "task~~")
+"""The range of what does not fit into the definition's row."""
+WHOLE_TASK = (TASK_ROWS[0], REST_OF_DEFINITION[1])
 
 GROUP = "group"
 POOL = "pool"
@@ -37,7 +39,7 @@ PROVISIONER = "provisioner"
 
 def task_definition(number: int) -> str:
     """A row of a task's definition, from 0."""
-    return f"{TASK_DEFINITION}.{number}" if number else TASK_DEFINITION
+    return f"{REST_OF_DEFINITION[0]}{number}" if number else TASK_DEFINITION
 
 
 def upload(run_id: int) -> str:

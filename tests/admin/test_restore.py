@@ -31,8 +31,7 @@ from tools.admin.backup import BackupError, import_tables
 
 LANGUAGES = "Grüße, Ελλάδα, Привет, こんにちは, 😀 \u2028\x7f\"\\'"
 KINDS = {
-    "Tasks": {f"task.{each}" for each in ("definition", "definition.1", "status", "open")}
-    | {"upload", "dependent", "artifact", "direct"},
+    "Tasks": {"task.definition", "task.status", "task.open", "task", "upload", "dependent", "artifact", "direct"},
     "Groups": {"group", "scheduler", "member", "active", "unblocks", "due", "number"},
     "Pools": {"pool", "pending", "claimed", "returned", "worker", "quarantine"},
     "Index": {"task", "namespace"},

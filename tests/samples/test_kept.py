@@ -57,5 +57,5 @@ def test_a_sample_has_every_kind_of_row_and_message() -> None:
     now: Any = sample()
     for table, wanted in KINDS.items():
         found = {row["key"].split("~")[0] for row in now["tables"][table]}
-        assert wanted - {"task.definition.1"} <= found, table
+        assert wanted - found <= {"task"}, "but for the further rows of a large definition"
     assert {queue for queue, messages in now["queues"].items() if messages} >= {"claim", "deadline", "events"}

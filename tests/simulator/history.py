@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shared.base.jsontext import read_back
-from shared.queue.tasks.codec import decode_definition, decode_task
+from shared.queue.tasks.codec import complete, decode_definition, decode_task
 from shared.queue.tasks.definition import Definition, satisfies
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import RETRY_OF, Created, Resolved, Run, State, Task
@@ -81,7 +81,9 @@ class History:
             if states:
                 self.ends[task_id].append(states[-1])
             self._gone.discard(task_id)
-            packed = decode_definition([row for key, row in rows.items() if key.startswith(keys.TASK_DEFINITION)])
+            packed = decode_definition(rows[keys.TASK_DEFINITION])
+            if packed.whole is not None:
+                packed = complete(packed, [row for key, row in rows.items() if key > keys.REST_OF_DEFINITION[0]])
             body = read_back(zlib.decompress(packed.content))
             self.definitions[task_id] = Definition(task_id=task_id, body=body)
         before = None if is_new else states[-1]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
 from shared.base.dates import format_date
+from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
+from shared.store.interface import Delete, Page, Row, StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.expiring import HOUR, LARGE, expire
 from tests.simulator.situations import A
@@ -33,7 +36,7 @@ def test_a_task_waits_for_all_that_it_names(count: int) -> None:
     invariants.check(world)
 
 
-def test_the_largest_definition_takes_two_rows_that_are_read_and_deleted_as_one() -> None:
+def test_the_largest_definition_takes_more_rows_that_are_read_and_deleted_as_one() -> None:
     """Noise that hardly shrinks, in a body of a mebibyte. Each process reads it in another way, and knows nothing."""
     world = World()
     world.is_ordered = False
@@ -41,7 +44,10 @@ def test_the_largest_definition_takes_two_rows_that_are_read_and_deleted_as_one(
     async def life() -> None:
         end = format_date(world.clock.now() + timedelta(hours=4))
         await world.create(A, payload=LARGE, deadline=end, expires=end)
-        assert len([row for row in world.rows(keys.TASKS, A) if row.key.startswith(keys.TASK_DEFINITION)]) == 2
+        found = await world.process().stores.tasks.find(A)
+        assert found is not None
+        assert isinstance(found.definition, PackedDefinition)
+        assert len(found.definition.content) <= 480_000, "the rest is read where there is room"
         stored = await world.process().stores.tasks.definition(A)
         assert stored is not None
         assert stored.body["payload"] == (await world.process().lifecycle.definition(A))["payload"] == LARGE
@@ -56,6 +62,58 @@ def test_the_largest_definition_takes_two_rows_that_are_read_and_deleted_as_one(
 
     world.run(life())
     assert world.rows(keys.TASKS) == []
+
+
+@pytest.mark.parametrize("read", ["load", "definition"])
+@pytest.mark.parametrize("new", [{"which": "new"}, {"which": LARGE}], ids=["small", "large"])
+@pytest.mark.parametrize("old", [{"which": "old"}, LARGE], ids=["small", "large"])
+def test_an_id_that_is_used_again_while_its_rows_are_read_mixes_no_two_definitions(
+    old: dict[str, Any], new: dict[str, Any], read: str
+) -> None:
+    world = World()
+    world.is_ordered = False
+
+    async def life() -> None:
+        await world.create(A, payload=old)
+        tables, query = world.memory.tables, world.memory.tables.query
+        reader = world.process().stores.tasks
+        get = tables.get
+
+        async def used_again() -> None:
+            tables.query, tables.get = query, get
+            await tables.transact(keys.TASKS, A, [Delete(row.key) for row in world.rows(keys.TASKS, A)])
+            await tables.transact(keys.GROUPS, A, [Delete(row.key) for row in world.rows(keys.GROUPS, A)])
+            await world.process().create_task(world.definition(A, payload=new))
+
+        async def cut(table: str, partition: str, **options: Any) -> Page:
+            page = await query(table, partition, **options)
+            await used_again()
+            return Page(rows=page.rows[:1], resume=f"{page.rows[0].key} ")
+
+        async def first(table: str, partition: str, key: str) -> Row | None:
+            row = await get(table, partition, key)
+            await used_again()
+            return row
+
+        tables.query, tables.get = cut, first
+        if read == "load":
+            with pytest.raises(StorageUnavailable):
+                await reader.load(A)
+            loaded = await reader.load(A)
+            definition = None if loaded is None else loaded.definition
+        elif "noise" in old:
+            with pytest.raises(StorageUnavailable):
+                await reader.definition(A)
+            definition = await reader.definition(A)
+        else:
+            before = await reader.definition(A)
+            assert before is not None
+            assert before.body["payload"] == old
+            definition = await world.process().stores.tasks.definition(A)
+        assert definition is not None
+        assert definition.body["payload"] == new
+
+    world.run(life())
 
 
 @pytest.mark.large

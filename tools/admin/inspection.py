@@ -14,7 +14,7 @@ from datetime import datetime
 from shared.base.concurrency import in_waves
 from shared.index.rules import entries_of
 from shared.queue.groups.rows import Group
-from shared.queue.tasks.codec import decode_task
+from shared.queue.tasks.codec import DefinitionIncomplete, decode_task
 from shared.queue.tasks.definition import Definition, satisfies
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import RETRY_OF, State, Task
@@ -76,7 +76,10 @@ async def _look(records: Records, task_id: str) -> _Look:
         is_part = keys.TASK_DEFINITION in rows
         return _Look("", [Finding("no status row" if is_part else "there is no such task")])
     task = decode_task(status)
-    definition = await records.tasks.definition(task_id)
+    try:
+        definition = await records.tasks.definition(task_id)
+    except DefinitionIncomplete:
+        return _Look(status.etag, [Finding("the rows of the definition are not complete")])
     if definition is None:
         return _Look(status.etag, [Finding("no definition row")])
     repairs = TaskRepairs(records, status, task)

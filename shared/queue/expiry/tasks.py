@@ -170,7 +170,7 @@ class TaskExpiry:
         resolution was handled. Returns None if there is no task of this id in the group any more, else when to look
         again: at its expiration, if that is ahead. Raises OutOfTime.
         """
-        first, end = keys.TASK_ROWS  # the rows that make it a task are deleted last
+        first, end = keys.WHOLE_TASK  # the rows that make it a task are deleted last
         for _ in range(LOST_RACE.tries):
             looked = self._now()
             pages = rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES)

@@ -35,6 +35,8 @@ MEMORY = "memory"
 _IN_A_ROW = 8 * _CHUNK
 """Bytes of a packed definition beyond which it goes on in another row; an entity holds 1 MiB, emulators count base64.
 """
+_WHOLE = "whole"
+"""Property of the first row of several: the fingerprint of the whole definition."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,11 +46,13 @@ class PackedDefinition:
     content: bytes
     memory: int
     """About how many bytes the definition takes in memory."""
+    whole: str | None = None
+    """The fingerprint, if `content` is what the first of several rows has. The others are read when there is room."""
 
     @property
     def fingerprint(self) -> str:
         """Names the content."""
-        return hashlib.sha256(self.content).hexdigest()[:32]
+        return self.whole or hashlib.sha256(self.content).hexdigest()[:32]
 
 
 async def pack_definition(definition: Definition) -> PackedDefinition:
@@ -74,6 +78,8 @@ def split_definition(packed: PackedDefinition) -> dict[str, dict[str, Value]]:
     for index, at in enumerate(range(0, len(packed.content), _CHUNK)):
         row = rows.setdefault(keys.task_definition(at // _IN_A_ROW), {"schema": SCHEMA, MEMORY: packed.memory})
         row[f"part{index:02d}"] = packed.content[at : at + _CHUNK]
+    if len(rows) > 1:
+        rows[keys.TASK_DEFINITION][_WHOLE] = packed.fingerprint
     return rows
 
 
@@ -84,17 +90,34 @@ def check_schema(row: Row) -> None:
         raise StorageUnavailable(f"a row has schema {schema!r}, which this version cannot read")
 
 
-def decode_definition(rows: Sequence[Row]) -> PackedDefinition:
-    """The definition in its rows. Raises StorageUnavailable."""
-    for row in rows:
-        check_schema(row)
-    parts = {name: value for row in rows for name, value in row.values.items() if name.startswith("part")}
-    return packed_in(rows[0], b"".join(cast("bytes", parts[name]) for name in sorted(parts)))
+def decode_definition(row: Row) -> PackedDefinition:
+    """The definition in its row, or the beginning of a large one. Raises StorageUnavailable."""
+    check_schema(row)
+    return packed_in(row, _parts(row))
+
+
+class DefinitionIncomplete(StorageUnavailable):
+    """The rows of a large definition are not of one definition: the task was deleted while they were read, and perhaps
+    its id was used again."""
+
+
+def complete(packed: PackedDefinition, rest: Sequence[Row]) -> PackedDefinition:
+    """A large definition with what its further rows have. Raises DefinitionIncomplete."""
+    content = packed.content + b"".join(map(_parts, rest))
+    made = PackedDefinition(content=content, memory=packed.memory)
+    if made.fingerprint != packed.whole:
+        raise DefinitionIncomplete("a definition has changed while its rows were read")
+    return made
 
 
 def packed_in(row: Row, content: bytes) -> PackedDefinition:
     """A packed definition that a row has."""
-    return PackedDefinition(content=content, memory=cast("int", row.values[MEMORY]))
+    whole = cast("str | None", row.values.get(_WHOLE))
+    return PackedDefinition(content=content, memory=cast("int", row.values[MEMORY]), whole=whole)
+
+
+def _parts(row: Row) -> bytes:
+    return b"".join(cast("bytes", row.values[name]) for name in sorted(row.values) if name.startswith("part"))
 
 
 _COLUMNS = Columns(

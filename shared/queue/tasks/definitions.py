@@ -15,14 +15,18 @@ from shared.base.frozen import dataclass
 from shared.base.jsontext import memory_of, read_back
 from shared.base.memory import Memory, NoRoom
 from shared.base.shares import OWN, RESERVED_PART, Place
-from shared.queue.tasks.codec import PackedDefinition, unpacked_text
+from shared.queue.tasks.codec import PackedDefinition, complete, unpacked_text
 from shared.queue.tasks.definition import Definition
+from shared.store import keys
+from shared.store.interface import Tables
+from shared.store.partitions import rows_of
 
 
 class DefinitionReader:
     """Unpacks definitions, and keeps those that later calls are likely to ask for."""
 
-    def __init__(self, cache: DefinitionCache) -> None:
+    def __init__(self, tables: Tables, cache: DefinitionCache) -> None:
+        self._tables = tables
         self._cache = cache
 
     def share(self, most: float = math.inf) -> MemoryShare:
@@ -32,7 +36,9 @@ class DefinitionReader:
     async def unpack(
         self, task_id: str, packed: PackedDefinition, share: MemoryShare | None = None, *, keep: bool = True
     ) -> Definition:
-        """A definition as stored, which is kept for later calls if `keep`. Raises NoRoom."""
+        """A definition as stored, which is kept for later calls if `keep`. One that has several rows takes a request,
+        once there is room for it. Raises NoRoom, StorageUnavailable.
+        """
         share = share or self.share()
         if packed.memory < bounds.SMALL_DEFINITION:
             share.count(packed.memory)
@@ -60,7 +66,12 @@ class DefinitionReader:
         self._cache.put(definition, packed.fingerprint, packed.memory)
 
     async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition:
-        text = await unpacked_text(packed)
+        whole = packed
+        if packed.whole is not None:
+            start, end = keys.REST_OF_DEFINITION
+            pages = rows_of(self._tables, keys.TASKS, task_id, start=start, end=end)
+            whole = complete(packed, [row async for page in pages for row in page])
+        text = await unpacked_text(whole)
         definition = Definition(task_id=task_id, body=read_back(text))
         if keep:
             self._cache.put(definition, packed.fingerprint, memory_of(text))

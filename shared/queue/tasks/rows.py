@@ -6,7 +6,7 @@ kept serves only to commit the next one on condition that the row is still the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
@@ -25,12 +25,22 @@ from shared.queue.tasks.edges import WAITING_COLUMNS, TaskEdges, Waiting, decode
 from shared.queue.tasks.known import KnownStatuses, Moment
 from shared.queue.tasks.rules import State, Task
 from shared.store import keys
-from shared.store.interface import Create, Delete, Operation, Refusal, Replace, Row, Storage, TransactionRefused
+from shared.store.interface import (
+    Create,
+    Delete,
+    Operation,
+    Refusal,
+    Replace,
+    Row,
+    Storage,
+    StorageUnavailable,
+    TransactionRefused,
+)
 from shared.store.keys import IS_UPLOAD
 from shared.store.partitions import rows_of, try_transact
 
-_ROWS_OF_A_TASK = 5
-"""Guard, status, and three rows of a large definition."""
+_ROWS_OF_A_TASK = 3
+"""Definition, guard, status."""
 _SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS.names)
 """All but the content of the definition."""
 
@@ -107,14 +117,14 @@ class TaskStore:
     ) -> None:
         """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
         self._tables = storage.tables
-        self.definitions = DefinitionReader(cache)
+        self.definitions = DefinitionReader(storage.tables, cache)
         self.edges = TaskEdges(storage)
         self._cache = cache
         self._new_id = new_id
         self._known = known
 
     async def load(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
-        """The task with its definition: one request.
+        """The task with its definition: one request (one more for a definition of several rows that is not cached).
 
         Of a call that has several definitions in memory, `share` is what they may take. Raises NoRoom.
         """
@@ -150,7 +160,10 @@ class TaskStore:
         return Loaded(task=task, etag=etag, definition=cached.definition)
 
     async def find(self, task_id: str) -> Found | None:
-        """The task with its definition as it is stored or kept: one request."""
+        """The task with its definition as it is stored or kept: one request.
+
+        Raises StorageUnavailable, also if the task was deleted and its id used again between two pages of rows.
+        """
         cached, since = self._cache.get(task_id), self._known.begin()
         if cached is not None:
             read = await self._status(task_id, since)
@@ -165,11 +178,13 @@ class TaskStore:
         rows: dict[str, Row] = {}
         async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end):
             rows |= {row.key: row for row in page}
-        status, definition = rows.get(keys.TASK_STATUS), _definition_rows(rows)
-        if status is None or not definition:
+        status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
+        if status is None or definition is None:
             self._known.forget(task_id)
             return None
         packed, task = decode_definition(definition), decode_task(status)
+        if packed.fingerprint != task.fingerprint:
+            raise StorageUnavailable(f"task {task_id} has changed while its rows were read")
         self._known.saw(task, since)
         return Found(task=task, etag=status.etag, read=since.at, definition=packed, memory=packed.memory)
 
@@ -183,7 +198,7 @@ class TaskStore:
         return None
 
     async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded:
-        """The same with its definition. Raises NoRoom."""
+        """The same with its definition: one request if that has several rows. Raises NoRoom, StorageUnavailable."""
         if isinstance(found.definition, Definition):
             definition = found.definition
             if share is not None:
@@ -219,9 +234,8 @@ class TaskStore:
         cached = self._cache.get(task_id)
         if cached is not None:
             return cached.definition
-        start, end = keys.DEFINITION_ROWS
-        rows = [row async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end) for row in page]
-        return await self.definitions.unpack(task_id, decode_definition(rows)) if rows else None
+        row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
+        return None if row is None else await self.definitions.unpack(task_id, decode_definition(row))
 
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
         """Commits a new task.
@@ -308,9 +322,9 @@ class TaskStore:
             keys.TASKS, task_id, start=start, end=end, limit=limit + _ROWS_OF_A_TASK, select=select
         )
         rows = {row.key: row for row in page.rows}
-        status, definition = rows.get(keys.TASK_STATUS), _definition_rows(rows)
+        status, definition = rows.get(keys.TASK_STATUS), rows.get(keys.TASK_DEFINITION)
         others = [row for key, row in rows.items() if not key.startswith(keys.TASK_ROWS[0])]
-        if status is None or not definition or len(others) > limit or not page.is_of_one_moment:
+        if status is None or definition is None or len(others) > limit or not page.is_of_one_moment:
             return None
         task = decode_task(status)
         self._known.saw(task, since)
@@ -326,10 +340,6 @@ class TaskStore:
         uploads = [decode_waiting(row) for row in others if row.key.startswith(IS_UPLOAD)]
         edges = [row for row in others if not row.key.startswith(IS_UPLOAD)]
         return Surroundings(loaded=loaded, edges=edges, uploads=uploads)
-
-
-def _definition_rows(rows: Mapping[str, Row]) -> list[Row]:
-    return [row for key, row in rows.items() if key.startswith(keys.TASK_DEFINITION)]
 
 
 def _guards(before: Task, after: Task) -> list[Operation]:

@@ -48,7 +48,7 @@ def _may_stay(table: str, partition: str, key: str, tasks: Mapping[str, Planned]
     if table == keys.TASKS:
         if kind == "dependent":
             return rest in tasks and partition in tasks[rest].dependencies
-        return kind == "artifact" and partition in tasks
+        return kind in {"artifact", "task"} and partition in tasks
     if table == keys.GROUPS and kind == "unblocks":
         required, _, dependent = rest.partition("~")
         edge = tasks.get(dependent)
