@@ -100,12 +100,7 @@ class AzureStorage:
         )
         self.storage = Storage(
             tables=AzureTables(tables, StorageEndpoint.of(endpoints.table), self.names.table, self._make_table),
-            queues=AzureQueues(
-                queues,
-                StorageEndpoint.of(endpoints.queue),
-                self.names.queue,
-                self._queue_client,
-            ),
+            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue), self.names.queue, self._queue_client),
             blobs=blobs,
             access=self._access(signing_key, blobs),
         )

@@ -83,12 +83,7 @@ def rows_of(
 
 
 async def sweep(
-    tables: Tables,
-    table: str,
-    pages: PageReader[Row],
-    *,
-    is_over: Callable[[Row], bool],
-    has_time: Callable[[], bool],
+    tables: Tables, table: str, pages: PageReader[Row], *, is_over: Callable[[Row], bool], has_time: Callable[[], bool]
 ) -> bool:
     """Deletes rows of a partition page by page; returns whether any stay.
 

@@ -91,12 +91,6 @@ def test_the_age_of_an_orphan_is_that_before_its_task_was_looked_for(age: Age) -
 
 def test_every_constant_is_reached() -> None:
     """What the rest is asserted by: the order of constants, and the times that URLs and messages say."""
-    elsewhere = {
-        "STORAGE_CLOCK_SKEW",
-        "SIGNED_URL_CLOCK_SKEW",
-        "RESOLVED_DELAY",
-        "FOLLOWED_DELAY",
-        "LONGEST_TIMER",
-    }
+    elsewhere = {"STORAGE_CLOCK_SKEW", "SIGNED_URL_CLOCK_SKEW", "RESOLVED_DELAY", "FOLLOWED_DELAY", "LONGEST_TIMER"}
     reached = {name(time) for age in AGES for time in age.changes}
     assert set(_times(protocol).values()) - reached - {"EXPIRY_GRACE_PERIOD", "LATE_TIMERS", "OVERDUE"} <= elsewhere

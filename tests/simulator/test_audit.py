@@ -281,7 +281,7 @@ MOVES = [
             ("redrivePoisonMessages", "poison messages redriven"),
             ("deletePoisonMessages", "poison messages deleted"),
         )
-    ),
+    )
 ]
 """A message that a dead process has received is hidden from others for a while."""
 each_story_and_move = pytest.mark.parametrize("story", [*STORIES, *MOVES], ids=lambda story: story.name)

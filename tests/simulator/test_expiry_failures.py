@@ -55,10 +55,7 @@ UNDELETABLE: dict[str, tuple[Chosen, set[str]]] = {
     "pool": (writes(keys.DIRECTORY, subject=keys.POOL), {"listed pool"}),
     "provisioner": (writes(keys.DIRECTORY, subject=keys.PROVISIONER), {"listed provisioner"}),
     "client": (writes(CLIENTS), {"client project~ci"}),
-    "artifact": (
-        writes(keys.PUBLIC, subject=keys.path(A, 0, EARLY)),
-        {f"content of {A}", f"task {A}"},
-    ),
+    "artifact": (writes(keys.PUBLIC, subject=keys.path(A, 0, EARLY)), {f"content of {A}", f"task {A}"}),
     "upload": (writes(keys.PUBLIC, subject=keys.path(A, 0, LATE)), {f"task {A}"}),
 }
 """What the storage refuses to the job, and what may be left because of it."""

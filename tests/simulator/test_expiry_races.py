@@ -17,15 +17,7 @@ from shared.store import keys
 from shared.store.interface import StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.daily import todays_chance
-from tests.simulator.deletions import (
-    MEETINGS,
-    NEW,
-    Meeting,
-    an_artifact,
-    content_paths,
-    create_artifact,
-    members,
-)
+from tests.simulator.deletions import MEETINGS, NEW, Meeting, an_artifact, content_paths, create_artifact, members
 from tests.simulator.expiring import DAY, HOUR, JOB, left, scheduled
 from tests.simulator.situations import A, B, C
 from tests.simulator.world import World

@@ -101,14 +101,7 @@ def test_dead_edges_cost_a_bounded_number_of_looks(
 
 @pytest.mark.parametrize(
     ("inside", "outside", "page"),
-    [
-        (101, 0, 100),
-        (0, 101, 100),
-        (11, 0, SMALL_PAGE),
-        (0, 11, SMALL_PAGE),
-        (6, 6, SMALL_PAGE),
-        (3, 11, SMALL_PAGE),
-    ],
+    [(101, 0, 100), (0, 101, 100), (11, 0, SMALL_PAGE), (0, 11, SMALL_PAGE), (6, 6, SMALL_PAGE), (3, 11, SMALL_PAGE)],
 )
 def test_dependents_of_every_page_become_pending(
     inside: int, outside: int, page: int, monkeypatch: pytest.MonkeyPatch

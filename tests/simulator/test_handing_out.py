@@ -20,15 +20,7 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable, TransactionRefused
 from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.simulator import invariants
-from tests.simulator.claimer import (
-    ANOTHER,
-    WAIT,
-    Once,
-    a_world,
-    check_is_pending_again,
-    is_commit,
-    is_index_row,
-)
+from tests.simulator.claimer import ANOTHER, WAIT, Once, a_world, check_is_pending_again, is_commit, is_index_row
 from tests.simulator.running import finish
 from tests.simulator.situations import A
 from tests.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World

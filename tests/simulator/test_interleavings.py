@@ -24,10 +24,7 @@ from tests.twin.reduction import explore_distinct
 SEEDS, SEEDS_IN_LARGE = 4, 60
 SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 10, 300
 NARROW = [race for race in RACES if not race.is_wide]
-LONG = {
-    "a dependency's resolution, twice",
-    "the reconciler, a claim",
-}
+LONG = {"a dependency's resolution, twice", "the reconciler, a claim"}
 """So many orders between the calls that only `./dev test --all` takes them all."""
 LONG_OF_ALL_REQUESTS = {
     *LONG,

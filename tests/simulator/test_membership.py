@@ -78,13 +78,7 @@ def test_what_it_means_that_a_row_of_a_new_task_is_there(index: int, meaning: ty
     definition = world.definition(dependencies=[A], taskGroupId=GROUP)
     edges = Edges(required=(A,), guards=(A,))
     group = Group(
-        task_group_id=GROUP,
-        scheduler_id="-",
-        expires=definition.expires,
-        sealed=None,
-        number=0,
-        listed="",
-        etag="",
+        task_group_id=GROUP, scheduler_id="-", expires=definition.expires, sealed=None, number=0, listed="", etag=""
     )
 
     async def refuse(*_: object) -> None:

@@ -8,10 +8,7 @@ from shared.base.errors import RequestConflict
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rules import Upload
 from tests.simulator.situations import running
-from tests.simulator.uploading import (
-    create,
-    open_world,
-)
+from tests.simulator.uploading import create, open_world
 from tests.simulator.world import World
 
 

@@ -145,12 +145,7 @@ SITUATIONS: Mapping[str, Step] = {
 
 
 def _meet(
-    situation: str,
-    names: tuple[str, ...],
-    simulation: Simulation,
-    version: Choose | None = None,
-    *,
-    followed: int = 0,
+    situation: str, names: tuple[str, ...], simulation: Simulation, version: Choose | None = None, *, followed: int = 0
 ) -> None:
     """One order of the parties' requests, to the end of everything.
 

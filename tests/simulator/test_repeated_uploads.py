@@ -14,16 +14,7 @@ from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import NAME, relay
 from tests.simulator.situations import A
 from tests.simulator.test_artifact_deletions import HOUR
-from tests.simulator.uploading import (
-    PACKED,
-    Once,
-    create,
-    length_of,
-    open_world,
-    stored,
-    writes_artifact,
-    writes_blob,
-)
+from tests.simulator.uploading import PACKED, Once, create, length_of, open_world, stored, writes_artifact, writes_blob
 from tests.twin.gate import Call, Phase, as_process
 
 

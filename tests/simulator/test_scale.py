@@ -11,7 +11,7 @@ from shared.base.dates import format_date
 from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
-from shared.store.interface import Delete, Page, Row, StorageUnavailable
+from shared.store.interface import Delete, Page, StorageUnavailable
 from tests.simulator import invariants
 from tests.simulator.expiring import HOUR, LARGE, expire
 from tests.simulator.situations import A
@@ -64,54 +64,33 @@ def test_the_largest_definition_takes_more_rows_that_are_read_and_deleted_as_one
     assert world.rows(keys.TASKS) == []
 
 
-@pytest.mark.parametrize("read", ["load", "definition"])
 @pytest.mark.parametrize("new", [{"which": "new"}, {"which": LARGE}], ids=["small", "large"])
 @pytest.mark.parametrize("old", [{"which": "old"}, LARGE], ids=["small", "large"])
 def test_an_id_that_is_used_again_while_its_rows_are_read_mixes_no_two_definitions(
-    old: dict[str, Any], new: dict[str, Any], read: str
+    monkeypatch: pytest.MonkeyPatch, old: dict[str, Any], new: dict[str, Any]
 ) -> None:
     world = World()
     world.is_ordered = False
 
     async def life() -> None:
         await world.create(A, payload=old)
-        tables, query = world.memory.tables, world.memory.tables.query
-        reader = world.process().stores.tasks
-        get = tables.get
+        tables, reader = world.memory.tables, world.process().stores.tasks
+        query = tables.query
 
-        async def used_again() -> None:
-            tables.query, tables.get = query, get
-            await tables.transact(keys.TASKS, A, [Delete(row.key) for row in world.rows(keys.TASKS, A)])
-            await tables.transact(keys.GROUPS, A, [Delete(row.key) for row in world.rows(keys.GROUPS, A)])
+        async def cut(table: str, partition: str, *, start: str, **options: Any) -> Page:
+            rows = (await query(table, partition, start=start, **options)).rows[:-1]
+            monkeypatch.undo()
+            for each in (keys.TASKS, keys.GROUPS):
+                await tables.transact(each, A, [Delete(row.key) for row in world.rows(each, A)])
             await world.process().create_task(world.definition(A, payload=new))
+            return Page(rows=rows, resume=f"{rows[-1].key} " if rows else start)
 
-        async def cut(table: str, partition: str, **options: Any) -> Page:
-            page = await query(table, partition, **options)
-            await used_again()
-            return Page(rows=page.rows[:1], resume=f"{page.rows[0].key} ")
-
-        async def first(table: str, partition: str, key: str) -> Row | None:
-            row = await get(table, partition, key)
-            await used_again()
-            return row
-
-        tables.query, tables.get = cut, first
-        if read == "load":
-            with pytest.raises(StorageUnavailable):
-                await reader.load(A)
-            loaded = await reader.load(A)
-            definition = None if loaded is None else loaded.definition
-        elif "noise" in old:
-            with pytest.raises(StorageUnavailable):
-                await reader.definition(A)
-            definition = await reader.definition(A)
-        else:
-            before = await reader.definition(A)
-            assert before is not None
-            assert before.body["payload"] == old
-            definition = await world.process().stores.tasks.definition(A)
-        assert definition is not None
-        assert definition.body["payload"] == new
+        monkeypatch.setattr(tables, "query", cut)
+        with pytest.raises(StorageUnavailable):
+            await (reader.definition if "noise" in old else reader.load)(A)
+        loaded = await reader.load(A)
+        assert loaded is not None
+        assert loaded.definition.body["payload"] == new
 
     world.run(life())
 

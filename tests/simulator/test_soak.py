@@ -55,11 +55,5 @@ def test_a_broken_invariant_ends_the_soak_and_says_how_to_repeat_it(monkeypatch:
 def sample(number: int, megabytes: float, counts: Mapping[str, int]) -> Sample:
     sums = {"rows": 1, "messages": 0, "blobs": 0}
     return Sample(
-        cycle=number,
-        seconds=number,
-        days=number,
-        tasks=number,
-        busiest=sums,
-        counts=counts,
-        megabytes=megabytes,
+        cycle=number, seconds=number, days=number, tasks=number, busiest=sums, counts=counts, megabytes=megabytes
     )

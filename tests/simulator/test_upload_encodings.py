@@ -10,13 +10,7 @@ from shared.queue.artifacts.rules import Upload
 from tests.simulator import artifact_scenarios as scenes
 from tests.simulator.artifact_scenarios import CONTENT, NAME, place
 from tests.simulator.situations import A, running
-from tests.simulator.uploading import (
-    PACKED,
-    complete,
-    create,
-    open_world,
-    stored,
-)
+from tests.simulator.uploading import PACKED, complete, create, open_world, stored
 
 
 @pytest.mark.parametrize("stated", [len(PACKED), len(PACKED) + 1, None])

@@ -8,15 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.store.counting import Kind
-from tests.simulator.claimer import (
-    WAIT,
-    Once,
-    a_world,
-    calls_again,
-    check_is_pending_again,
-    is_commit,
-    is_index_row,
-)
+from tests.simulator.claimer import WAIT, Once, a_world, calls_again, check_is_pending_again, is_commit, is_index_row
 from tests.simulator.situations import A
 from tests.simulator.world import POOL, WORKER
 from tests.twin.gate import Call, as_process

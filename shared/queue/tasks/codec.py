@@ -120,10 +120,7 @@ def _parts(row: Row) -> bytes:
     return b"".join(cast("bytes", row.values[name]) for name in sorted(row.values) if name.startswith("part"))
 
 
-_COLUMNS = Columns(
-    Task,
-    without={"task_id", "priority_change", "runs", "satisfied", "handles", "operations"},
-)
+_COLUMNS = Columns(Task, without={"task_id", "priority_change", "runs", "satisfied", "handles", "operations"})
 _OWN_COLUMNS = ("schema", "state", "priorityChange", "runs", "satisfied", "tickets", "operations")
 TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 """Properties of the status row, for queries that read it beside other rows."""

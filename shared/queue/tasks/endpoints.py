@@ -52,8 +52,7 @@ _LEGACY = any_of(
     all_of(_DEFINE, "queue:task-group-id:<schedulerId>/<taskGroupId>"),
 )
 DEFINITION_SCOPES = all_of(
-    *_ROUTES,
-    any_of(all_of("queue:scheduler-id:<schedulerId>", _AT_PRIORITY), {"if": "isLowest", "then": _LEGACY}),
+    *_ROUTES, any_of(all_of("queue:scheduler-id:<schedulerId>", _AT_PRIORITY), {"if": "isLowest", "then": _LEGACY})
 )
 """As defineTask asked for them until 2020 (contract 2.2)."""
 
@@ -178,11 +177,7 @@ async def define_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
 
 
 async def _move(
-    services: QueueServices,
-    call: Call,
-    move: Callable[[Loaded, Entry], Awaitable[Task]],
-    action: str,
-    detail: str = "",
+    services: QueueServices, call: Call, move: Callable[[Loaded, Entry], Awaitable[Task]], action: str, detail: str = ""
 ) -> Mapping[str, Any]:
     """A noted call on one task, whose stored properties decide who may make it (contract 1.5, H)."""
     read = await services.lifecycle.existing(call.params["taskId"])

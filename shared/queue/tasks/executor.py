@@ -111,11 +111,7 @@ class Stores:
     known: KnownTasks = field(default_factory=KnownTasks)
 
     def write_ahead(
-        self,
-        read: Loaded | None = None,
-        *,
-        add_row: AddRow | None = None,
-        resolved_in: timedelta = RESOLVED_DELAY,
+        self, read: Loaded | None = None, *, add_row: AddRow | None = None, resolved_in: timedelta = RESOLVED_DELAY
     ) -> WriteAhead:
         """A new record of what a call writes ahead of a commit that rests on what was `read`. `add_row`, if given,
         writes index rows together with those of other runs.

@@ -126,7 +126,6 @@ class Lifecycle:
         """reportException."""
         spare_hint_id = self._stores.runtime.slugid()
         loaded = await self._executor.run_unread(
-            task_id,
-            lambda read, now: transitions.report_exception(read.task, run_id, reason, now, spare_hint_id),
+            task_id, lambda read, now: transitions.report_exception(read.task, run_id, reason, now, spare_hint_id)
         )
         return loaded.task

@@ -163,13 +163,7 @@ class Messages:
         )
 
     async def put_claim(
-        self,
-        task_id: str,
-        run_id: int,
-        taken_until: datetime,
-        put: datetime | None = None,
-        *,
-        started: datetime,
+        self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None, *, started: datetime
     ) -> MessageHandle:
         """Puts a claim message, visible at takenUntil. `put` says when it was first put, `started` names the claim's
         index row."""
@@ -185,10 +179,7 @@ class Messages:
     ) -> MessageHandle:
         """Puts a deadline message, visible some time after the deadline, or earlier if that is over 7 days away."""
         body = DeadlineBody(
-            task_id=task_id,
-            task_group_id=task_group_id,
-            scheduler_id=scheduler_id,
-            put=put or self._now(),
+            task_id=task_id, task_group_id=task_group_id, scheduler_id=scheduler_id, put=put or self._now()
         )
         return await self.put(body, self._delay(deadline + self._deadline_delay))
 

@@ -121,10 +121,7 @@ class Resolution:
             if not page.is_continued:
                 raise
             log.warning(
-                "a page of task %s is tried again",
-                page.message.task_id,
-                extra={"action": "page_left"},
-                exc_info=True,
+                "a page of task %s is tried again", page.message.task_id, extra={"action": "page_left"}, exc_info=True
             )
             ends = {"end": page.end, "group_end": page.group_end, "delay": UNCOMMITTED_RESOLUTION.first}
             ends |= {"attempts": 0, "waits": 0}  # a message of its own, with tries of its own

@@ -358,10 +358,7 @@ def put_pending(task: Task, run_id: int) -> PutPending:
 def put_deadline(task: Task) -> PutDeadline:
     """The task's deadline message."""
     return PutDeadline(
-        task_id=task.task_id,
-        task_group_id=task.task_group_id,
-        scheduler_id=task.scheduler_id,
-        deadline=task.deadline,
+        task_id=task.task_id, task_group_id=task.task_group_id, scheduler_id=task.scheduler_id, deadline=task.deadline
     )
 
 
