@@ -22,7 +22,7 @@ Child.spawn = staticmethod(programs.spawn)
 gc.disable()
 """While tests are collected: what there is then stays to the end, and each look through it would be in vain."""
 
-pytest_plugins = ("tests.compatibility.plugin", "tests.selection", "tests.reports", "tests.forked")
+pytest_plugins = ("tests.promises.compatibility.plugin", "tests.selection", "tests.reports", "tests.forked")
 
 
 def pytest_collection_finish() -> None:

@@ -38,36 +38,36 @@ _ROOT = Path(__file__).resolve().parents[1]
 _SHARED_SCOPES = ("session", "package", "module")
 
 QUICK: Mapping[str, int] = {
-    "tests/unit/": 1,
-    "tests/unit/test_loading.py": 0,
-    "tests/properties/": 1,
-    "tests/properties/test_twin_differential.py": 0,
-    "tests/simulator/": 20,
-    "tests/simulator/test_interleavings.py": 30,
-    "tests/worker/": 1,
-    "tests/worker/test_attacks.py": 0,
-    "tests/worker/test_isolation.py": 0,
-    "tests/worker/test_run.py": 1,
-    "tests/worker/test_token.py": 0,
-    "tests/events/test_breaker.py": 1,
-    "tests/events/test_filters.py": 1,
-    "tests/events/test_messages.py": 1,
-    "tests/events/test_pointers.py": 1,
-    "tests/events/test_reference.py": 1,
-    "tests/telemetry/": 1,
-    "tests/telemetry/test_export.py": 0,
-    "tests/local/test_cost_model.py": 1,
-    "tests/local/test_host_config.py": 1,
-    "tests/local/test_host_functions.py": 1,
-    "tests/local/test_host_ncrontab.py": 1,
-    "tests/local/test_host_paths.py": 1,
-    "tests/local/test_host_routes.py": 1,
-    "tests/local/test_settings_docs.py": 1,
-    "tests/azurite/test_tables.py": 1,
-    "tests/azurite/test_queues.py": 1,
-    "tests/azurite/test_budgets.py": 12,
-    "tests/host/test_lifecycle.py": 4,
-    "tests/host/test_claims.py": 4,
+    "tests/parts/unit/": 1,
+    "tests/parts/unit/test_loading.py": 0,
+    "tests/parts/properties/": 1,
+    "tests/parts/properties/test_twin_differential.py": 0,
+    "tests/promises/simulator/": 20,
+    "tests/promises/simulator/test_interleavings.py": 30,
+    "tests/promises/worker/": 1,
+    "tests/promises/worker/test_attacks.py": 0,
+    "tests/promises/worker/test_isolation.py": 0,
+    "tests/promises/worker/test_run.py": 1,
+    "tests/promises/worker/test_token.py": 0,
+    "tests/promises/events/test_breaker.py": 1,
+    "tests/promises/events/test_filters.py": 1,
+    "tests/promises/events/test_messages.py": 1,
+    "tests/promises/events/test_pointers.py": 1,
+    "tests/promises/events/test_reference.py": 1,
+    "tests/promises/telemetry/": 1,
+    "tests/promises/telemetry/test_export.py": 0,
+    "tests/parts/local/test_cost_model.py": 1,
+    "tests/parts/local/test_host_config.py": 1,
+    "tests/parts/local/test_host_functions.py": 1,
+    "tests/parts/local/test_host_ncrontab.py": 1,
+    "tests/parts/local/test_host_paths.py": 1,
+    "tests/parts/local/test_host_routes.py": 1,
+    "tests/parts/local/test_settings_docs.py": 1,
+    "tests/promises/azurite/test_tables.py": 1,
+    "tests/promises/azurite/test_queues.py": 1,
+    "tests/promises/azurite/test_budgets.py": 12,
+    "tests/promises/host/test_lifecycle.py": 4,
+    "tests/promises/host/test_claims.py": 4,
 }
 """Of the tests under a path, one in so many: 1 all, 0 none. The longest path counts; what is not here is left out."""
 
@@ -115,7 +115,7 @@ PORTIONS = 4
 """In which the tests of a module that share nothing are given out: one by one would cost as much as they do."""
 
 
-WAITS_LONG = ("tests/host/hasty_running", "tests/host/running")
+WAITS_LONG = ("tests/promises/host/hasty_running", "tests/promises/host/running")
 """Groups that are given out first. pytest-xdist begins with those of most tests: what is few tests, but a minute of
 waiting for timers, would come when little is left that could use the processors meanwhile."""
 
@@ -171,7 +171,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def modules(config: pytest.Config) -> list[str]:
     """The test modules of a run of all folders."""
-    paths = sorted((_ROOT / "tests").glob("*/test_*.py"))
+    paths = sorted((_ROOT / "tests").glob("*/*/test_*.py"))
     taken = [path for path in paths if not pytest_ignore_collect(path, config)]
     return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in taken]
 

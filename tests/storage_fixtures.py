@@ -7,8 +7,8 @@ import pytest
 
 from shared.store.connection import AzureStorage
 from shared.store.interface import Storage
-from tests.azurite.rounds import Rounds
-from tests.twin import MemoryStorage, VirtualClock
+from tests.parts.twin import MemoryStorage, VirtualClock
+from tests.promises.azurite.rounds import Rounds
 from tools.local.azurite import Azurite
 
 

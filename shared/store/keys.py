@@ -29,7 +29,7 @@ TASK_STATUS = "task.status"
 TASK_ROWS = ("task.", "task/")
 """The range of the three rows that make a task; nothing else lies in it."""
 REST_OF_DEFINITION = ("task~", "task~~")
-"""The range of what does not fit into the definition's row."""
+"""The range of the rows of a large definition."""
 WHOLE_TASK = (TASK_ROWS[0], REST_OF_DEFINITION[1])
 
 GROUP = "group"
@@ -37,9 +37,9 @@ POOL = "pool"
 PROVISIONER = "provisioner"
 
 
-def task_definition(number: int) -> str:
-    """A row of a task's definition, from 0."""
-    return f"{REST_OF_DEFINITION[0]}{number}" if number else TASK_DEFINITION
+def rest_of_definition(number: int) -> str:
+    """A row of a large definition, from 0."""
+    return f"{REST_OF_DEFINITION[0]}{number}"
 
 
 def upload(run_id: int) -> str:

@@ -206,7 +206,7 @@ def test(context: typer.Context) -> None:
 
     `--quick` takes only tests that cost little and samples of the others, and names what it leaves out: for each
     change. `--all` adds the large and long tests. `--coverage` measures which lines and branches the tests reach.
-    Other arguments go to pytest: ./dev test tests/worker -k guard
+    Other arguments go to pytest: ./dev test tests/promises/worker -k guard
     """
     from tools.local import checks
 

@@ -17,7 +17,7 @@ from tools.local.control import fail, say
 from tools.local.stack import HOST_MODULE
 from tools.local.state import ROOT
 
-SUITE = ("tests/host", "tests/clients", "tests/local/test_host_vectors.py")
+SUITE = ("tests/promises/host", "tests/promises/clients", "tests/parts/local/test_host_vectors.py")
 _PYTHON = "languageWorkers__python__defaultExecutablePath"
 """App setting: the interpreter that Core Tools run the app with."""
 

@@ -1,4 +1,4 @@
-"""`./dev mutate`: plants bugs of tests/mutation/planted.json and says which of them the tests catch."""
+"""`./dev mutate`: plants bugs of tests/parts/mutation/planted.json and says which of them the tests catch."""
 
 import json
 import subprocess
@@ -8,22 +8,22 @@ from collections.abc import Sequence
 from tools.local.checks import PROCESSES, clean_environment
 from tools.local.state import ROOT
 
-KEPT = ROOT / "tests/mutation/planted.json"
-TESTS = ("tests/unit", "tests/properties", "tests/simulator")
+KEPT = ROOT / "tests/parts/mutation/planted.json"
+TESTS = ("tests/parts/unit", "tests/parts/properties", "tests/promises/simulator")
 """The tests that need no server: they catch all bugs that are kept."""
 ENGINES = (
-    "tests/simulator/test_ages.py",
-    "tests/simulator/test_conditions.py",
-    "tests/simulator/test_leftovers.py",
-    "tests/simulator/test_crashes.py",
-    "tests/simulator/test_artifact_crashes.py",
-    "tests/simulator/test_pairs.py",
-    "tests/simulator/test_late_requests.py",
-    "tests/simulator/test_lost_answers.py",
-    "tests/simulator/test_interleavings.py",
-    "tests/simulator/test_faults.py",
-    "tests/simulator/test_soak.py",
-    "tests/properties/test_state_machine.py",
+    "tests/promises/simulator/test_ages.py",
+    "tests/promises/simulator/test_conditions.py",
+    "tests/promises/simulator/test_leftovers.py",
+    "tests/promises/simulator/test_crashes.py",
+    "tests/promises/simulator/test_artifact_crashes.py",
+    "tests/promises/simulator/test_pairs.py",
+    "tests/promises/simulator/test_late_requests.py",
+    "tests/promises/simulator/test_lost_answers.py",
+    "tests/promises/simulator/test_interleavings.py",
+    "tests/promises/simulator/test_faults.py",
+    "tests/promises/simulator/test_soak.py",
+    "tests/parts/properties/test_state_machine.py",
 )
 """The tests that go through all cases of a kind by themselves, instead of telling one story each."""
 NOT_CAUGHT = 1
@@ -55,5 +55,15 @@ def main(words: str | None, *, every: bool, engines: bool, tests: Sequence[str])
 
 
 def _pytest(*arguments: str) -> int:
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "not large", "-p", "tests.mutation.planted", *arguments]
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-m",
+        "not large",
+        "-p",
+        "tests.parts.mutation.planted",
+        *arguments,
+    ]
     return subprocess.run(command, cwd=ROOT, env=clean_environment(), check=False).returncode

@@ -75,8 +75,8 @@ def problems(root: Path = ROOT, *, tag: str = "", published_by: str = "") -> Ite
         yield f"CHANGELOG.md has no section of {number} with a date"
     if f"@{number}\n" not in (root / "azure.yaml").read_text(encoding="utf-8"):
         yield f"azure.yaml names another version of the template than {number}"
-    if not (root / "tests" / "samples" / f"storage-{number}.json.gz").exists():
-        yield f"no sample of what {number} stores is kept: `.venv/bin/python -m tests.samples`"
+    if not (root / "tests" / "parts" / "samples" / f"storage-{number}.json.gz").exists():
+        yield f"no sample of what {number} stores is kept: `.venv/bin/python -m tests.parts.samples`"
     address = repository(root)
     if EXAMPLE_OWNER in address.split("/"):
         yield f"pyproject.toml has the example's repository, {address}: `./dev release repository URL`"

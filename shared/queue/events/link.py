@@ -59,7 +59,7 @@ class _Delivery:
 class Link:
     """An open sender, and its socket, which the SDK (7.15) leaves to the garbage collector if the connection fails.
 
-    Private names of the SDK are used: tests/events/test_link.py and tests/events/test_frames.py fail when they change.
+    Private names of the SDK are used: test_link.py and test_frames.py (tests/promises/events) fail when they change.
     """
 
     _sender: Any

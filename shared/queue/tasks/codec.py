@@ -32,11 +32,13 @@ _QUICK = 2
 """zlib's level for large definitions: a few per cent larger than by default, three times as fast."""
 MEMORY = "memory"
 """Property with the approximate number of bytes that a definition takes in memory."""
+_AT_ONCE = 2 * _CHUNK
+"""Bytes of a packed definition that is read together with the status, by up to 32 readers for each of several lists. A
+larger one is in rows of its own, which are read one task at a time, where there is room for it."""
 _IN_A_ROW = 8 * _CHUNK
-"""Bytes of a packed definition beyond which it goes on in another row; an entity holds 1 MiB, emulators count base64.
-"""
+"""Bytes of such a row; an entity holds 1 MiB, emulators count base64."""
 _WHOLE = "whole"
-"""Property of the first row of several: the fingerprint of the whole definition."""
+"""Property of the first row, if the definition is in the others: its fingerprint."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,7 +49,7 @@ class PackedDefinition:
     memory: int
     """About how many bytes the definition takes in memory."""
     whole: str | None = None
-    """The fingerprint, if `content` is what the first of several rows has. The others are read when there is room."""
+    """The fingerprint, if `content` is still to be read, from rows of its own."""
 
     @property
     def fingerprint(self) -> str:
@@ -73,13 +75,15 @@ async def unpacked_text(packed: PackedDefinition) -> bytes:
 
 
 def split_definition(packed: PackedDefinition) -> dict[str, dict[str, Value]]:
-    """The rows of a definition by their keys: a large one has two or three."""
-    rows: dict[str, dict[str, Value]] = {}
+    """The rows of a definition by their keys: a large one has up to three more."""
+    first: dict[str, Value] = {"schema": SCHEMA, MEMORY: packed.memory}
+    rows = {keys.TASK_DEFINITION: first}
+    is_large = len(packed.content) > _AT_ONCE
+    if is_large:
+        first[_WHOLE] = packed.fingerprint
     for index, at in enumerate(range(0, len(packed.content), _CHUNK)):
-        row = rows.setdefault(keys.task_definition(at // _IN_A_ROW), {"schema": SCHEMA, MEMORY: packed.memory})
+        row = rows.setdefault(keys.rest_of_definition(at // _IN_A_ROW), {}) if is_large else first
         row[f"part{index:02d}"] = packed.content[at : at + _CHUNK]
-    if len(rows) > 1:
-        rows[keys.TASK_DEFINITION][_WHOLE] = packed.fingerprint
     return rows
 
 
@@ -91,7 +95,7 @@ def check_schema(row: Row) -> None:
 
 
 def decode_definition(row: Row) -> PackedDefinition:
-    """The definition in its row, or the beginning of a large one. Raises StorageUnavailable."""
+    """The definition in its row, or what leads to a large one. Raises StorageUnavailable."""
     check_schema(row)
     return packed_in(row, _parts(row))
 
@@ -102,9 +106,8 @@ class DefinitionIncomplete(StorageUnavailable):
 
 
 def complete(packed: PackedDefinition, rest: Sequence[Row]) -> PackedDefinition:
-    """A large definition with what its further rows have. Raises DefinitionIncomplete."""
-    content = packed.content + b"".join(map(_parts, rest))
-    made = PackedDefinition(content=content, memory=packed.memory)
+    """A large definition with what its own rows have. Raises DefinitionIncomplete."""
+    made = PackedDefinition(content=b"".join(map(_parts, rest)), memory=packed.memory)
     if made.fingerprint != packed.whole:
         raise DefinitionIncomplete("a definition has changed while its rows were read")
     return made

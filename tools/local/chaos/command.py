@@ -60,7 +60,7 @@ def main(port: int, *, tasks: int, workers: int, seed: int | None, by_group: boo
 
 def soak(*, minutes: float, seed: int | None) -> int:
     """Run a soak in the simulator, which lies with the tests; 0 only if all held, and nothing has grown."""
-    command = [sys.executable, "-m", "tests.simulator.soak", "--minutes", str(minutes)]
+    command = [sys.executable, "-m", "tests.promises.simulator.soak", "--minutes", str(minutes)]
     if seed is not None:
         command += ["--seed", str(seed)]
     try:

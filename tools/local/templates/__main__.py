@@ -24,7 +24,7 @@ DEPLOYMENTS = {
 NOT_CHECKED = (
     "whether a region offers what is asked for, and whether quotas suffice",
     "whether names are taken by others",
-    "whether a value is the one that is meant (tests/infra/deployed.txt)",
+    "whether a value is the one that is meant (tests/promises/infra/deployed.txt)",
     "how long role assignments and settings take to be in force",
     "whether secrets, registry and image of workers are there",
 )

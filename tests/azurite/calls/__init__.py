@@ -1,5 +1,0 @@
-"""Scenarios that measure one call each, by family; importing them fills `tests.azurite.budgets.BUDGETS`."""
-
-from tests.azurite.calls import artifacts, creation, expiry, handlers, histories, index, lifecycle, lists, sign_in, work
-
-__all__ = ["artifacts", "creation", "expiry", "handlers", "histories", "index", "lifecycle", "lists", "sign_in", "work"]

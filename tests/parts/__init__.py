@@ -1,0 +1,1 @@
+"""How it is built: pure functions and single parts, and the local stack that stands for Azure."""

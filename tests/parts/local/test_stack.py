@@ -1,0 +1,125 @@
+"""The stack as an API: parts that end, ports that are taken, settings and their order."""
+
+import json
+import os
+import shutil
+import threading
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.storage.queue import QueueServiceClient
+
+from shared.queue.events.exchanges import TOPICS
+from tests.parts.local.stacks import free_ports, is_running, tiny_app, wait
+from tools.local import appsettings, state
+from tools.local.child import ChildError
+from tools.local.ports import Ports, PortTakenError
+from tools.local.stack import Stack, StackOptions
+from tools.local.state import StackState
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Path:
+    return tiny_app(tmp_path / "app")
+
+
+@pytest.fixture
+def ports() -> Iterator[Ports]:
+    ports = free_ports(hosts=2)
+    yield ports
+    shutil.rmtree(state.folder(ports.api), ignore_errors=True)
+
+
+def _get(port: int) -> dict[str, Any]:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
+        found: dict[str, Any] = json.load(answer)
+    return found
+
+
+@pytest.mark.large
+def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Ports) -> None:
+    options = StackOptions(ports, in_memory=True, subscriptions=("watch",), app_dir=app)
+    with Stack.start(options) as stack:
+        assert {_get(port)["TASKCLUSTER_ROOT_URL"] for port in ports.hosts} == {f"http://127.0.0.1:{ports.api}"}
+        with QueueServiceClient.from_connection_string(stack.environment["AZURE_STORAGE_CONNECTION_STRING"]) as queues:
+            queues.create_queue("here").close()
+        with ServiceBusClient.from_connection_string(stack.environment["SERVICEBUS_CONNECTION_STRING"]) as bus:
+            with bus.get_topic_sender(TOPICS[0]) as sender:
+                sender.send_messages(ServiceBusMessage("hello"))
+            with bus.get_subscription_receiver(TOPICS[0], "watch") as receiver:
+                assert len(receiver.receive_messages(max_wait_time=10)) == 1
+
+        said: list[str] = []
+        with stack.supervised(said.append):
+            first = StackState.load(ports.api)
+            assert first is not None
+            assert first.children[f"host-{ports.hosts[1]}"].signal(9)
+            wait(lambda: any("is back" in text for text in said))
+        second = StackState.load(ports.api)
+        assert second is not None
+        assert _get(ports.hosts[1])["pid"]
+        assert stack.host(ports.hosts[1]).pid == second.children[f"host-{ports.hosts[1]}"].pid
+        assert second.children[f"host-{ports.hosts[0]}"] == first.children[f"host-{ports.hosts[0]}"]
+        pids = [process.pid for process in second.children.values()]
+    assert not any(is_running(pid) for pid in pids)
+    assert StackState.load(ports.api) is None
+
+
+@pytest.mark.large
+def test_a_host_whose_app_no_longer_starts_takes_the_stack_down(app: Path, ports: Ports) -> None:
+    options = StackOptions(Ports.derive(ports.api), in_memory=True, app_dir=app)
+    with Stack.start(options) as stack:
+        (app / "function_app.py").write_text("raise ValueError('half an edit')")
+        os.kill(stack.host(ports.api).pid, 9)
+        with pytest.raises(ChildError, match="half an edit"):
+            stack.supervise(threading.Event(), _ignore)
+
+
+@pytest.mark.parametrize("name", ["amqp", "blob", "api"])
+def test_a_port_that_is_taken_is_named_and_nothing_is_started(app: Path, ports: Ports, name: str) -> None:
+    import socket
+
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", getattr(ports, name)))
+        other.listen()
+        with pytest.raises(PortTakenError, match=rf"port {getattr(ports, name)} \(for .*\) is taken.*--port"):
+            Stack.start(StackOptions(ports, in_memory=True, app_dir=app), _fail)
+
+
+def _ignore(_: str) -> None:
+    """Says nothing."""
+
+
+def _fail(text: str) -> None:
+    raise AssertionError(text)
+
+
+@pytest.mark.large
+def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The environment over the file; the stack's own addresses over both."""
+    values = {
+        "CLAIM_TIMEOUT_SECONDS": "5",
+        "ROOT_ACCESS_TOKEN": "from-file",
+        "STORAGE_CONNECTION_STRING": "from-file",
+        "TASKCLUSTER_ROOT_URL": "http://file",
+    }
+    (app / "local.settings.json").write_text(json.dumps({"Values": values}))
+    monkeypatch.setenv("CLAIM_TIMEOUT_SECONDS", "7")
+    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", "http://another-stack")
+    with Stack.start(StackOptions(ports, in_memory=True, app_dir=app)) as stack:
+        seen = _get(ports.api)
+        assert seen["CLAIM_TIMEOUT_SECONDS"] == "7"
+        assert seen["ROOT_ACCESS_TOKEN"] == stack.environment["TASKCLUSTER_ACCESS_TOKEN"] == "from-file"
+        assert seen["STORAGE_CONNECTION_STRING"] == stack.azurite.connection_string
+        assert seen["TASKCLUSTER_ROOT_URL"] == f"http://127.0.0.1:{ports.api}"
+
+
+def test_secrets_are_made_once_and_for_their_owner_only(tmp_path: Path) -> None:
+    first = appsettings.stack_secrets(tmp_path / "7071")
+    assert appsettings.stack_secrets(tmp_path / "7071") == first
+    assert appsettings.stack_secrets(tmp_path / "7171") != first
+    assert (tmp_path / "7071" / "secrets.json").stat().st_mode & 0o077 == 0

@@ -1,0 +1,191 @@
+"""Azure block blobs in memory: committed blobs, and blocks that wait for their commit."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Unpack
+
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import BlobHeaders, BlobMissing, BlobProperties
+from shared.store.names import Names
+from tests.parts.twin.gate import Call, Gate, perform
+
+_NAMES = Names()
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredBlob:
+    """A committed blob. `blocks` are those that it was made of, if any."""
+
+    content: bytes
+    content_type: str
+    content_encoding: str
+    content_disposition: str
+    etag: str
+    blocks: Mapping[str, bytes] = field(default_factory=dict)
+    is_foreign: bool = False
+    """Whether it is of another type than the service writes."""
+
+
+class MemoryBlobs:
+    """`interface.Blobs`, and `blobs` and `staged` for a look inside."""
+
+    def __init__(self, gate: Gate) -> None:
+        self._gate = gate
+        self._blobs: dict[str, dict[str, StoredBlob]] = {}
+        self._staged: dict[tuple[str, str], dict[str, bytes]] = {}
+        self._writes = itertools.count(1)
+
+    def blobs(self, container: str) -> Mapping[str, StoredBlob]:
+        """The committed blobs of a container by path. No request."""
+        return self._blobs.get(container, {})
+
+    def staged(self, container: str, path: str) -> Mapping[str, bytes]:
+        """The blocks of a blob that wait for their commit. No request."""
+        return self._staged.get((container, path), {})
+
+    def state(self) -> str:
+        """All blobs and blocks. No request."""
+        return repr((sorted(self._blobs.items()), sorted(self._staged.items())))
+
+    def put_foreign(self, container: str, path: str, content: bytes) -> None:
+        """Puts an append blob there, as the holder of a URL for uploads may. No request of the service's."""
+        self._staged.pop((container, path), None)
+        self._store(container, path, content, {}, {"content_type": "text/plain"}, is_foreign=True)
+
+    async def upload(
+        self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
+    ) -> bool:
+        _NAMES.container(container)
+
+        def effect() -> bool:
+            if only_new and path in self.blobs(container):
+                return False
+            self._staged.pop((container, path), None)
+            self._store(container, path, content, {}, headers)
+            return True
+
+        return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
+
+    async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
+        _NAMES.container(container)
+        if limit is not None and limit < 1:
+            raise ValueError(f"a limit of {limit} bytes")
+        call = Call(Kind.BLOB_READ, container, path)
+        end = None if limit is None else start + limit
+        return await perform(self._gate, call, lambda: self._committed(container, path).content[start:end])
+
+    async def properties(self, container: str, path: str) -> BlobProperties | None:
+        _NAMES.container(container)
+
+        def effect() -> BlobProperties | None:
+            blob = self.blobs(container).get(path)
+            if blob is None or blob.is_foreign:
+                return None
+            return BlobProperties(
+                length=len(blob.content),
+                content_type=blob.content_type,
+                content_encoding=blob.content_encoding,
+                content_disposition=blob.content_disposition,
+                etag=blob.etag,
+            )
+
+        return await perform(self._gate, Call(Kind.BLOB_READ, container, path), effect)
+
+    async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
+        _NAMES.container(container)
+        limits.check_block_id(block_id)
+
+        def effect() -> None:
+            self._blobs.setdefault(container, {})
+            staged = self._staged.setdefault((container, path), {})
+            if any(len(other.encode()) != len(block_id.encode()) for other in staged):
+                raise ValueError("the ids of a blob's blocks are not equally long")
+            staged[block_id] = content
+
+        await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
+
+    async def commit_blocks(
+        self,
+        container: str,
+        path: str,
+        block_ids: Sequence[str],
+        *,
+        only_new: bool = False,
+        **headers: Unpack[BlobHeaders],
+    ) -> bool:
+        _NAMES.container(container)
+        for block_id in block_ids:
+            limits.check_block_id(block_id)
+
+        def effect() -> bool:
+            committed = self.blobs(container).get(path)
+            old = committed.blocks if committed and not only_new else {}
+            known = {**old, **self.staged(container, path)}
+            if not set(block_ids) <= set(known) or (committed and committed.is_foreign):
+                return False
+            blocks = {block_id: known[block_id] for block_id in block_ids}
+            content = b"".join(known[block_id] for block_id in block_ids)
+            self._staged.pop((container, path), None)
+            self._store(container, path, content, blocks, headers)
+            return True
+
+        return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
+
+    async def set_headers(
+        self, container: str, path: str, *, etag: str | None = None, **headers: Unpack[BlobHeaders]
+    ) -> bool:
+        _NAMES.container(container)
+
+        def effect() -> bool:
+            blob = self.blobs(container).get(path)
+            if blob is None or etag not in {None, blob.etag}:
+                return False
+            self._blobs[container][path] = replace(blob, etag=self._new_etag(), **_all(headers))
+            return True
+
+        return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
+
+    async def delete(self, container: str, path: str) -> None:
+        _NAMES.container(container)
+        call = Call(Kind.BLOB_WRITE, container, path)
+        await perform(self._gate, call, lambda: self._blobs.get(container, {}).pop(path, None))
+
+    async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
+        _NAMES.container(container)
+        limits.check_page(limit)
+
+        def effect() -> list[str]:
+            return sorted(path for path in self.blobs(container) if path.startswith(prefix))[:limit]
+
+        return await perform(self._gate, Call(Kind.BLOB_READ, container, prefix), effect)
+
+    def _committed(self, container: str, path: str) -> StoredBlob:
+        blob = self.blobs(container).get(path)
+        if blob is None:
+            raise BlobMissing(path)
+        return blob
+
+    def _store(
+        self,
+        container: str,
+        path: str,
+        content: bytes,
+        blocks: Mapping[str, bytes],
+        headers: BlobHeaders,
+        *,
+        is_foreign: bool = False,
+    ) -> None:
+        self._blobs.setdefault(container, {})[path] = StoredBlob(
+            content=bytes(content), etag=self._new_etag(), blocks=blocks, is_foreign=is_foreign, **_all(headers)
+        )
+
+    def _new_etag(self) -> str:
+        return f'"0x{next(self._writes):X}"'
+
+
+def _all(headers: BlobHeaders) -> dict[str, Any]:
+    return {"content_encoding": "", "content_disposition": "", **headers}

@@ -1,0 +1,228 @@
+"""Azure Queues in memory: receipts, visibility on the virtual clock, and on demand the freedom that Azure takes."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import random
+import uuid
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from shared.store import limits
+from shared.store.counting import Kind
+from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
+from shared.store.names import Names
+from tests.parts.twin.clock import VirtualClock
+from tests.parts.twin.gate import Call, Gate, perform
+
+_NAMES = Names()
+
+
+@dataclass(kw_only=True)
+class Disorder:
+    """What a queue may do although it seldom does; chances are for each message at each Get, decided by `chance`."""
+
+    chance: random.Random
+    reordered: bool = True
+    """Visible messages come in any order."""
+    late: float = 0.0
+    """A visible message is not shown this time."""
+    duplicated: float = 0.0
+    """A message that somebody took and has not moved since is given out again before its time."""
+    lapsed_receipts_lost: bool = False
+    """A receipt whose message has become visible again is no good any more, even if no one took it since."""
+
+
+@dataclass(kw_only=True)
+class StoredMessage:
+    """A message as the queue knows it."""
+
+    message_id: str
+    text: str
+    inserted: datetime
+    visible: datetime
+    pop_receipt: str
+    dequeue_count: int = 0
+    taken: bool = False
+    """Hidden by a Get, not by its owner's Put or Update."""
+
+
+class MemoryQueues:
+    """`interface.Queues`, and `messages` and `names` for a look inside."""
+
+    def __init__(self, clock: VirtualClock, gate: Gate, disorder: Disorder | None = None) -> None:
+        self._clock = clock
+        self._gate = gate
+        self._disorder = disorder
+        self._queues: dict[str, dict[str, StoredMessage]] = {}
+        self._dropped: dict[str, datetime] = {}
+        self.being_deleted_for = 40.0
+        self._numbers = itertools.count(1)
+
+    def names(self) -> list[str]:
+        """All queues. No request."""
+        return sorted(self._queues)
+
+    def messages(self, queue: str) -> list[StoredMessage]:
+        """All messages of a queue, hidden ones too, as they were put. No request."""
+        return list(self._queues.get(queue, {}).values())
+
+    def state(self) -> str:
+        """All messages, with their receipts. No request."""
+        return repr([(queue, self.messages(queue)) for queue in self.names()])
+
+    async def create(self, queue: str) -> None:
+        _NAMES.queue(queue)
+        await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._make(queue))
+
+    async def drop(self, queue: str) -> None:
+        """As in Azure, the queue cannot be made again for `being_deleted_for` seconds."""
+        _NAMES.queue(queue)
+
+        def effect() -> None:
+            if self._queues.pop(queue, None) is not None:
+                self._dropped[queue] = self._clock.exact()
+
+        await perform(self._gate, Call(Kind.MAKE, queue), effect)
+
+    def _make(self, queue: str) -> None:
+        dropped = self._dropped.get(queue)
+        if dropped is not None and (self._clock.exact() - dropped).total_seconds() < self.being_deleted_for:
+            raise StorageUnavailable("QueueBeingDeleted")
+        self._queues.setdefault(queue, {})
+
+    async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
+        _NAMES.queue(queue)
+        limits.check_text(text)
+        delay = limits.whole_delay(visible_in)
+
+        def effect() -> Receipt:
+            now = self._clock.exact()
+            message = StoredMessage(
+                message_id=str(uuid.UUID(int=next(self._numbers))),
+                text=text,
+                inserted=now,
+                visible=now + timedelta(seconds=delay),
+                pop_receipt=self._new_receipt(),
+            )
+            self._make(queue)
+            self._queues[queue][message.message_id] = message
+            return _receipt(message)
+
+        return await perform(self._gate, Call(Kind.QUEUE_PUT, queue), effect)
+
+    async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
+        _NAMES.queue(queue)
+        limits.check_count(count)
+        seconds = max(1, limits.whole_delay(hidden_for))
+
+        def effect() -> list[Message]:
+            taken = self._offered(queue)[:count]
+            for message in taken:
+                message.visible = self._clock.exact() + timedelta(seconds=seconds)
+                message.pop_receipt = self._new_receipt()
+                message.dequeue_count += 1
+                message.taken = True
+            return [_message(message, _receipt(message)) for message in taken]
+
+        return await perform(self._gate, Call(Kind.QUEUE_GET, queue), effect)
+
+    async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
+        """As in Azure's answer, `receipt.visible` is only the time of the insertion."""
+        _NAMES.queue(queue)
+        limits.check_count(count)
+
+        def effect() -> list[Message]:
+            return [
+                _message(
+                    message,
+                    Receipt(message_id=message.message_id, pop_receipt="", visible=_to_the_second(message.inserted)),
+                )
+                for message in self._visible(queue)[:count]
+            ]
+
+        return await perform(self._gate, Call(Kind.QUEUE_PEEK, queue), effect)
+
+    async def length(self, queue: str) -> int:
+        _NAMES.queue(queue)
+        return await perform(self._gate, Call(Kind.QUEUE_LENGTH, queue), lambda: len(self.messages(queue)))
+
+    async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
+        _NAMES.queue(queue)
+        if text is not None:
+            limits.check_text(text)
+        delay = limits.whole_delay(visible_in)
+
+        def effect() -> Receipt:
+            message = self._held(queue, receipt)
+            message.text = message.text if text is None else text
+            message.visible = self._clock.exact() + timedelta(seconds=delay)
+            message.pop_receipt = self._new_receipt()
+            message.taken = False
+            return _receipt(message)
+
+        return await perform(self._gate, Call(Kind.QUEUE_UPDATE, queue, receipt.message_id), effect)
+
+    async def delete(self, queue: str, receipt: Receipt) -> None:
+        _NAMES.queue(queue)
+
+        def effect() -> None:
+            message = self._held(queue, receipt)
+            del self._queues[queue][message.message_id]
+
+        await perform(self._gate, Call(Kind.QUEUE_DELETE, queue, receipt.message_id), effect)
+
+    def _visible(self, queue: str) -> list[StoredMessage]:
+        """What may be taken now, longest visible first (in the order of insertion among equals)."""
+        now = self._clock.exact()
+        return sorted(
+            (message for message in self.messages(queue) if message.visible <= now),
+            key=lambda message: message.visible,
+        )
+
+    def _offered(self, queue: str) -> list[StoredMessage]:
+        """What a Get is offered: the visible messages in order, or what disorder makes of them."""
+        offered = self._visible(queue)
+        disorder = self._disorder
+        if disorder is None:
+            return offered
+        offered = [message for message in offered if disorder.chance.random() >= disorder.late]
+        hidden = [message for message in self.messages(queue) if message.taken and message not in offered]
+        offered += [message for message in hidden if disorder.chance.random() < disorder.duplicated]
+        if disorder.reordered:
+            disorder.chance.shuffle(offered)
+        return offered
+
+    def _held(self, queue: str, receipt: Receipt) -> StoredMessage:
+        message = self._queues.get(queue, {}).get(receipt.message_id)
+        if message is None:
+            raise ReceiptLost("MessageNotFound")
+        lapsed = message.taken and message.visible <= self._clock.exact()
+        strict = self._disorder is not None and self._disorder.lapsed_receipts_lost
+        if message.pop_receipt != receipt.pop_receipt or (strict and lapsed):
+            raise ReceiptLost("PopReceiptMismatch")
+        return message
+
+    def _new_receipt(self) -> str:
+        return base64.b64encode(f"receipt {next(self._numbers)}".encode()).decode()
+
+
+def _to_the_second(moment: datetime) -> datetime:
+    """Azure states the times of a message without fractions."""
+    return moment.replace(microsecond=0)
+
+
+def _receipt(message: StoredMessage) -> Receipt:
+    return Receipt(
+        message_id=message.message_id, pop_receipt=message.pop_receipt, visible=_to_the_second(message.visible)
+    )
+
+
+def _message(message: StoredMessage, receipt: Receipt) -> Message:
+    return Message(
+        receipt=receipt,
+        text=message.text,
+        inserted=_to_the_second(message.inserted),
+        dequeue_count=message.dequeue_count,
+    )

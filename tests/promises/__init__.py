@@ -1,0 +1,1 @@
+"""What the product promises: its wire, its guarantees under faults, its deployment, and its tools."""

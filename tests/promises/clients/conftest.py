@@ -1,0 +1,38 @@
+"""Stacks for tests with public clients: one that routes as a local host does, one as deployed Functions do."""
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+
+from tests.parts.local.stacks import free_ports
+from tests.promises.clients.deployment import Deployment
+from tests.promises.host.conftest import QUICK
+from tests.promises.host.events import SUBSCRIPTION
+from tools.local import state
+from tools.local.stack import Stack, StackOptions
+
+LOCAL_PATHS = pytest.param(False, marks=pytest.mark.large, id="local paths")
+"""As the stacks of the other folders, whose tests call the same endpoints."""
+
+
+@pytest.fixture(scope="package", params=[LOCAL_PATHS, pytest.param(True, id="azure paths")])
+def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
+    """A running deployment. Tests use clients, roles and pools of names of their own in it."""
+    options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))
+    try:
+        with Stack.start(options) as stack:
+            yield Deployment.of(stack)
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture(scope="package")
+def undisturbed() -> Iterator[Deployment]:
+    """A deployment in which nothing goes on besides the test's own calls, so that what is stored can be compared."""
+    options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)
+    try:
+        with Stack.start(options) as stack:
+            yield Deployment.of(stack)
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)

@@ -1,0 +1,174 @@
+"""A stack and a browser for the tests of the console, and pages that fail their test when they did what none may."""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
+from typing import Any
+from urllib.parse import urljoin, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from tests.parts.local.stacks import free_ports
+from tests.promises.clients.deployment import Credentials, Deployment
+from tests.promises.console.browser import (
+    BASELINE,
+    SHARED_OPTIONS,
+    WAIT_MILLISECONDS,
+    Shared,
+    Watch,
+    launched,
+    program,
+    storage_of,
+    watched,
+)
+from tests.promises.console.scene import LOG, Scene, lines
+from tests.promises.host.conftest import QUICK
+from tests.promises.host.issuer import running_issuer
+from tools.local import state
+from tools.local.ports import Ports
+from tools.local.stack import Stack, StackOptions
+
+
+@pytest.fixture(scope="package")
+def browser(request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """A browser. Ends with this folder's tests: Playwright's loop would stop asynchronous tests that came later."""
+    has_large = any(item.get_closest_marker("large") for item in request.session.items)  # whose figures are kept
+    program()
+    expect.set_options(timeout=WAIT_MILLISECONDS)
+    with sync_playwright() as playwright, launched(playwright, *([] if has_large else [BASELINE])) as running:
+        yield running
+
+
+@pytest.fixture(scope="package")
+def ports(browser: Browser) -> Ports:
+    """Those of the deployment, if there is a browser."""
+    return free_ports()
+
+
+@pytest.fixture(scope="package")
+def issuer(ports: Ports) -> Iterator[str]:
+    """With which people sign in to the deployment."""
+    with running_issuer(free_ports().api, f"http://127.0.0.1:{ports.api}/login/callback") as address:
+        yield address
+
+
+@pytest.fixture(scope="package")
+def deployment(ports: Ports, issuer: str) -> Iterator[Deployment]:
+    """A running deployment, started only if there is a browser. Tests use task queues of their own in it."""
+    openid = {
+        "OPENID_ISSUER": issuer,
+        "OPENID_CLIENT_ID": "console",
+        "OPENID_NAME": "local",
+        "OPENID_SCOPES": "openid groups offline_access",
+        "OPENID_ROLES": "admins=login:admins *=login:everybody",
+    }
+    options = StackOptions(ports, in_memory=True, app_settings={**QUICK, **openid})
+    try:
+        with Stack.start(options) as stack:
+            yield Deployment.of(stack)
+    finally:
+        shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture
+def watching() -> Iterator[Watch]:
+    """What the pages of the test did wrong: nothing, or the test fails."""
+    watching = Watch()
+    yield watching
+    assert watching.problems == []
+
+
+@pytest.fixture
+def watch(watching: Watch) -> Watch:
+    """The same, with the requests of the pages."""
+    watching.with_requests = True
+    return watching
+
+
+OpenPage = Callable[..., Page]
+Sharing = Callable[[str, int], Shared]
+
+
+@pytest.fixture(scope="package")
+def shared(browser: Browser) -> Sharing:
+    """The browsers of the first, the second … page that each test opens of a deployment."""
+    return cache(lambda root_url, number: Shared(browser, root_url))
+
+
+@pytest.fixture
+def open_page(browser: Browser, deployment: Deployment, shared: Sharing, watching: Watch) -> Iterator[OpenPage]:
+    """Opens a page in a browser of its own, by default one in which root has signed in.
+
+    Without a path it stays where nothing of the console runs, for what has to be there before. `script` runs in each
+    document before all others. `own_clock` is for tests that install a clock, which stays in a context to its end.
+    """
+    used: Counter[str] = Counter()
+    """Pages of this test by deployment."""
+    ends = ExitStack()
+
+    def new(
+        path: str | None,
+        credentials: Credentials | None = deployment.root,
+        *,
+        script: str = "",
+        own_clock: bool = False,
+        **options: Any,
+    ) -> Page:
+        if own_clock or not options.keys() <= SHARED_OPTIONS:
+            if credentials is not None:
+                options["storage_state"] = storage_of(deployment.root_url, credentials)
+            context = watched(browser.new_context(base_url=deployment.root_url, **options))
+            ends.callback(context.close)
+            watching.follow(context)
+            page = context.new_page()
+            if script:
+                page.add_init_script(script)
+            if path is not None:
+                page.goto(path)
+            return page
+        parts = urlsplit(urljoin(deployment.root_url, path or ""))
+        root_url = f"{parts.scheme}://{parts.netloc}"
+        one = shared(root_url, used[root_url])
+        used[root_url] += 1
+        watching.follow(one.context)
+        ends.callback(watching.leave, one.context)
+        ends.callback(one.end)
+        page = one.begin(options)
+        if script:
+            ends.enter_context(page.add_init_script(script))
+        one.open(path, credentials)
+        return page
+
+    with ends:
+        yield new
+
+
+@pytest.fixture
+def scene(deployment: Deployment) -> Scene:
+    """A group of the test's own, without tasks."""
+    return Scene(deployment)
+
+
+@pytest.fixture(scope="package")
+def settled(deployment: Deployment) -> Scene:
+    """A group in which there is something of everything, for tests that only look."""
+    scene = Scene(deployment, source="https://example.com/settled")
+    scene.create("decision", task_id=scene.group)
+    for number in (1, 2):
+        scene.create(f"build-{number}", ["decision"], tags={"kind": "build"})
+        scene.create(f"test-{number}", [f"build-{number}"], tags={"kind": "test"}, priority="high")
+    scene.create("package", ["test-1", "test-2"])
+    scene.create("windows", ["decision"], taskQueueId=scene.task_queue.replace("linux", "windows"))
+    scene.run("decision")
+    scene.claim("build-1", "build-2")
+    scene.upload("build-1", "public/build.zip", b"PK" + bytes(3000), "application/zip")
+    scene.upload("build-2", LOG, lines())
+    scene.complete("build-1")
+    scene.fail("build-2")
+    scene.claim("test-1", worker="worker-2")
+    return scene

@@ -1,0 +1,155 @@
+"""What pages say when time passes, and when the service does not answer: nothing that is not so."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.promises.console.browser import answered
+from tests.promises.console.conftest import OpenPage
+from tests.promises.console.scene import Scene
+
+CLOCK = """
+globalThis.minutes = MINUTES;
+const Real = Date;
+globalThis.Date = class extends Real {
+  constructor(...given) { given.length ? super(...given) : super(Real.now() + minutes * 60_000); }
+  static now() { return Real.now() + minutes * 60_000; }
+};
+"""
+"""A browser whose clock is wrong by so many minutes."""
+
+_FAST = """
+const real = performance.now.bind(performance), every = setInterval, began = performance.now();
+globalThis.fast = 1;
+performance.now = () => began + (real() - began) * fast;
+globalThis.setInterval = (call, delay) => every(call, Math.min(delay, 100));
+const asked = globalThis.fetch;
+globalThis.frozen = false;
+globalThis.fetch = async (url, options) => {
+  while (frozen && String(url).includes("/api/")) await new Promise((later) => setTimeout(later, 20));
+  return asked(url, options);
+};
+"""
+"""A service that answers nothing while it is frozen, and a clock that the test can let run faster meanwhile."""
+
+
+def _large(case: object) -> Any:
+    return pytest.param(case, marks=pytest.mark.large)
+
+
+@pytest.mark.parametrize("minutes", [*map(_large, (-90, -10, 10)), 90])
+def test_a_wrong_clock_says_nothing_wrong(minutes: int, scene: Scene, open_page: OpenPage) -> None:
+    """The service's clock counts, and signs; also when somebody sets the browser's while a page is open."""
+    scene.create("build")
+    scene.claim("build")
+    page = open_page(f"/tasks/{scene.ids['build']}", script=CLOCK.replace("MINUTES", str(minutes)))
+    running = page.get_by_role("region", name="What it does")
+    expect(running).to_contain_text(re.compile(r"Its claim ends in (20 min|19 min \d+ s) unless"))
+    facts = page.locator("dl.facts").first
+    expect(facts).to_contain_text(re.compile(r"Started\s*(\d+ s ago|now)"))
+    page.evaluate("minutes -= 45")
+    scene.complete("build")
+    expect(page.get_by_role("heading", level=1)).to_contain_text("completed")
+    expect(facts).to_contain_text(re.compile(r"Resolved\s*(\d+ s ago|now)"))
+    expect(facts).not_to_contain_text(" min")
+    page.get_by_role("button", name="Retrigger").click()
+    page.get_by_role("dialog").get_by_role("button", name="Create a copy of the task").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("pending")
+    expect(page.locator("dl.facts").last).to_contain_text(re.compile(r"Deadline\s*in (1 h|59 min)"))
+
+
+def _freeze(page: Page, path: str) -> None:
+    """No answer from now on; the page asks, and ten seconds pass within one."""
+    page.evaluate("frozen = true")
+    page.evaluate("dispatchEvent(new Event('online'))")
+    page.evaluate("fast = 10")
+    expect(page.get_by_role("alert")).to_contain_text("No answer from the service.", timeout=3000)
+    page.evaluate("fast = 1")
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/tasks/groups/{group}",
+        "/operations",
+        *map(_large, ("/", "/tasks/{pending}", "/provisioners", "/provisioners/{queue}")),
+    ],
+)
+def test_a_page_says_how_old_it_is_and_that_it_has_no_answer(path: str, settled: Scene, open_page: OpenPage) -> None:
+    names = {
+        "group": settled.group,
+        "pending": settled.ids["windows"],
+        "queue": settled.task_queue.replace("/", "/worker-types/"),
+    }
+    healthy = answered("/api/queue/v1/health", {"healthy": True, "findings": []})
+    page = open_page(path.format(**names), script=healthy + _FAST)
+    expect(page.get_by_role("banner")).to_contain_text(re.compile(r"as of \d\d:\d\d:\d\d"))
+    well = page.get_by_text(re.compile("The service is well|Nothing is wrong"))
+    if path in ("/", "/operations"):
+        expect(well).to_be_visible()
+    _freeze(page, path)
+    expect(page.get_by_role("alert")).to_contain_text(re.compile(r"What is shown is as of \d\d:\d\d:\d\d, \d+ s ago\."))
+    expect(well).to_have_count(0)  # a verdict that nobody has just given is none
+    page.evaluate("frozen = false")
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_who_uses_a_page_that_reads_seldom_learns_within_ten_seconds_that_nothing_answers(
+    settled: Scene, open_page: OpenPage
+) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}", script=_FAST)
+    expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
+    page.evaluate("fast = 10")  # so that a minute between two reads is ten
+    page.mouse.move(100, 100)
+    began = page.evaluate("frozen = true, performance.now()")
+    alert = page.get_by_role("alert")
+    while not alert.count():
+        page.mouse.move(*((100, 100), (120, 100))[page.evaluate("performance.now()") % 20 < 10])
+        assert page.evaluate("performance.now()") - began <= 12_000, "ten seconds, and one or two until it is drawn"
+    expect(alert).to_contain_text("No answer from the service.")
+    page.evaluate("frozen = false")
+    expect(alert).to_have_count(0)
+
+
+def test_an_answer_that_storage_is_down_is_no_verdict_that_all_is_well(open_page: OpenPage) -> None:
+    page = open_page("/operations", script=answered("/api/queue/v1/health", {"healthy": True, "findings": []}))
+    expect(page.get_by_text("Nothing is wrong.")).to_be_visible()
+    down = {
+        "code": "tables-silent",
+        "severity": "critical",
+        "message": "Storage (tables) is silent.",
+        "remedy": "Wait.",
+    }
+    page.evaluate(
+        answered("/api/queue/v1/health", {"healthy": False, "findings": [down]})
+        + answered("/api/queue/v1/operations", {"message": "storage is not available"}, status=503)
+    )
+    page.evaluate("dispatchEvent(new Event('online'))")
+    expect(page.get_by_label("Health")).to_contain_text("Storage (tables) is silent.")
+    expect(page.get_by_text("Nothing is wrong.")).to_have_count(0)
+    expect(page.get_by_role("alert")).to_contain_text("storage is not available")
+
+
+def test_a_browser_that_is_offline_says_so_at_once(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/groups/{settled.group}")
+    expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
+    page.context.set_offline(True)
+    expect(page.get_by_role("alert")).to_contain_text("This browser is offline.")
+    page.context.set_offline(False)
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_times_are_shown_with_their_zone_or_in_utc(settled: Scene, open_page: OpenPage) -> None:
+    page = open_page(f"/tasks/{settled.ids['build-1']}", timezone_id="Asia/Kolkata")
+    resolved = page.locator("dl.facts").first.locator("time").last
+    expect(resolved).to_have_attribute("title", re.compile(r"\d\d:\d\d:\d\d GMT\+5:30$"))
+    page.get_by_label("Times").select_option("UTC")
+    expect(resolved).to_have_text(re.compile(r"^[A-Z][a-z]{2} \d+, \d{4}, \d\d:\d\d:\d\d UTC$"))
+    page.reload()
+    expect(resolved).to_have_text(re.compile("UTC$"))
+    assert json.loads(page.evaluate("JSON.stringify(Intl.DateTimeFormat().resolvedOptions().timeZone)"))

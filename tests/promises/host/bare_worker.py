@@ -1,0 +1,131 @@
+"""A worker with nothing but HTTP and a search for a string: the poll draft's (contract 15)."""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import json
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+from tests.promises.host.service import Service
+from tests.promises.host.wire import API, send
+
+
+@dataclass(frozen=True)
+class Plain:
+    """An answer of the storage."""
+
+    status: int
+    text: str
+
+    @property
+    def has_message(self) -> bool:
+        """What the draft greps for."""
+        return "<MessageId>" in self.text
+
+    def values(self, name: str) -> list[str]:
+        """The texts of the elements of that name."""
+        return re.findall(f"<{name}>([^<]*)</{name}>", self.text)
+
+    @property
+    def bodies(self) -> list[dict[str, Any]]:
+        """What the messages say."""
+        return [json.loads(base64.b64decode(text)) for text in self.values("MessageText")]
+
+
+def request(method: str, url: str, body: str = "") -> Plain:
+    """Without any header of our own."""
+    site = urlsplit(url)
+    connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
+    try:
+        connection.request(method, f"{site.path}?{site.query}", body.encode())
+        answer = connection.getresponse()
+        return Plain(answer.status, answer.read().decode())
+    finally:
+        connection.close()
+
+
+def poll_urls(service: Service, pool: str | None = None) -> list[dict[str, str]]:
+    """pollTaskUrls, by the route of provisioner and worker type."""
+    answer = send(service, "GET", f"{API}/poll-task-url/{pool or service.pool}")
+    assert answer.status == 200, answer.text
+    queues: list[dict[str, str]] = answer.body["queues"]
+    return queues
+
+
+def poll(url: str, *, count: int = 1, hidden: int | None = None) -> Plain:
+    """GET of a poll URL. `hidden`: seconds, instead of what the URL says."""
+    if hidden is not None:
+        url = re.sub("visibilitytimeout=[0-9]+", f"visibilitytimeout={hidden}", url)
+    answer = request("GET", f"{url}&numofmessages={count}")
+    assert answer.status == 200, answer.text
+    return answer
+
+
+def find(service: Service, *, count: int = 1, hidden: int | None = None) -> Plain | None:
+    """The first answer with a message, of all bands in order."""
+    for queue in poll_urls(service):
+        answer = poll(queue["signedPollUrl"], count=count, hidden=hidden)
+        if answer.has_message:
+            return answer
+    return None
+
+
+def claim(service: Service, text: str, *, tasks: int = 1, worker: str = "bare", pool: str | None = None) -> Any:
+    """claimWork with the answer of a poll URL as it is, by the route of provisioner and worker type."""
+    body = {"workerGroup": "g", "workerId": worker, "tasks": tasks, "xmlMessage": text}
+    return send(service, "POST", f"{API}/claim-work/{pool or service.pool}", json.dumps(body).encode())
+
+
+def claims(service: Service, text: str, *, tasks: int = 1, worker: str = "bare") -> list[dict[str, Any]]:
+    """The claims of `claim`, which must be answered 200."""
+    answer = claim(service, text, tasks=tasks, worker=worker)
+    assert answer.status == 200, answer.text
+    assert answer.body.keys() == {"tasks"}
+    found: list[dict[str, Any]] = answer.body["tasks"]
+    return found
+
+
+def delete(queue: dict[str, str], message_id: str, pop_receipt: str) -> Plain:
+    """DELETE by the delete URL, its placeholders filled in."""
+    url = queue["signedDeleteUrl"].replace("{{messageId}}", quote(message_id, safe=""))
+    return request("DELETE", url.replace("{{popReceipt}}", quote(pop_receipt, safe="")))
+
+
+@contextmanager
+def polling(service: Service) -> Iterator[list[tuple[str, int]]]:
+    """A worker that polls the test's own task queue, the highest band first, and completes at once what it claims.
+
+    Yields the runs that it has claimed so far: task and run.
+    """
+    claimed: list[tuple[str, int]] = []
+    problems: list[BaseException] = []
+    ended = threading.Event()
+    urls = [queue["signedPollUrl"] for queue in poll_urls(service)]
+
+    def poll_again_and_again() -> None:
+        try:
+            while not ended.wait(0.2):
+                found = next((answer for answer in map(poll, urls) if answer.has_message), None)
+                for claim in claims(service, found.text) if found else []:
+                    task_id, run_id = claim["status"]["taskId"], claim["runId"]
+                    claimed.append((task_id, run_id))
+                    service.worker(claim).reportCompleted(task_id, run_id)
+        except BaseException as problem:
+            problems.append(problem)
+            raise
+
+    thread = threading.Thread(target=poll_again_and_again)
+    thread.start()
+    try:
+        yield claimed
+    finally:
+        ended.set()
+        thread.join()
+    assert problems == []

@@ -1,0 +1,91 @@
+"""Requests of a call that fail, and what comes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from shared.base.errors import ServiceUnavailable
+from shared.queue.events.breaker import EventsUnavailable
+from shared.store.interface import StorageUnavailable
+from tests.parts.twin.gate import Call, Phase, process_name
+from tests.promises.simulator.running import READS, VICTIM, Attempt, Harmed, Left, attempt
+
+RETRYABLE = (StorageUnavailable, ServiceUnavailable, EventsUnavailable)
+
+
+@dataclass
+class FailAt:
+    """A gate that fails the victim's request of that number (from 1), or with `lasting` all from there on."""
+
+    number: int
+    phase: Phase
+    error: Callable[[], Exception] = StorageUnavailable
+    lasting: bool = False
+    sent: int = 0
+    hit: Call | None = None
+
+    def __call__(self, call: Call, phase: Phase) -> None:
+        """Count what is sent, and fail when it is time."""
+        if process_name() != VICTIM:
+            return
+        if phase is Phase.BEFORE:
+            self.sent += 1
+            if self.sent == self.number:
+                self.hit = call
+            if self.lasting and self.sent >= self.number:
+                raise self.error()
+        if self.hit is call and phase is self.phase:
+            self.hit = None
+            raise self.error()
+
+
+def fail(harmed: Harmed) -> None:
+    """Each request of the call fails for good, without its effect or with it (a read has none), or storage does not
+    respond from there on, so that what was written ahead cannot be rolled back."""
+    scenario = harmed.scenario
+    last = set[int]()
+
+    def once(number: int) -> Attempt:
+        gate = FailAt(number, Phase.BEFORE)
+        done = attempt(scenario, gate)
+        if gate.sent == number:
+            last.add(number)  # nothing was sent after it that could fail as well
+        return done
+
+    def answer_lost(number: int) -> Attempt:
+        return attempt(scenario, FailAt(number, Phase.AFTER))
+
+    def from_there_on(number: int) -> Attempt:
+        return attempt(scenario, FailAt(number, Phase.BEFORE, lasting=True))
+
+    def finish(done: Attempt) -> None:
+        if done.outcome is not None:
+            done.repeat()
+        harmed.finish(done)
+
+    numbered = list(enumerate(harmed.calls, 1))
+    finish_each(numbered, once, finish, harmed.seen)
+    finish_each([each for each in numbered if each[1].kind not in READS], answer_lost, finish, harmed.seen)
+    finish_each([each for each in numbered if each[0] not in last], from_there_on, finish, harmed.seen)
+
+
+def finish_each(
+    numbered: Iterable[tuple[int, Call]],
+    make: Callable[[int], Attempt],
+    finish: Callable[[Attempt], None],
+    seen: set[Left],
+) -> None:
+    """The call with a fault at each of these requests. It is answered, or fails retryably; then `finish` repeats it, if
+    it was not answered, and handles what is due. Of faults that leave the same, as noted in `seen`, one is finished.
+    """
+    for number, at in numbered:
+        try:
+            done = make(number)
+            assert done.outcome is None or isinstance(done.outcome, RETRYABLE), repr(done.outcome)
+            if done.left not in seen:
+                seen.add(done.left)
+                finish(done)
+        except BaseException as failure:
+            failure.add_note(f"request {number}: {at}")
+            raise

@@ -1,0 +1,72 @@
+"""Which rows that are misplaced are left, and when: the kept text `fates.txt`.
+
+    .venv/bin/python -m tests.promises.simulator.fates
+
+writes it anew.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+
+from tests.promises.simulator.misplaced import MISPLACED, Life, life
+from tests.promises.simulator.test_short_pages import one_row_a_page
+from tests.promises.simulator.world import World
+
+KEPT = Path(__file__).parent / "fates.txt"
+YOUNG, OLD = 5.0, 660.0
+"""Seconds: its call may still be under way; or it is an orphan of a call that died."""
+HOW: Mapping[str, tuple[float, bool]] = {
+    "young": (YOUNG, False),
+    "old": (OLD, False),
+    "old, messages lost": (OLD, True),
+}
+"""How old it is when the tasks go on, and whether the messages of what waits are lost besides."""
+
+
+def is_message(name: str) -> bool:
+    """Whether it is no row."""
+    return "message" in name
+
+
+@cache
+def undisturbed(how: str, without_messages: bool = False) -> Life:
+    """What happens where nothing is misplaced."""
+    return lived("message" if without_messages else "", how)
+
+
+@cache
+def lived(name: str, how: str, *, are_short: bool = False) -> Life:
+    """What happens where that is misplaced."""
+    world = World()
+    world.is_ordered = False
+    if are_short:
+        one_row_a_page(world)
+    age, loses = HOW[how]
+    work = life(world, MISPLACED.get(name), age, counts_messages=not is_message(name), loses=loses)
+    (told,) = world.run(work)
+    return told
+
+
+def text() -> str:
+    """Of each row, the kinds of rows that are there besides when it was misplaced a while ago, and at the end of its
+    group."""
+    lines = []
+    for name in MISPLACED:
+        if is_message(name) or name.startswith("expiry"):
+            continue
+        fates: defaultdict[str, list[str]] = defaultdict(list)
+        for how in HOW:
+            moments = zip(lived(name, how).rows, undisturbed(how).rows, strict=True)
+            left = [", ".join(sorted(key.split("~")[0] for _, key in rows - others)) for rows, others in moments]
+            fates[f"{left[0] or 'nothing'}, at the end {left[1] or 'nothing'}"].append(how)
+        lines.append(name)
+        lines += [f"  {fate}" if len(fates) == 1 else f"  {', '.join(of)}: {fate}" for fate, of in fates.items()]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    KEPT.write_text(text())

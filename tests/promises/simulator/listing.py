@@ -1,0 +1,35 @@
+"""Lists of a group, and what its tasks' statuses say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from shared.app.services import Services
+from shared.queue.tasks import known
+from tests.promises.simulator.situations import GROUP
+from tests.promises.simulator.world import World
+
+A_SECOND = known.FRESH.total_seconds() + 0.001
+
+
+async def listed(services: Services, limit: int = 1000) -> dict[str, Any]:
+    """The statuses of all pages of the group."""
+    found: dict[str, Any] = {}
+    start: str | None = ""
+    while start is not None:
+        _, page = await services.groups.list(GROUP, start=start, limit=limit)
+        found |= {each.status["taskId"]: each.status for each in page.tasks}
+        start = page.resume
+    return found
+
+
+def truth(world: World) -> dict[str, Any]:
+    """What the status rows say, without a request."""
+    return {task_id: task.as_json() for task_id, task in world.tasks().items()}
+
+
+async def create(world: World, services: Services, **changes: Any) -> str:
+    """createTask, in the group, by one of the processes."""
+    definition = world.definition(taskGroupId=GROUP, **changes)
+    await services.create_task(definition)
+    return definition.task_id

@@ -1,0 +1,53 @@
+"""Every unresolved task has a deadline message, also one that is run again right at its deadline (design 2.3, 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import timedelta
+
+import pytest
+
+from shared.base.dates import format_date
+from shared.queue.tasks.rules import Resolved
+from shared.store import keys
+from shared.store.counting import Kind
+from tests.parts.twin.driver import Simulation
+from tests.parts.twin.gate import Call, Phase, as_process, process_name
+from tests.promises.simulator import invariants
+from tests.promises.simulator.situations import GROUP, A, C
+from tests.promises.simulator.world import World
+
+
+@pytest.mark.parametrize(("delay", "late"), [(60, 100), (0, 5)], ids=["as deployed", "deadlines not delayed"])
+def test_a_task_that_was_run_again_ends_at_its_deadline(delay: int, late: float) -> None:
+    """The rerun begins two seconds before the deadline and commits when its deadline message has been handled."""
+    reached, go = asyncio.Event(), asyncio.Event()
+
+    async def hold(call: Call, phase: Phase) -> None:
+        """What is written ahead takes long: its last request is the one to the group."""
+        if (process_name(), call.kind, call.target, phase) == ("slow", Kind.TABLE_WRITE, keys.GROUPS, Phase.BEFORE):
+            reached.set()
+            await go.wait()
+
+    world = World(Simulation.scripted([]), hold)
+    world.is_ordered = False
+    world.services, world.handlers = (world.process(deadline_delay_seconds=delay) for _ in range(2))
+
+    async def story() -> None:
+        deadline = world.clock.now() + timedelta(minutes=5)
+        await world.create(A, taskGroupId=GROUP, deadline=format_date(deadline))
+        await world.create(C, taskGroupId=GROUP)
+        await world.claim()
+        lifecycle = world.services.lifecycle
+        await lifecycle.report(A, 0, Resolved.FAILED)
+        await world.drain((deadline - world.clock.now()).total_seconds() - 2)
+        asked = asyncio.ensure_future(as_process("slow", lifecycle.rerun(await lifecycle.existing(A))))
+        await reached.wait()
+        await world.drain(late)
+        go.set()
+        assert (await asked).state == "pending"
+        invariants.check(world)
+        await world.drain(600)
+        assert world.tasks()[A].is_resolved
+
+    world.run(story())

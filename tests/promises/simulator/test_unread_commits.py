@@ -1,0 +1,185 @@
+"""Calls that commit on what their process has committed last, without a read (design 2.8), while others commit, too.
+
+What is remembered decides nothing but a commit on that version: neither a refusal, nor that there is nothing to do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from shared.app.services import Services
+from shared.base.dates import format_date
+from shared.base.errors import RequestConflict, ResourceNotFound
+from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.rules import Resolved, State, Worker
+from shared.store import keys
+from shared.store.counting import Kind, counting
+from tests.parts.twin.gate import Killed, Phase, as_process
+from tests.promises.azurite.budget_table import figures
+from tests.promises.simulator import claimer, invariants
+from tests.promises.simulator.situations import GROUP, A, B, C, running
+from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, World
+
+ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
+RECLAIM = figures("reclaimTask").operations
+REPORT = figures("reportCompleted, reportFailed; reportException, final").operations
+CLAIM = figures("claimWork, one task, polled by the server").operations
+
+
+async def cost_of(call: Awaitable[Any]) -> int:
+    """Storage requests of a call."""
+    with counting() as operations:
+        await call
+    return operations.total
+
+
+async def reads_of(call: Awaitable[Any]) -> int:
+    """Reads of tables among them."""
+    with counting() as operations:
+        await call
+    return operations.counts.get(Kind.TABLE_READ, 0)
+
+
+async def claim_elsewhere(services: Services) -> int:
+    """Another process claims the only run that is pending; returns its number."""
+    (claim,) = await services.work.claim_work(POOL, ELSEWHERE, 1, 1.5)
+    return claim.run_id
+
+
+def a_world() -> tuple[World, Services]:
+    """A runs, and the first process has committed that; the other one knows nothing."""
+    world = World()
+    world.run(running(world))
+    return world, world.process()
+
+
+def test_one_process_renews_and_completes_without_a_read() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
+        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
+        assert await cost_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == REPORT
+        assert await reads_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == 1, "a repeat"
+
+    world.run(story())
+
+
+def test_claim_of_what_others_have_committed_is_undone_and_read_for() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        await world.create(B, taskGroupId=GROUP)
+        other = world.process()
+        read = await other.lifecycle.existing(B)
+        await other.stores.tasks.commit(read, read.task)
+        with counting() as operations:
+            (claim,) = await world.claim()
+        assert claim.task.task_id == B
+        assert operations.counts[Kind.TABLE_READ] > 0
+        rows = [row.key.split("~")[0] for row in world.rows(keys.POOLS) if B in row.key]
+        assert rows == ["claimed"]
+        await world.drain(60)
+        invariants.check(world)
+
+    world.run(story())
+
+
+@pytest.mark.parametrize("change", ["priority", "retry", "deadline"])
+def test_message_that_is_not_the_one_of_the_remembered_run_is_read_for(change: str) -> None:
+    """The process remembers run 0 as pending, with another message, for a long time."""
+    world = World()
+
+    async def story() -> None:
+        await world.create(A, deadline=format_date(world.clock.now() + timedelta(minutes=40)))
+        other = world.process()
+        if change == "priority":
+            await other.lifecycle.change_priority(await other.lifecycle.existing(A), "high")
+        elif change == "retry":
+            assert await claim_elsewhere(other) == 0
+            await other.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN)
+        else:
+            await world.clock.sleep(40 * 60)
+        await world.clock.sleep(1)
+        with counting() as operations:
+            claims = await world.claim()
+        assert len(claims) == (change != "deadline")
+        assert operations.counts[Kind.TABLE_READ] > 0
+        await world.drain(120)
+        invariants.check(world)
+
+    world.run(story())
+
+
+def test_renewal_that_is_refused_hides_no_run_of_others() -> None:
+    """Another process dies when it has committed a retry, whose message is hidden until takenUntil of the first run."""
+    gate = claimer.Once(claimer.is_commit, Phase.AFTER, Killed)
+    world = claimer.a_world(gate)
+    other = world.process()
+
+    async def interrupted() -> None:
+        await running(world)
+        gate.is_armed = True
+        await as_process("claimer", other.lifecycle.report_exception(A, 0, Resolved.WORKER_SHUTDOWN))
+
+    async def renewed() -> None:
+        assert world.tasks()[A].state is State.PENDING
+        await world.clock.sleep(CLAIM_TIMEOUT.total_seconds() - 60)
+        with pytest.raises(RequestConflict):
+            await world.services.work.reclaim_task(A, 0)
+        await world.drain(1)
+        assert await claim_elsewhere(other) == 1
+        invariants.check(world)
+
+    world.simulation.outcomes(interrupted())
+    world.run(renewed())
+
+
+def test_task_that_has_expired_is_not_taken_for_the_next_one_of_its_id() -> None:
+    world = World()
+
+    async def story() -> None:
+        end = format_date(world.clock.now() + timedelta(minutes=1))
+        await world.create(A, deadline=end, expires=end)
+        assert await world.claim()
+        await world.drain(120)
+        other = world.process()
+        while A in world.tasks():
+            await world.drain(300)
+            await other.expiration.run(300)
+        with pytest.raises(ResourceNotFound):
+            await world.services.work.reclaim_task(A, 0)
+        again = world.definition(A, tags={"life": "second"})
+        await other.create_task(again)
+        with pytest.raises(RequestConflict):
+            await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        assert await claim_elsewhere(other) == 0
+        claim = await world.services.work.reclaim_task(A, 0)
+        assert claim.definition["tags"] == {"life": "second"}
+        assert world.tasks()[A].state is State.RUNNING
+
+    world.run(story())
+
+
+def test_what_is_remembered_is_bounded_and_goes_with_the_resolution() -> None:
+    world = World()
+
+    async def story() -> None:
+        await running(world)
+        known = KnownStatuses(world.clock.now, 2)
+        task = world.tasks()[A]
+        for task_id in (A, B, C):
+            known.made(replace(task, task_id=task_id), "etag", known.begin())
+        assert known.committed(A) is None
+        assert known.committed(C) is not None
+        await world.services.lifecycle.report(A, 0, Resolved.COMPLETED)
+        assert world.services.stores.tasks.last_committed(A) is None
+
+    world.run(story())
