@@ -165,10 +165,11 @@ async def quarantine_worker(services: QueueServices, call: Call) -> Mapping[str,
     caller = await call.caller()
     until, named = parse_date(request.quarantineUntil), _named(call)
     action = "quarantined" if until > services.runtime.now() else "released"
-    subject = audit.worker(task_queue_of(call.params), named.worker_group, named.worker_id)
+    task_queue_id = new_task_queue_of(call.params)
+    subject = audit.worker(task_queue_id, named.worker_group, named.worker_id)
     async with services.audit.entry_of(call, subject, action, f"until {format_date(until)}") as entry:
         worker = await services.workers.quarantine(
-            task_queue_of(call.params),
+            task_queue_id,
             named,
             until,
             client_id=caller.client_id or NOBODY,
