@@ -150,7 +150,7 @@ def test_a_host_ignores_sigterm_and_ends_in_order_on_sigint(
 ) -> None:
     """stop-term, stop-int: connections are refused at once; what runs is finished, and messages are still taken."""
     with running_host(azurite, tmp_path, queue=queue.queue_name) as host:
-        with with_a_call_and_a_message(host, queue, calls, sleep=2) as call:
+        with with_a_call_and_a_message(host, queue, calls, sleep=8) as call:
             os.kill(host.child.pid, signal.SIGTERM)
             assert send(host)[0] == 200
             host.child.terminate()

@@ -127,10 +127,7 @@ def test_what_is_due_in_an_hour_is_all_done(count: int) -> None:
 
     async def story() -> None:
         hour = keys.hour(world.clock.now())
-        rows = [
-            Create(keys.expiring("definition", _id(number), "x"), {"path": f"{_id(number)}/x"})
-            for number in range(count)
-        ]
+        rows = [Create(keys.expiring(keys.EXCHANGED, _id(number)), {}) for number in range(count)]
         for start in range(0, count, MAX_OPERATIONS):
             await world.memory.storage.tables.transact(keys.EXPIRY, hour, rows[start : start + MAX_OPERATIONS])
         await world.clock.sleep(2 * 3600)

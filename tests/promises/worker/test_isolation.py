@@ -135,7 +135,7 @@ def test_no_process_outlives_its_task(site: Site, kind: str) -> None:
         pytest.skip("without a user of their own nothing tells such processes from others at once")
     held = site.out / "held"
     if kind == "daemon":
-        site.run(daemon(site.out))
+        site.run(daemon(site.out, PYTHON))
         assert has_ended(int((site.out / "daemon").read_text(encoding="utf-8")))
     elif kind == "chain":
         site.run(f"{PYTHON} -c '{CHAIN}'", env={"HELD": str(held)})

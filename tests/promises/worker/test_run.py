@@ -138,7 +138,7 @@ def test_max_run_time_ends_everything(served: FakeQueue, tmp_path: Path, ignores
     assert has_ended(int((tmp_path / "child").read_text(encoding="utf-8")))
 
 
-def daemon(folder: Path) -> str:
+def daemon(folder: Path, python: str = sys.executable) -> str:
     """A script that leaves a daemon behind, which ignores signals, and writes down its id."""
     code = f"""
 import os, signal, time
@@ -151,7 +151,7 @@ if os.fork() == 0:
     os._exit(0)
 os.wait()
 """
-    return f"{sys.executable} -I -S -c '{code}'; until [ -s {folder}/daemon ]; do sleep 0.02; done"
+    return f"{python} -I -S -c '{code}'; until [ -s {folder}/daemon ]; do sleep 0.02; done"
 
 
 def test_what_one_command_leaves_the_next_one_finds(served: FakeQueue) -> None:
