@@ -26,6 +26,9 @@ export class ApiError extends Error {
  * @property {string[]} [authorizedScopes] all that the call may use of what the user may do
  * @property {string} [read] the `lastModified` of what the call changes, as it was read: it changes nothing else */
 
+/** When the service gave an answer last, by `performance.now()`: an error of its own is none. */
+export const heard = { at: 0 };
+
 /** Renews a session that has ended, if its provider lets it: set by renewal.js. @type {{renew: () => Promise<boolean>}} */
 export const renewing = { renew: async () => false };
 
@@ -62,6 +65,7 @@ async function repeated(path, options) {
       await pause(attempt, null, options.signal);
       continue;
     }
+    if (response.status < 500) heard.at = performance.now();
     const hasMoved = setClock(response.headers.get("date"), sent);
     if (hasMoved) announce();
     if (response.status === 401 && signer && hasMoved && !isSetAnew) {

@@ -36,7 +36,7 @@ export function useGroupStates(ids) {
       return Object.fromEntries(known.current);
     },
     [ids.join()],
-    { interval: EVERY },
+    { interval: EVERY, at: (found) => Math.min(...ids.map((id) => found[id]?.readAt ?? Infinity), now()) },
   );
   return polled.data ?? Object.fromEntries(known.current);
 }

@@ -15,7 +15,7 @@ const WHOLE_EVERY_PER_TASK = 150;
 const READINGS_A_WHOLE = 4;
 
 /** @typedef {object} Part a page of the list, as it was read last @property {string | undefined} token where it starts
- * @property {Member[]} members */
+ * @property {Member[]} members @property {number} at when it was read, milliseconds since the epoch */
 
 /** @typedef {object} GroupTasks @property {import("./types").GroupSummary} group @property {Part[]} parts
  * @property {Member[]} members ordered by taskId @property {boolean} complete whether all pages were read
@@ -33,7 +33,7 @@ export async function readGroup(groupId, signal, previous, progress) {
   let token;
   for (;;) {
     const { tasks, continuationToken, ...group } = await taskGroupPage(groupId, token, signal);
-    parts.push({ token, members: tasks });
+    parts.push({ token, members: tasks, at: now() });
     const complete = continuationToken === undefined;
     const next = { group, parts: [...parts], members: membersOf(parts), complete, readAt: complete ? now() : 0 };
     if (complete) return latestOf(previous, next);
@@ -44,6 +44,9 @@ export async function readGroup(groupId, signal, previous, progress) {
 
 /** Milliseconds that a page of so many tasks rests before it looks again. @param {GroupTasks} of */
 export const restOf = ({ members }) => members.length * PAUSE_PER_TASK;
+
+/** As of when all of it is. @param {GroupTasks} of */
+export const asOf = ({ parts }) => Math.min(...parts.map(({ at }) => at));
 
 /** @param {GroupTasks} of */
 const wholeEvery = (of) =>
@@ -67,12 +70,12 @@ async function refreshed(groupId, previous, signal) {
     const { tasks, continuationToken: _, ...summary } = await taskGroupPage(groupId, part.token, signal);
     group = summary;
     // Tasks that were added push others off the end of their page: those stay as they were until the list is read.
-    parts.push({ token: part.token, members: membersOf([part, { token: part.token, members: tasks }]) });
+    parts.push({ token: part.token, members: membersOf([part, { members: tasks }]), at: now() });
   }
   return latestOf(previous, { ...previous, group, parts, members: membersOf(parts) });
 }
 
-/** Each task once, as in the last of the parts that has it, ordered by taskId. @param {Part[]} parts */
+/** Each task once, as in the last of the parts that has it, ordered by taskId. @param {{members: Member[]}[]} parts */
 function membersOf(parts) {
   const found = new Map(parts.flatMap(({ members }) => members.map((member) => [member.status.taskId, member])));
   return [...found.values()].sort((a, b) => (a.status.taskId < b.status.taskId ? -1 : 1));

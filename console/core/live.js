@@ -1,6 +1,6 @@
 // How old what a page shows is, and whether the service answers it: every reader of the page tells.
 
-import { ApiError, call } from "./api.js";
+import { ApiError, call, heard } from "./api.js";
 import { now } from "./clock.js";
 import { useEffect, useRef, useState } from "./html.js";
 
@@ -28,10 +28,8 @@ export function useReader() {
       readers.add(reader);
       reader.asked ||= performance.now();
     },
-    answered: (at = now()) => {
-      Object.assign(reader, { asked: 0, at, error: null });
-      heard();
-    },
+    /** It shows what was so at that time. */
+    answered: (at = now()) => void Object.assign(reader, { asked: 0, at, error: null }),
     failed: (/** @type {Error} */ error) => void Object.assign(reader, { asked: 0, error }),
     rests: () => void (reader.asked = 0),
     /** It has read all that there is: what it shows grows no older. */
@@ -39,30 +37,27 @@ export function useReader() {
   }).current;
 }
 
-/** Asks whether anything answers, and shows nothing. @type {Reader} */
+/** Asks whether anything answers, and shows nothing: it counts until something has. @type {Reader} */
 const pulse = { asked: 0, at: 0, error: null, patience: SILENT_PING };
-let last = 0;
 
-function heard() {
-  last = performance.now();
-  Object.assign(pulse, { asked: 0, error: null });
-  readers.delete(pulse);
-}
+/** When that was asked last. */
+let last = 0;
 
 /** Ask the service for a sign of life, which is no work for its storage, when somebody uses a page that has read nothing
  * for some seconds: a quiet page reads once a minute. One that does not answer is asked again and again. */
 export function askWhileUsed() {
   const ask = async () => {
-    if (document.hidden || readers.size === 0 || pulse.asked > 0 || performance.now() - last < USED) return;
-    readers.add(pulse);
-    last = pulse.asked = performance.now();
+    const began = performance.now();
+    if (document.hidden || readers.size === 0 || pulse.asked > 0 || began - Math.max(heard.at, last) < USED) return;
+    last = pulse.asked = began;
     try {
       await call("/api/queue/v1/ping", { credentials: null });
-      heard();
+      pulse.error = null;
     } catch (error) {
-      Object.assign(pulse, { asked: 0, error });
+      pulse.error = /** @type {Error} */ (error);
       setTimeout(ask, USED);
     }
+    pulse.asked = 0;
   };
   for (const used of ["pointermove", "pointerdown", "keydown", "wheel"]) addEventListener(used, ask, { passive: true });
   addEventListener("online", ask);
@@ -76,7 +71,7 @@ export const isSilence = (error) => error instanceof ApiError && (error.status =
  * @returns {{at: number, silence: string, since: number}} `since`: the last answer that a silent reader got; 0: none */
 export function liveness() {
   const all = [...readers];
-  const silent = all.filter(
+  const silent = [...all, ...(heard.at < last ? [pulse] : [])].filter(
     ({ asked, error, patience }) => isSilence(error) || (asked > 0 && performance.now() - asked > patience),
   );
   const known = (/** @type {Reader[]} */ of) => of.flatMap(({ at }) => (at > 0 ? [at] : []));

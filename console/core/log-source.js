@@ -79,11 +79,11 @@ function overwritten(line) {
 
 /** Follow a log until it ends or the signal aborts: less often the longer nothing comes, and not while the tab is
  * hidden. What may pass does not end it. @param {{taskId: string, runId: number, name: string, keep?: number, over?: ()
- * => boolean}} of `keep`: how many bytes of the end to read at least; `over`: whether the run is resolved, if the
- * caller follows it @param {(state: LogState) => void} show
+ * => boolean, asks?: () => void}} of `keep`: how many bytes of the end to read at least; `over`: whether the run is resolved, if the
+ * caller follows it; `asks` is called before each look @param {(state: LogState) => void} show
  * @param {(error: Error) => void} fail told of what may pass; the next `show` says that it has
  * @param {AbortSignal} signal */
-export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, over }, show, fail, signal) {
+export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, over, asks }, show, fail, signal) {
   let lines = new Lines(keep);
   let begun = false;
   let outcome = "";
@@ -103,6 +103,7 @@ export async function followLog({ taskId, runId, name, keep = SHOWN_FROM_END, ov
   let address = { url: "", askedAt: -ADDRESS_LIVES };
   for (;;) {
     try {
+      asks?.();
       const ended = await isOver();
       // What a name stands for may change when the run ends: a stream becomes a file.
       if (ended !== resolved || performance.now() - address.askedAt > ADDRESS_LIVES)

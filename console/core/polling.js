@@ -28,10 +28,10 @@ export function keptAs(name) {
   return found?.who === who() ? found : undefined;
 }
 
-/** @param {string} name @param {unknown} data */
-function keep(name, data) {
+/** @param {string} name @param {unknown} data @param {number} at as of when it is */
+function keep(name, data, at) {
   kept.delete(name);
-  kept.set(name, { data, at: now(), who: who() });
+  kept.set(name, { data, at, who: who() });
   for (const old of [...kept.keys()].slice(0, -MOST_KEPT)) kept.delete(old);
 }
 
@@ -40,9 +40,9 @@ function keep(name, data) {
  * itself if it has found that nothing changed
  * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes @param {{interval?:
  * number, rest?: (data: T) => number, until?: (data: T) => boolean, same?: (a: T, b: T) => boolean, hidden?: boolean,
- * longest?: number, name?: string}} [options] milliseconds between two looks, at least so many for what was read last; when to stop;
+ * longest?: number, name?: string, at?: (data: T) => number}} [options] milliseconds between two looks, at least so many for what was read last; when to stop;
  * whether two values show the same; whether to go on, seldom, in a hidden tab; milliseconds between two looks at most; under which name it is kept for one who
- * comes back @returns {Polled<T>} */
+ * comes back; as of when it is, of what not every look reads anew @returns {Polled<T>} */
 export function usePolled(read, dependencies, options = {}) {
   const { interval = 3000, same = alike, name } = options;
   const [state, setState] = useState(() => begun(name));
@@ -83,8 +83,9 @@ export function usePolled(read, dependencies, options = {}) {
         pause = unchanged ? Math.min(pause * GROWTH, longest) : interval;
         if (!unchanged) data = next;
         failed = false;
-        reader.answered();
-        if (name) keep(name, data);
+        const at = latest.current.at?.(next) ?? now();
+        reader.answered(at);
+        if (name) keep(name, data, at);
         if (!control.signal.aborted) setState({ data, loading: false });
       } catch (error) {
         if (control.signal.aborted) return reader.rests();

@@ -5,7 +5,7 @@ import { blockedTasks, reasonOf } from "../core/blocking.js";
 import { useCancelling } from "../core/cancelling.js";
 import { nameOfMembers } from "../core/group-name.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
-import { countByState, distrust, endings, latestCopies, originalOf, readGroup, restOf } from "../core/group.js";
+import { asOf, countByState, distrust, endings, latestCopies, originalOf, readGroup, restOf } from "../core/group.js";
 import { titleOf, valueOf } from "../core/matrix.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
@@ -44,7 +44,7 @@ function GroupPage({ params, query }) {
   const polled = usePolled(
     (signal, previous) => readGroup(groupId, signal, /** @type {GroupTasks | undefined} */ (previous), setPartial),
     [groupId],
-    { rest: restOf, same: Object.is, hidden: notified, name: `group ${groupId}` }, // it compares by itself
+    { rest: restOf, at: asOf, same: Object.is, hidden: notified, name: `group ${groupId}` }, // it compares by itself
   );
   const data = polled.data ?? partial;
   const latest = useRef(polled.data);

@@ -19,12 +19,12 @@ export default function HomePage({ query }) {
 }
 
 function Health() {
-  const { findings, asked } = useVerdict();
+  const { findings, at, asked } = useVerdict();
   if (!findings) return asked && html`<${NoVerdict} />`;
   const operations = html`<a href="/operations">Operations</a>`;
   if (findings.length === 0)
-    return html`<p class="well" role="status"><span class="state completed">The service is well</span> ${operations}</p>`;
-  const list = html`<${Findings} of=${findings}><li>${operations}</li><//>`;
+    return html`<p class="well"><span class="state completed">${at ? `The service was well at ${at}` : "The service is well"}</span> ${operations}</p>`;
+  const list = html`<${Findings} of=${findings} at=${at}><li>${operations}</li><//>`;
   if (findings.some(({ severity }) => severity === "critical")) return list;
   return html`<${Controls} title=${`${counted(findings.length, "warning")} about the service`}>${list}<//>`;
 }

@@ -125,7 +125,6 @@ function useLog(taskId, runId, name) {
     const control = new AbortController();
     setState(null);
     setError(null);
-    reader.asks();
     const show = (/** @type {LogState} */ next) => {
       setState(next);
       setError(null);
@@ -137,7 +136,7 @@ function useLog(taskId, runId, name) {
       setError(caught);
       reader.failed(caught);
     };
-    followLog({ taskId, runId, name }, show, fail, control.signal).catch(fail);
+    followLog({ taskId, runId, name, asks: reader.asks }, show, fail, control.signal).catch(fail);
     return () => control.abort();
   }, [taskId, runId, name, attempt]);
   return { state, error, again: () => setAttempt(attempt + 1) };

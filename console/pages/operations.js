@@ -67,10 +67,11 @@ export default function OperationsPage() {
 }
 
 function Health() {
-  const { findings, asked } = useVerdict(OFTEN);
+  const { findings, at, asked } = useVerdict(OFTEN);
   if (!findings) return asked && html`<${NoVerdict} />`;
-  if (findings.length === 0) return html`<p class="notice good" role="status">Nothing is wrong.</p>`;
-  return html`<${Findings} of=${findings} operator=${true} />`;
+  if (findings.length === 0)
+    return html`<p class="notice good">${at ? `Nothing was wrong at ${at}.` : "Nothing is wrong."} <span class="reason">Task queues that nothing takes tasks from are looked for every five minutes; <a href="/provisioners">their list</a> shows them at once.</span></p>`;
+  return html`<${Findings} of=${findings} at=${at} operator=${true} />`;
 }
 
 /** @param {{found: Found, refresh: () => void}} properties */

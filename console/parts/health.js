@@ -7,8 +7,10 @@ import { useNow, usePolled } from "../core/polling.js";
 import { health } from "../core/queue.js";
 import { duration, ofDay, useTimes } from "../core/time.js";
 
-/** Twice as long as a page that nothing happens on rests between two looks, and a little. */
-const FRESH = 75_000;
+/** Longer than a page on which nothing happens rests between two looks: an older verdict is none. */
+const KEPT = 75_000;
+/** What is older than this is said with its age: a page at rest reads once a minute, and may not seem to know more. */
+const FRESH = 10_000;
 const EVERY = 1000;
 
 /** What is to be said of the page, each second anew. */
@@ -30,11 +32,12 @@ function useOffline() {
   return offline;
 }
 
-/** As of when what the page shows is. */
+/** As of when what the page shows is, and how long ago that was where it is long. */
 export function AsOf() {
-  const { at } = useLiveness();
+  const { at, time } = useLiveness();
   useTimes();
-  return at > 0 && html`<span class="reason as-of">as of <time>${ofDay(at)}</time></span>`;
+  const age = time - at < FRESH ? "" : `, ${duration(time - at)} ago`;
+  return at > 0 && html`<span class="reason as-of">as of <time>${ofDay(at)}</time>${age}</span>`;
 }
 
 /** That the service does not answer. */
@@ -49,8 +52,8 @@ export function Silence() {
 
 /** @typedef {import("../core/types").Finding} FindingOf */
 
-/** The verdict on the service, as long as it is fresh. @param {number} [steady] milliseconds between two looks, also when
- * nothing changes */
+/** The verdict on the service, and when it was given, if that is no longer now. @param {number} [steady] milliseconds
+ * between two looks, also when nothing changes */
 export function useVerdict(steady) {
   const answered = useRef(0);
   const polled = usePolled(
@@ -67,10 +70,12 @@ export function useVerdict(steady) {
     if (silence) polled.refresh();
   }, [silence !== ""]);
   const findings = polled.data?.findings;
-  const isFresh = !polled.error && time - answered.current < FRESH;
+  const age = time - answered.current;
+  const isKept = !polled.error && age < KEPT;
   const isRefused = /** @type {{status?: number} | undefined} */ (polled.error)?.status === 403;
   const asked = !isRefused && (polled.data !== undefined || polled.error !== undefined);
-  return { findings: findings && isFresh && (findings.length > 0 || !silence) ? findings : null, asked };
+  const at = age < FRESH ? "" : ofDay(answered.current);
+  return { findings: findings && isKept && (findings.length > 0 || !silence) ? findings : null, at, asked };
 }
 
 /** That there is no verdict. */
@@ -78,9 +83,10 @@ export const NoVerdict = () =>
   html`<p class="notice warning" role="status">The state of the service is unknown: it has not answered lately.</p>`;
 
 /** What is wrong with the service, and what to do about it; for operators, with which command.
- * @param {{of: FindingOf[], operator?: boolean, children?: any}} properties */
-export const Findings = ({ of, operator = false, children }) =>
+ * @param {{of: FindingOf[], at: string, operator?: boolean, children?: any}} properties `at`: as of when, if not now */
+export const Findings = ({ of, at, operator = false, children }) =>
   html`<ul class=${`notice ${of.some(({ severity }) => severity === "critical") ? "critical" : "warning"}`} aria-label="Health">
+    ${at && html`<li class="reason">As of ${at}:</li>`}
     ${of.map((finding) => html`<${Finding} key=${finding.code} finding=${finding} operator=${operator} />`)}${children}
   </ul>`;
 
