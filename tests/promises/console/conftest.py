@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import re
+import shlex
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -14,6 +18,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.parts.local.stacks import free_ports
+from tests.promises.admin.command_line import run_command
 from tests.promises.clients.deployment import Credentials, Deployment
 from tests.promises.console.browser import (
     BASELINE,
@@ -29,9 +34,11 @@ from tests.promises.console.browser import (
 from tests.promises.console.scene import LOG, Scene, lines
 from tests.promises.host.conftest import QUICK
 from tests.promises.host.issuer import running_issuer
+from tests.promises.infra.templates import settings_of
 from tools.local import state
 from tools.local.ports import Ports
 from tools.local.stack import Stack, StackOptions
+from tools.local.templates import scenarios
 
 
 @pytest.fixture(scope="package")
@@ -57,22 +64,43 @@ def issuer(ports: Ports) -> Iterator[str]:
         yield address
 
 
+@cache
+def _setup() -> list[list[str]]:
+    """The commands by which docs/console.md sets up Entra ID, each as its words."""
+    section = (state.ROOT / "docs" / "console.md").read_text().split("\n## Microsoft Entra ID\n")[1].split("\n## ")[0]
+    blocks = re.findall(r"```sh\n(.*?)```", section, re.DOTALL)
+    lines = [line for block in blocks for line in re.sub(r"(\\|(\|))\n", r"\2 ", block).splitlines()]
+    return [shlex.split(line) for line in lines if line.strip()]
+
+
 @pytest.fixture(scope="package")
 def deployment(ports: Ports, issuer: str) -> Iterator[Deployment]:
-    """A running deployment, started only if there is a browser. Tests use task queues of their own in it."""
-    openid = {
-        "OPENID_ISSUER": issuer,
-        "OPENID_CLIENT_ID": "console",
-        "OPENID_NAME": "local",
-        "OPENID_SCOPES": "openid groups offline_access",
-        "OPENID_ROLES": "admins=login:admins *=login:everybody",
-    }
-    options = StackOptions(ports, in_memory=True, app_settings={**QUICK, **openid})
+    """A running deployment, started only if there is a browser. Tests use task queues of their own in it.
+
+    People sign in as the documented commands have it, with a provider of this machine.
+    """
+    described = {words[3]: words[4] for words in _setup() if words[:3] == ["./dev", "deployment", "set"]}
+    chosen = {"QUEUE_OPENID_CLIENT_ID": "console", "QUEUE_OPENID_ROLES": described["openidRoles"]}
+    given = settings_of({**scenarios.BARE, **chosen})
+    openid = {name: value for name, value in given.items() if name.startswith("OPENID_")}
+    options = StackOptions(ports, in_memory=True, app_settings={**QUICK, **openid, "OPENID_ISSUER": issuer})
     try:
         with Stack.start(options) as stack:
             yield Deployment.of(stack)
     finally:
         shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture(scope="package")
+def roles(deployment: Deployment) -> None:
+    """The documented roles, which the deployment's settings name."""
+    environment = {**os.environ, "TASKCLUSTER_ROOT_URL": deployment.root_url}
+    with deployment.auth() as auth:
+        for words in (words for words in _setup() if "createRole" in words):
+            given = words[: words.index("|")]
+            code, printed, said = (0, given[1], "") if given[0] == "echo" else run_command(given[2:], environment)
+            assert code == 0, said
+            auth.createRole(words[-1], json.loads(printed))
 
 
 @pytest.fixture

@@ -17,18 +17,10 @@ from tests.promises.console.browser import SESSION_KEY, Watch
 from tests.promises.console.conftest import OpenPage
 from tests.promises.host.issuer import running_issuer
 
-GROUP = "admins"
+pytestmark = pytest.mark.usefixtures("roles")
 
-
-@pytest.fixture(scope="module", autouse=True)
-def roles(deployment: Deployment) -> None:
-    """What the deployment's settings name."""
-    auth = taskcluster.Auth(deployment.options(deployment.root))
-    for role, scopes in (
-        ("admins", ["queue:list-task-groups", "auth:*", "queue:health"]),
-        ("everybody", ["auth:current-scopes"]),
-    ):
-        auth.createRole(f"login:{role}", {"scopes": scopes, "description": ""})
+GROUP = "queue-admins"
+ME = f"login/entra/object-{GROUP}"
 
 
 @pytest.fixture
@@ -50,9 +42,9 @@ def late(callback: str, issuer: str) -> Iterator[str]:
         yield address
 
 
-def sign_in(page: Page, user: str, provider: str = "local") -> None:
+def sign_in(page: Page, user: str) -> None:
     """From the sign-in page through those of the provider."""
-    page.get_by_role("button", name=f"Sign in with {provider}").click()
+    page.get_by_role("button", name="Sign in with entra").click()
     page.locator("input[name=login]").fill(user)
     page.locator("input[name=password]").fill("any")
     page.locator("button[type=submit]").click()
@@ -96,8 +88,8 @@ def test_from_the_button_to_being_signed_in(deployment: Deployment, open_page: O
     sign_in(page, GROUP)
     expect(page).to_have_url(f"{deployment.root_url}/profile")
     main = page.get_by_role("main")
-    expect(page.get_by_role("banner").get_by_role("link", name=f"login/local/{GROUP}")).to_be_visible()
-    for scope in ("assume:login:admins", "assume:login:everybody", "queue:list-task-groups"):
+    expect(page.get_by_role("banner").get_by_role("link", name=ME)).to_be_visible()
+    for scope in ("assume:login:admins", "assume:login:everybody", "queue:*"):
         expect(main.get_by_text(scope, exact=True)).to_be_visible()
     session = json.loads(page.evaluate("(key) => localStorage.getItem(key)", SESSION_KEY))
     assert watch.sent(session["accessToken"]) == []
@@ -135,7 +127,7 @@ def test_the_end_of_the_hour_takes_nothing_away(
     field.fill("auth:an-edit-of-twenty-minutes")
     other = page.context.new_page()
     other.goto("/provisioners")
-    me = page.get_by_role("banner").get_by_role("link", name=f"login/local/{GROUP}")
+    me = page.get_by_role("banner").get_by_role("link", name=ME)
     first = page.evaluate(_UNTIL, SESSION_KEY)
 
     page.evaluate(_END, [SESSION_KEY, 60_000])
@@ -153,7 +145,7 @@ def test_the_end_of_the_hour_takes_nothing_away(
         expect(tab.get_by_role("banner")).to_contain_text("sign-in ended")
     page.context.unroute_all()
     with page.expect_popup():  # the provider still knows who it is, and the window closes itself
-        layer.get_by_role("button", name="Sign in with local").click()
+        layer.get_by_role("button", name="Sign in with entra").click()
     expect(layer).to_have_count(0)
     expect(other.get_by_role("dialog")).to_have_count(0)
     expect(me).to_be_visible()
@@ -163,7 +155,7 @@ def test_the_end_of_the_hour_takes_nothing_away(
     expect(page.get_by_role("dialog")).to_have_count(0)
     assert auth.role(role)["scopes"] == ["auth:an-edit-of-twenty-minutes"]
     history = auth.getEntityHistory("role", role)["auditHistory"]
-    assert {entry["clientId"] for entry in history if entry["actionType"] == "updated"} == {f"login/local/{GROUP}"}
+    assert {entry["clientId"] for entry in history if entry["actionType"] == "updated"} == {ME}
     asked = [request for request in watch.requests[before:] if "/api/" in request.url and "/sign-in" not in request.url]
     assert [request.url for request in asked if "authorization" not in request.headers] == [], "nobody acts as nobody"
 
@@ -178,7 +170,7 @@ def test_a_provider_that_gives_no_refresh_token_is_asked_in_a_hidden_frame(issue
 
     page.context.route(f"{issuer}/token", without)
     sign_in(page, GROUP)
-    expect(page.get_by_role("banner").get_by_role("link", name=f"login/local/{GROUP}")).to_be_visible()
+    expect(page.get_by_role("banner").get_by_role("link", name=ME)).to_be_visible()
     page.evaluate(_END, [SESSION_KEY, 60_000])
     page.wait_for_function(f"(key) => ({_UNTIL})(key) > Date.now() + 3_000_000", arg=SESSION_KEY)
     expect(page.locator("iframe")).to_have_count(0)
@@ -187,17 +179,6 @@ def test_a_provider_that_gives_no_refresh_token_is_asked_in_a_hidden_frame(issue
     page.wait_for_function("(key) => !JSON.parse(localStorage.getItem(key)).renewal", arg=SESSION_KEY)
     page.evaluate(_END, [SESSION_KEY, 0])
     expect(page.get_by_role("dialog", name="Your sign-in has ended")).to_be_visible()
-
-
-@pytest.mark.large
-def test_who_is_in_no_group_has_what_everybody_has(open_page: OpenPage) -> None:
-    page = open_page("/login?then=/profile", None)
-    sign_in(page, "nobody")
-    main = page.get_by_role("main")
-    expect(main.get_by_text("assume:login:everybody", exact=True)).to_be_visible()
-    expect(main.get_by_text("assume:login:admins", exact=True)).to_have_count(0)
-    page.goto("/")
-    expect(main.get_by_role("alert").first).to_contain_text("queue:list-task-groups")
 
 
 @pytest.mark.large
@@ -248,11 +229,11 @@ def test_a_provider_that_knows_no_fragments(deployment: Deployment, issuer: str,
 @pytest.mark.large
 def test_a_person_who_turns_back(open_page: OpenPage) -> None:
     page = open_page("/login", None)
-    page.get_by_role("button", name="Sign in with local").click()
+    page.get_by_role("button", name="Sign in with entra").click()
     page.get_by_role("link", name="Cancel").click()
     refused(page, "The provider refused: End-User aborted interaction")
     page.get_by_role("link", name="Try again").click()
-    expect(page.get_by_role("button", name="Sign in with local")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in with entra")).to_be_visible()
 
 
 def test_an_answer_that_nobody_has_asked_for(open_page: OpenPage) -> None:
@@ -262,7 +243,7 @@ def test_an_answer_that_nobody_has_asked_for(open_page: OpenPage) -> None:
 
 def test_an_answer_to_another_question(open_page: OpenPage) -> None:
     page = open_page("/login", None)
-    page.get_by_role("button", name="Sign in with local").click()
+    page.get_by_role("button", name="Sign in with entra").click()
     expect(page.locator("input[name=login]")).to_be_visible()
     page.goto("/login/callback?code=stolen&state=made-up")
     refused(page, "This answer belongs to another sign-in.")
@@ -272,5 +253,5 @@ def test_an_answer_to_another_question(open_page: OpenPage) -> None:
 def test_a_provider_that_does_not_answer(issuer: str, open_page: OpenPage) -> None:
     page = open_page("/login", None)
     page.route(f"{issuer}/.well-known/**", lambda route: route.abort())
-    page.get_by_role("button", name="Sign in with local").click()
+    page.get_by_role("button", name="Sign in with entra").click()
     expect(page.get_by_role("alert")).to_contain_text(f"The provider {issuer} cannot be reached")

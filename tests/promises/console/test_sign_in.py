@@ -297,7 +297,7 @@ def test_a_first_visit_is_told_what_this_is_and_how_to_sign_in(
     expect(main.get_by_role("heading", name="Taskcluster Queue")).to_be_visible()
     expect(main).to_contain_text("You have not signed in, and this page is not public.")
     expect(main.get_by_role("alert")).to_have_count(0)
-    expect(main.get_by_role("button", name="Sign in with local")).to_be_visible()
+    expect(main.get_by_role("button", name="Sign in with entra")).to_be_visible()
     main.get_by_text("What the service said").click()
     expect(main).to_contain_text(re.compile(r"missing the following scopes:\s+(queue|index|auth):[a-z-]+"))
     asked = [request.url for request in watch.requests if "/api/" in request.url]
@@ -333,7 +333,7 @@ def test_each_page_is_tried_and_what_exists_is_not_hidden(open_page: OpenPage) -
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_first_visit_is_usable_by_everybody(theme: str, open_page: OpenPage) -> None:
     page = open_page("/", credentials=None, viewport=WIDE, color_scheme=theme)
-    expect(page.get_by_role("button", name="Sign in with local")).to_be_visible()
+    expect(page.get_by_role("button", name="Sign in with entra")).to_be_visible()
     keep(page, f"welcome-{theme}")
     assert faults_of(page) == []
     page.set_viewport_size(PHONE)
