@@ -37,6 +37,7 @@ def _drilled(
     return code, *capsys.readouterr()
 
 
+@pytest.mark.large
 def test_a_deployment_comes_back_on_another_stack(
     operator: Operator, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

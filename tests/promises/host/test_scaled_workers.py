@@ -183,7 +183,7 @@ def commanded(service: Service, folder: Path, *more: str) -> Iterator[subprocess
             process.kill()
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGINT, marks=pytest.mark.large)])
 def test_the_command_ends_with_its_workers_and_what_they_ran_waits_again(
     service: Service, tmp_path: Path, number: signal.Signals
 ) -> None:

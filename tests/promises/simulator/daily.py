@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from typing import TypeVar
 
 from tests.selection import ALL_TESTS
+
+T = TypeVar("T")
 
 SEED_VARIABLE = "SAMPLE_SEED"
 
@@ -20,3 +24,8 @@ def todays_seed() -> str:
 def todays_chance(name: str) -> random.Random:
     """What decides the sample of the test of this name today."""
     return random.Random(f"{todays_seed()} {name}")
+
+
+def some(items: Sequence[T], one_in: int, name: str) -> Sequence[T]:
+    """One in so many for the test of this name, which are the same ones in each run; all with `--all`."""
+    return items if os.environ.get(ALL_TESTS) else items[todays_chance(name).randrange(one_in) :: one_in]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.parts.twin.gate import Phase, Resent
 from tests.promises.simulator import invariants
+from tests.promises.simulator.daily import some
 from tests.promises.simulator.failing import FailAt, finish_each
 from tests.promises.simulator.running import READS, Attempt, attempt, requests
 from tests.promises.simulator.scenarios import SCENARIOS, Scenario
@@ -29,7 +30,7 @@ def test_every_write_sent_twice(scenario: Scenario) -> None:
         return done
 
     writes = [(number, call) for number, call in enumerate(requests(scenario), 1) if call.kind not in READS]
-    finish_each(writes, make, Attempt.finish, set())
+    finish_each(some(writes, 3, f"sent twice, {scenario.name}"), make, Attempt.finish, set())
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)

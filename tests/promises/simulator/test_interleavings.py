@@ -21,8 +21,8 @@ from tests.promises.simulator.races import RACES, Race
 from tests.promises.simulator.running import finish_once
 from tests.promises.simulator.world import POOL, World
 
-SEEDS, SEEDS_IN_LARGE = 4, 60
-SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 10, 300
+SEEDS, SEEDS_IN_LARGE = 2, 60
+SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 5, 300
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {"a dependency's resolution, twice", "the reconciler, a claim"}
 """So many orders between the calls that only `./dev test --all` takes them all."""
