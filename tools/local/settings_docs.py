@@ -1,7 +1,8 @@
 """Writes what follows from shared/base/settings.py: `python -m tools.local.settings_docs`.
 
-docs/settings.md, local.settings.example.json, and infra/settings.json: the defaults that a deployment sets. A test
-fails when they differ from what this writes.
+docs/settings.md, the values in local.settings.example.json, and infra/settings.json: the defaults that a deployment
+sets. What a setting means stands in local.settings.example.json and nowhere else. A test fails when the files differ
+from what this writes.
 """
 
 import base64
@@ -29,15 +30,11 @@ _PORTS = Ports.derive(DEFAULT_PORT)
 _STORAGE = storage_connection_string(_PORTS.storage)
 
 HOST_SETTINGS = {
-    "FUNCTIONS_WORKER_RUNTIME": ("python", "Language of the app; read by the Functions host."),
-    "AzureWebJobsStorage": (_STORAGE, "Storage account of the Functions host's own leases and of the queue triggers."),
-    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": (
-        appsettings.of_host()["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"],
-        "Bytes of a request's body, 500 beyond. Up to seven copies of each body are in the host's memory: "
-        "docs/scaling.md.",
-    ),
+    "FUNCTIONS_WORKER_RUNTIME": "python",
+    "AzureWebJobsStorage": _STORAGE,
+    "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT": appsettings.of_host()["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"],
 }
-"""Settings that the Functions host reads rather than the app: value in the example, description."""
+"""Settings that the Functions host reads rather than the app, with their values in the example."""
 
 EXAMPLE_VALUES = {
     "TASKCLUSTER_ROOT_URL": f"http://127.0.0.1:{DEFAULT_PORT}",
@@ -52,7 +49,8 @@ EXAMPLE_VALUES = {
 _INTRODUCTION = """\
 # Settings
 
-<!-- Written by `python -m tools.local.settings_docs` from shared/base/settings.py. -->
+<!-- Written by `python -m tools.local.settings_docs` from shared/base/settings.py, and from the meanings in
+local.settings.example.json. -->
 
 The app reads its settings from the environment: App Settings in Azure, `Values` of `local.settings.json` locally
 (start from `local.settings.example.json`). A setting in the environment wins over the file; an empty value counts
@@ -63,14 +61,21 @@ the root URL and the connection strings themselves, since these are where the st
 """
 
 
+def meanings() -> dict[str, str]:
+    """What each setting means. Raises KeyError for one whose meaning is missing."""
+    said: dict[str, str] = json.loads(EXAMPLE.read_text(encoding="utf-8"))["//"]
+    return {name: said[name] for name in (*HOST_SETTINGS, *(name for name, _ in _fields()))}
+
+
 def settings_table() -> str:
     """docs/settings.md."""
+    means = meanings()
     rows = ["| Setting | Default | Allowed | Meaning |", "|---|---|---|---|"]
     for name, field in _fields():
         default = "**required**" if field.is_required() else _code(field.default)
-        rows.append(f"| `{name}` | {default} | {_allowed(field)} | {field.description} |")
+        rows.append(f"| `{name}` | {default} | {_allowed(field)} | {means[name]} |")
     host = ["| Setting | Meaning |", "|---|---|"]
-    host += [f"| `{name}` | {meaning} |" for name, (_, meaning) in HOST_SETTINGS.items()]
+    host += [f"| `{name}` | {means[name]} |" for name in HOST_SETTINGS]
     return "\n".join(
         [_INTRODUCTION, "## The app's", "", *rows, "", "## The Functions host's", "", *host, ""],
     )
@@ -78,15 +83,13 @@ def settings_table() -> str:
 
 def example() -> str:
     """local.settings.example.json: every setting with its meaning, and a value that works with `./dev up`'s ports."""
-    meanings = {name: meaning for name, (_, meaning) in HOST_SETTINGS.items()}
-    values = {name: value for name, (value, _) in HOST_SETTINGS.items()}
+    values = dict(HOST_SETTINGS)
     for name, field in _fields():
-        meanings[name] = str(field.description)
         default = "" if field.is_required() or field.default is None else str(field.default)
         values[name] = EXAMPLE_VALUES.get(name, default)
     document = {
         "IsEncrypted": False,
-        "//": meanings,
+        "//": meanings(),
         "Values": values,
         "Host": {"LocalHttpPort": DEFAULT_PORT},
     }

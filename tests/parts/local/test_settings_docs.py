@@ -22,15 +22,6 @@ def test_the_files_are_up_to_date(written: str, wanted: str) -> None:
     assert written == wanted, "run: python -m tools.local.settings_docs"
 
 
-def test_every_setting_is_in_both_with_its_meaning() -> None:
-    document, example = settings_docs.DOCUMENT.read_text(), json.loads(settings_docs.EXAMPLE.read_text())
-    for name, field in Settings.model_fields.items():
-        assert field.description, f"{name} has no description"
-        assert f"| `{name.upper()}` |" in document
-        assert example["//"][name.upper()] == field.description
-        assert name.upper() in example["Values"]
-
-
 def test_the_example_starts_the_app_with_the_defaults(monkeypatch: pytest.MonkeyPatch) -> None:
     example: dict[str, str] = json.loads(settings_docs.EXAMPLE.read_text())["Values"]
     for name, value in example.items():
