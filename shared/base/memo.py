@@ -19,13 +19,12 @@ FOREVER = timedelta.max
 _NO_TIME = datetime.min.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Remembered:
     """One kind of thing that processes remember. All of them are in shared/base/remembered.py."""
 
     name: str
     """The module, and the attribute that holds the memo."""
-    what: str
     capacity: int
     """The most entries. 0: nothing is kept, and only concurrent callers share a reading."""
     fresh: timedelta = FOREVER
@@ -34,8 +33,6 @@ class Remembered:
     """How old an entry for something that does not exist may be; None: like the others. If set, such entries have a
     capacity of their own, so that they push out no others.
     """
-    because: str
-    """The reason for its capacity and its age."""
 
 
 @dataclass(eq=False)

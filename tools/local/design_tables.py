@@ -7,9 +7,11 @@ test fails when they differ from what this writes.
 from __future__ import annotations
 
 import ast
+import inspect
+from collections.abc import Iterator
 from datetime import timedelta
 from itertools import pairwise
-from pathlib import Path
+from types import ModuleType
 
 from shared.base import bounds, remembered, retrying
 from shared.base.memo import FOREVER
@@ -21,13 +23,14 @@ DOCUMENT = ROOT / "docs" / "design.md"
 
 def remembered_table() -> str:
     """Everything that is remembered."""
-    rows = ["| Remembered | Where | Entries | For | Because |", "|---|---|---|---|---|"]
-    for kind in remembered.ALL:
+    rows = ["| Where | Entries | For | What, and why so many and so long |", "|---|---|---|---|"]
+    for name, reason in _reasons(remembered):
+        kind = getattr(remembered, name)
         entries = f"{kind.capacity:,}" if kind.capacity else "while it is read"
         lasts = "" if kind.fresh == FOREVER else _span(kind.fresh)
         if kind.absent is not None:
             lasts += f", none: {_span(kind.absent)}"
-        rows.append(f"| {kind.what} | `{kind.name}` | {entries} | {lasts} | {kind.because} |")
+        rows.append(f"| `{kind.name}` | {entries} | {lasts} | {reason} |")
     return "\n".join(rows)
 
 
@@ -47,12 +50,17 @@ def retries_table() -> str:
 def bounds_table() -> str:
     """How much is done, read and held at a time."""
     rows = ["| Bound | Value | Of what, and why |", "|---|---|---|"]
-    body = ast.parse(Path(bounds.__file__).read_text(encoding="utf-8")).body
+    rows += [f"| `{name}` | {_number(getattr(bounds, name))} | {reason} |" for name, reason in _reasons(bounds)]
+    return "\n".join(rows)
+
+
+def _reasons(module: ModuleType) -> Iterator[tuple[str, str]]:
+    """The constants of a module, each with the text below it."""
+    body = ast.parse(inspect.getsource(module)).body
     for statement, reason in pairwise(body):
         match statement, reason:
             case ast.Assign(targets=[ast.Name(id=name)]), ast.Expr(value=ast.Constant(value=str(text))):
-                rows.append(f"| `{name}` | {_number(getattr(bounds, name))} | {' '.join(text.split())} |")
-    return "\n".join(rows)
+                yield name, " ".join(text.split())
 
 
 TABLES = {"remembered": remembered_table, "bounds": bounds_table, "retries": retries_table}

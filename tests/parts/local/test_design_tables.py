@@ -41,6 +41,7 @@ def test_each_row_is_remembered_once_and_each_memo_has_a_row() -> None:
     names = {value.name: name for name, value in vars(remembered).items() if isinstance(value, Remembered)}
     assert len(names) == len(remembered.ALL)
     assert sorted(_kinds()) == sorted(names.values())
+    assert all(f"| `{kind.name}` |" in TABLES["remembered"]() for kind in remembered.ALL), "each says what it is"
 
 
 def test_each_row_says_where_it_is() -> None:

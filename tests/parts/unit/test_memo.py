@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from shared.base.memo import Memo, Remembered
 
-TWO = Remembered(name="two", what="", capacity=2, because="")
-AGES = Remembered(name="ages", what="", capacity=2, fresh=timedelta(seconds=10), because="")
+TWO = Remembered("two", 2)
+AGES = Remembered("ages", 2, fresh=timedelta(seconds=10))
 
 
 class Clock:

@@ -14,7 +14,7 @@ from shared.store.signing import DelegatedKey
 from tests.parts.unit.test_signing import NOW
 from tests.parts.unit.test_tokens_of_hot_requests import request_of
 
-ASKED = Remembered(name="asked", what="", capacity=0, because="")
+ASKED = Remembered("asked", 0)
 
 
 async def settled() -> None:
