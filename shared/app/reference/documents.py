@@ -12,9 +12,15 @@ from pydantic import BaseModel
 from shared.api.answer import Answer, to_json
 from shared.api.endpoint import Call, Endpoint
 from shared.app import apis
-from shared.app.reference import meta_schemas
 from shared.app.reference.openapi import api_reference, manifest, openapi
-from shared.app.reference.schemas import models_of, queue_models, schema_path, service_schemas
+from shared.app.reference.schemas import (
+    META_SCHEMAS,
+    meta_schemas,
+    models_of,
+    queue_models,
+    schema_path,
+    service_schemas,
+)
 from shared.app.services import Services
 from shared.base.version import VERSION
 from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, ExchangeEntry, Word
@@ -68,7 +74,7 @@ PATHS: tuple[str, ...] = (
     _EXCHANGES,
     *(path for api in apis.ALL for path in (api.reference_path, api.openapi_path)),
     *(schema_path(api.name, name) for api in apis.ALL for name in _models(api)),
-    *meta_schemas.PATHS,
+    *META_SCHEMAS,
 )
 """Where the documents lie."""
 
@@ -81,7 +87,7 @@ def documents(root_url: str, version: str) -> Mapping[str, Any]:
         found[api.reference_path] = api_reference(api)
         found[api.openapi_path] = openapi(api, root_url, version)
         found |= service_schemas(root_url, api.name, _models(api))
-    return {**found, **meta_schemas.meta_schemas(root_url)}
+    return {**found, **meta_schemas(root_url)}
 
 
 async def document(services: Services, call: Call) -> Answer:

@@ -11,8 +11,7 @@ from typing import Any
 
 from shared.api.endpoint import PARAMETERS, Endpoint
 from shared.app.apis import Api
-from shared.app.reference import meta_schemas
-from shared.app.reference.schemas import models_of, schema_of
+from shared.app.reference.schemas import API_REFERENCE, MANIFEST, models_of, schema_of
 
 Json = dict[str, Any]
 
@@ -20,7 +19,7 @@ Json = dict[str, Any]
 def api_reference(api: Api) -> Json:
     """api.json of a service."""
     return {
-        "$schema": f"{meta_schemas.API_REFERENCE}#",
+        "$schema": f"{API_REFERENCE}#",
         "serviceName": api.name,
         "apiVersion": "v1",
         "title": api.title,
@@ -32,7 +31,7 @@ def api_reference(api: Api) -> Json:
 def manifest(root_url: str, paths: Iterable[str]) -> Json:
     """manifest.json: where all references of the deployment lie."""
     return {
-        "$schema": f"{root_url}{meta_schemas.MANIFEST}#",
+        "$schema": f"{root_url}{MANIFEST}#",
         "references": sorted(root_url + path for path in paths),
     }
 

@@ -1,9 +1,14 @@
-"""JSON schemas as the contract publishes them, from the models that validate requests (contract 1.1, 2.3)."""
+"""JSON schemas as the contract publishes them, from the models that validate requests (contract 1.1, 2.3).
+
+Those of the references, and of the schemas themselves, are in meta_schemas.json.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -17,6 +22,11 @@ from shared.queue.pools.models import Actions
 from shared.queue.tasks.models import Metadata, RunStatus, TaskDefinitionAndStatus, TaskStatus
 
 DRAFT = "http://json-schema.org/draft-07/schema#"
+METASCHEMA = "/schemas/common/metaschema.json"
+API_REFERENCE = "/schemas/common/api-reference-v0.json"
+MANIFEST = "/schemas/common/manifest-v3.json"
+META_SCHEMAS = (METASCHEMA, API_REFERENCE, "/schemas/common/exchanges-reference-v0.json", MANIFEST)
+"""Where the schemas lie that tools check references and schemas with."""
 
 Schema = dict[str, Any]
 
@@ -73,6 +83,13 @@ def service_schemas(root_url: str, service: str, models: Mapping[str, type[BaseM
         (path := schema_path(service, name)): {"$schema": DRAFT, "$id": f"{root_url}{path}#", **schema_of(model)}
         for name, model in sorted(models.items())
     }
+
+
+def meta_schemas(root_url: str) -> dict[str, Schema]:
+    """The schemas at `META_SCHEMAS`, by their paths."""
+    text = Path(__file__).with_name("meta_schemas.json").read_text(encoding="utf-8")
+    found: dict[str, Schema] = json.loads(text.replace("{root}", root_url))
+    return found
 
 
 def schema_path(service: str, name: str) -> str:

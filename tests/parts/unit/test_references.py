@@ -14,10 +14,9 @@ from jsonschema import Draft7Validator  # type: ignore[import-untyped] # no type
 from referencing import Registry, Resource
 
 from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
-from shared.app.reference import meta_schemas
 from shared.app.reference.documents import documents
 from shared.app.reference.openapi import api_reference
-from shared.app.reference.schemas import DRAFT
+from shared.app.reference.schemas import DRAFT, META_SCHEMAS, METASCHEMA
 from tests.promises.compatibility.matrix import DOCUMENT
 from tools.local import state
 
@@ -224,10 +223,10 @@ def _plain(value: Any) -> Any:
 def test_a_schema_says_where_it_lies_and_is_one() -> None:
     for path, schema in SCHEMAS.items():
         assert schema["$id"] == f"{ROOT_URL}{path}#"
-        common = path in meta_schemas.PATHS and path != meta_schemas.METASCHEMA
-        assert schema["$schema"] == (f"{ROOT_URL}{meta_schemas.METASCHEMA}#" if common else DRAFT), path
+        common = path in META_SCHEMAS and path != METASCHEMA
+        assert schema["$schema"] == (f"{ROOT_URL}{METASCHEMA}#" if common else DRAFT), path
         Draft7Validator.check_schema({**schema, "$schema": DRAFT})
-        _validate(SCHEMAS[meta_schemas.METASCHEMA], schema)
+        _validate(SCHEMAS[METASCHEMA], schema)
 
 
 def test_a_schema_is_closed_and_knows_no_null() -> None:
