@@ -12,14 +12,12 @@ import random
 import re
 import time
 from functools import lru_cache
-from typing import Self
 from urllib.parse import unquote
 
 from azure.core.credentials import AccessToken, AccessTokenInfo, AzureNamedKeyCredential, TokenRequestOptions
 from azure.core.credentials_async import AsyncSupportsTokenInfo, AsyncTokenCredential
 
 from shared.base.concurrency import OneByOne
-from shared.base.frozen import dataclass
 from shared.store.wire import Authorisation, Request, StorageAnswer
 
 TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not a secret
@@ -30,27 +28,27 @@ _JITTER_SECONDS = 60
 _CLAIMS = re.compile(r'\bclaims="([^"]+)"')
 
 
-@dataclass(frozen=True, kw_only=True)
-class Authorisations:
-    """One for each service that hot requests go to."""
-
-    table: Authorisation
-    queue: Authorisation
-
-    @classmethod
-    def of(cls, credential: AzureNamedKeyCredential | AsyncTokenCredential) -> Self:
-        """Authorises by an account's key, or by tokens, which both services accept."""
-        if isinstance(credential, AzureNamedKeyCredential):
-            return cls(table=TableKey(credential), queue=QueueKey(credential))
-        bearer = Bearer(credential)
-        return cls(table=bearer, queue=bearer)
+def authorisations(credential: AzureNamedKeyCredential | AsyncTokenCredential) -> tuple[Authorisation, Authorisation]:
+    """For tables and for queues: by an account's key, or by tokens, which both services accept."""
+    if isinstance(credential, AzureNamedKeyCredential):
+        return TableKey(credential), QueueKey(credential)
+    bearer = Bearer(credential)
+    return bearer, bearer
 
 
-class TableKey:
-    """Signs requests to tables by the account's key."""
+class _AccountKey:
+    """Signs by the account's key, which may be replaced."""
 
     def __init__(self, credential: AzureNamedKeyCredential) -> None:
         self._credential = credential
+
+    async def renewed(self, answer: StorageAnswer) -> bool:
+        """Returns False: the same key would be refused again."""
+        return False
+
+
+class TableKey(_AccountKey):
+    """Signs requests to tables."""
 
     async def authorise(self, request: Request) -> None:
         """Sign what a table request signs: method, type, date, resource."""
@@ -59,16 +57,9 @@ class TableKey:
         words = (request.method, "", headers.get("Content-Type", ""), headers["x-ms-date"], f"/{account}{request.path}")
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
 
-    async def renewed(self, answer: StorageAnswer) -> bool:
-        """Returns False: the same key would be refused again."""
-        return False
 
-
-class QueueKey:
-    """Signs requests to queues by the account's key."""
-
-    def __init__(self, credential: AzureNamedKeyCredential) -> None:
-        self._credential = credential
+class QueueKey(_AccountKey):
+    """Signs requests to queues."""
 
     async def authorise(self, request: Request) -> None:
         """Sign what a queue request signs: method, length, type, the headers of Azure, resource and query."""
@@ -84,10 +75,6 @@ class QueueKey:
             *(f"{name}:{unquote(value)}" for name, _, value in (option.partition("=") for option in options)),
         )
         headers["Authorization"] = _shared_key(account, key, "\n".join(words))
-
-    async def renewed(self, answer: StorageAnswer) -> bool:
-        """Returns False: the same key would be refused again."""
-        return False
 
 
 class Bearer:
@@ -111,7 +98,7 @@ class Bearer:
     async def renewed(self, answer: StorageAnswer) -> bool:
         """Forget the token; ask for one with other claims if the answer demands that (continuous access evaluation)."""
         self._token = None
-        challenge = answer.headers.get("WWW-Authenticate", "")
+        challenge = answer.header("www-authenticate") or ""
         claims = _CLAIMS.search(challenge)
         if claims is None or 'error="insufficient_claims"' not in challenge:
             return False

@@ -15,6 +15,7 @@ from xml.sax.saxutils import escape
 
 from azure.core.exceptions import ResourceExistsError
 
+from shared.base.frozen import dataclass
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
@@ -41,27 +42,35 @@ _GONE = frozenset({_NO_QUEUE, _BEING_DELETED})
 _LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
 
 
+VERSION = "2024-11-04"
+"""Of the Queue service's protocol."""
+_FOREVER = -1
+_DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
+_COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+@dataclass(frozen=True, eq=False)
 class AzureQueues:
     """Queues of one account."""
 
-    def __init__(
-        self,
-        wire: Wire,
-        endpoint: StorageEndpoint,
-        name: Callable[[str], str],
-        open_client: Callable[[str], QueueClient],
-    ) -> None:
-        """`name` maps to a queue's name in the account. `open_client` makes the SDK's client of a queue, for rare
-        requests.
-        """
-        self._wire = wire
-        self._endpoint = endpoint
-        self._name = name
-        self._open_client = open_client
+    _wire: Wire
+    _endpoint: StorageEndpoint
+    _name: Callable[[str], str]
+    """Maps to a queue's name in the account."""
+    _open_client: Callable[[str], QueueClient]
+    """Makes the SDK's client of a queue, for rare requests."""
 
     async def create(self, queue: str) -> None:
         """Make the queue if it does not exist. Raises StorageUnavailable."""
-        await _make(self._client(queue))
+        try:
+            with unavailable(), suppress(ResourceExistsError):  # the SDK raises this for 204: it exists already
+                await self._client(queue).create_queue(error_map=REFUSALS)
+        except Refused as answer:
+            if answer.code == _BEING_DELETED:
+                raise StorageUnavailable(answer.code) from None
+            if answer.code != "QueueAlreadyExists":
+                raise
 
     async def drop(self, queue: str) -> None:
         try:
@@ -73,38 +82,29 @@ class AzureQueues:
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         limits.check_text(text)
-        delay = limits.whole_delay(visible_in)
-        request = put(self._endpoint, self._name(queue), text, delay)
+        options = f"visibilitytimeout={limits.whole_delay(visible_in)}&messagettl={_FOREVER}"
+        request = self._request(Kind.QUEUE_PUT, "POST", queue, options, text=text)
+        answer = await self._send(request)
+        if answer is None:
+            await self.create(queue)
+            answer = await self._wire.send(request)
         try:
-            return read_put(await self._wire.send(request))
-        except Refused as answer:
-            if answer.code not in _GONE:
-                raise
-        await _make(self._client(queue))
-        return read_put(await self._wire.send(request))
+            (words,) = _elements(answer)
+            return _receipt(words)
+        except (ParseError, ValueError, KeyError):
+            raise StorageUnavailable("an answer that names no message") from None
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
         """Messages are hidden for a second at least."""
         limits.check_count(count)
-        seconds = max(1, limits.whole_delay(hidden_for))
-        request = get(self._endpoint, self._name(queue), count, seconds)
-        try:
-            return _messages(await self._wire.send(request), _receipt)
-        except Refused as answer:
-            if answer.code not in _GONE:
-                raise
-        return []
+        options = f"numofmessages={count}&visibilitytimeout={max(1, limits.whole_delay(hidden_for))}"
+        return _messages(await self._send(self._request(Kind.QUEUE_GET, "GET", queue, options)), _receipt)
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
         """A peeked message's `receipt.visible` is the time of its insertion."""
         limits.check_count(count)
-        request = peek(self._endpoint, self._name(queue), count)
-        try:
-            return _messages(await self._wire.send(request), _no_receipt)
-        except Refused as answer:
-            if answer.code not in _GONE:
-                raise
-        return []
+        options = f"peekonly=true&numofmessages={count}"
+        return _messages(await self._send(self._request(Kind.QUEUE_PEEK, "GET", queue, options)), _no_receipt)
 
     async def length(self, queue: str) -> int:
         try:
@@ -119,12 +119,26 @@ class AzureQueues:
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
         if text is not None:
             limits.check_text(text)
-        delay = limits.whole_delay(visible_in)
-        answer = await self._hold(update(self._endpoint, self._name(queue), receipt, text, delay))
-        return read_update(answer, receipt)
+        options = f"popreceipt={in_query(receipt.pop_receipt)}&visibilitytimeout={limits.whole_delay(visible_in)}"
+        answer = await self._hold(self._request(Kind.QUEUE_UPDATE, "PUT", queue, options, receipt, text))
+        pop_receipt, visible = answer.header("x-ms-popreceipt"), answer.header("x-ms-time-next-visible")
+        if pop_receipt and visible:
+            with suppress(ValueError):
+                return Receipt(message_id=receipt.message_id, pop_receipt=pop_receipt, visible=_time(visible))
+        raise StorageUnavailable("an answer without a receipt")
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
-        await self._hold(delete(self._endpoint, self._name(queue), receipt))
+        options = f"popreceipt={in_query(receipt.pop_receipt)}"
+        await self._hold(self._request(Kind.QUEUE_DELETE, "DELETE", queue, options, receipt))
+
+    async def _send(self, request: Request) -> StorageAnswer | None:
+        """The answer, or None if there is no such queue."""
+        try:
+            return await self._wire.send(request)
+        except Refused as answer:
+            if answer.code not in _GONE:
+                raise
+        return None
 
     async def _hold(self, request: Request) -> StorageAnswer:
         """Sends a request that needs the message's latest receipt. Raises ReceiptLost."""
@@ -135,77 +149,37 @@ class AzureQueues:
                 raise ReceiptLost(answer.code) from None
             raise
 
+    def _request(
+        self,
+        kind: Kind,
+        method: str,
+        queue: str,
+        options: str,
+        receipt: Receipt | None = None,
+        text: str | None = None,
+    ) -> Request:
+        """A request that is about the messages of a queue, or about the one of a receipt."""
+        resource = f"/{self._name(queue)}/messages"
+        if receipt is not None:
+            resource += f"/{in_path(receipt.message_id)}"
+        headers, content = dict(_COMMON), b""
+        if text is not None:
+            headers["Content-Type"] = "application/xml"
+            content = f"{_DECLARATION}<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>".encode()
+        return Request(kind, method, self._endpoint, resource, headers, content, query=options)
+
     def _client(self, queue: str) -> QueueClient:
         return self._open_client(self._name(queue))
-
-
-async def _make(client: QueueClient) -> None:
-    try:
-        with unavailable(), suppress(ResourceExistsError):  # the SDK raises this for 204: it exists already
-            await client.create_queue(error_map=REFUSALS)
-    except Refused as answer:
-        if answer.code == _BEING_DELETED:
-            raise StorageUnavailable(answer.code) from None
-        if answer.code != "QueueAlreadyExists":
-            raise
-
-
-VERSION = "2024-11-04"
-"""Of the Queue service's protocol."""
-_FOREVER = -1
-_DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
-_COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-
-
-def put(endpoint: StorageEndpoint, queue: str, text: str, delay: int) -> Request:
-    """Adds a message, to be seen after `delay` seconds."""
-    query = f"visibilitytimeout={delay}&messagettl={_FOREVER}"
-    return Request(Kind.QUEUE_PUT, "POST", endpoint, f"/{queue}/messages", *_with_text(text), query=query)
-
-
-def get(endpoint: StorageEndpoint, queue: str, count: int, hidden_for: int) -> Request:
-    """Receives messages, and hides them for `hidden_for` seconds."""
-    query = f"numofmessages={count}&visibilitytimeout={hidden_for}"
-    return Request(Kind.QUEUE_GET, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
-
-
-def peek(endpoint: StorageEndpoint, queue: str, count: int) -> Request:
-    """Looks at messages without taking them."""
-    query = f"peekonly=true&numofmessages={count}"
-    return Request(Kind.QUEUE_PEEK, "GET", endpoint, f"/{queue}/messages", dict(_COMMON), query=query)
-
-
-def update(endpoint: StorageEndpoint, queue: str, receipt: Receipt, text: str | None, delay: int) -> Request:
-    """Moves a message, with a new text if there is one."""
-    query = f"popreceipt={in_query(receipt.pop_receipt)}&visibilitytimeout={delay}"
-    resource = f"/{queue}/messages/{in_path(receipt.message_id)}"
-    headers, content = (dict(_COMMON), b"") if text is None else _with_text(text)
-    return Request(Kind.QUEUE_UPDATE, "PUT", endpoint, resource, headers, content, query=query)
-
-
-def delete(endpoint: StorageEndpoint, queue: str, receipt: Receipt) -> Request:
-    """Removes a message."""
-    query = f"popreceipt={in_query(receipt.pop_receipt)}"
-    resource = f"/{queue}/messages/{in_path(receipt.message_id)}"
-    return Request(Kind.QUEUE_DELETE, "DELETE", endpoint, resource, dict(_COMMON), query=query)
-
-
-def read_put(answer: StorageAnswer) -> Receipt:
-    """The receipt of the message that was put. Raises StorageUnavailable if the answer has none."""
-    try:
-        (words,) = _elements(answer)
-        return _receipt(words)
-    except (ParseError, ValueError, KeyError):
-        raise StorageUnavailable("an answer that names no message") from None
 
 
 _Words = Mapping[str, str]
 """What an element of a list says, by the names of its children."""
 
 
-def _messages(answer: StorageAnswer, receipt: Callable[[_Words], Receipt]) -> list[Message]:
-    """The messages in an answer. Raises StorageUnavailable if it is not a list of messages."""
+def _messages(answer: StorageAnswer | None, receipt: Callable[[_Words], Receipt]) -> list[Message]:
+    """The messages in an answer; none without an answer. Raises StorageUnavailable if it is not a list of messages."""
+    if answer is None:
+        return []
     try:
         return [
             Message(
@@ -218,23 +192,6 @@ def _messages(answer: StorageAnswer, receipt: Callable[[_Words], Receipt]) -> li
         ]
     except (ParseError, ValueError, KeyError):
         raise StorageUnavailable("an answer that is not a list of messages") from None
-
-
-def read_update(answer: StorageAnswer, receipt: Receipt) -> Receipt:
-    """The new receipt of a message that was moved. Raises StorageUnavailable if the answer has none."""
-    try:
-        return Receipt(
-            message_id=receipt.message_id,
-            pop_receipt=answer.headers["x-ms-popreceipt"],
-            visible=_time(answer.headers["x-ms-time-next-visible"]),
-        )
-    except (ValueError, KeyError):
-        raise StorageUnavailable("an answer without a receipt") from None
-
-
-def _with_text(text: str) -> tuple[dict[str, str], bytes]:
-    content = f"{_DECLARATION}<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>"
-    return {**_COMMON, "Content-Type": "application/xml"}, content.encode()
 
 
 def _elements(answer: StorageAnswer) -> list[_Words]:

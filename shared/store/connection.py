@@ -12,7 +12,7 @@ from azure.core.credentials import AzureNamedKeyCredential
 from azure.core.credentials_async import AsyncTokenCredential
 
 from shared.base.frozen import dataclass
-from shared.store.authorisation import Authorisations
+from shared.store.authorisation import authorisations
 from shared.store.azure_blobs import AzureBlobs
 from shared.store.azure_queues import AzureQueues
 from shared.store.azure_tables import AzureTables
@@ -24,9 +24,7 @@ from shared.store.signing import DelegatedKey, SignedAccess
 from shared.store.wire import REFUSALS, Patience, Refused, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
-    from azure.storage.blob import UserDelegationKey as BlobDelegationKey
     from azure.storage.blob.aio import BlobServiceClient
-    from azure.storage.queue import UserDelegationKey
     from azure.storage.queue.aio import QueueClient, QueueServiceClient
 
     from shared.store.pipeline import Transport
@@ -90,9 +88,9 @@ class AzureStorage:
         self._exchange = exchange or Connections(self._patience)
         self._transport = transport
         self._watch = watch
-        authorisations = Authorisations.of(credential)
-        tables = Wire("table", self._exchange, authorisations.table, self._patience, watch)
-        queues = Wire("queue", self._exchange, authorisations.queue, self._patience, watch)
+        for_tables, for_queues = authorisations(credential)
+        tables = Wire("table", self._exchange, for_tables, self._patience, watch)
+        queues = Wire("queue", self._exchange, for_queues, self._patience, watch)
         blobs = AzureBlobs(
             lambda container, path: self._blobs.get_blob_client(self.names.container(container), path),
             lambda container: self._blobs.get_container_client(self.names.container(container)),
@@ -129,7 +127,7 @@ class AzureStorage:
         if isinstance(self.credential, AzureNamedKeyCredential):
             account, signing_key = self.credential.named_key
         return SignedAccess(
-            account,
+            account=account,
             queue_endpoint=self.endpoints.queue,
             blob_endpoint=self.endpoints.blob,
             names=self.names,
@@ -165,11 +163,11 @@ class AzureStorage:
 
         return BlobServiceClient(self.endpoints.blob, **self._options("blob"))
 
-    async def _delegated_queue_key(self, start: datetime, expiry: datetime) -> UserDelegationKey:
+    async def _delegated_queue_key(self, start: datetime, expiry: datetime) -> object:
         with unavailable():
             return await self._queues.get_user_delegation_key(start=start, expiry=expiry)
 
-    async def _delegated_blob_key(self, start: datetime, expiry: datetime) -> BlobDelegationKey:
+    async def _delegated_blob_key(self, start: datetime, expiry: datetime) -> object:
         with unavailable():
             return await self._blobs.get_user_delegation_key(start, expiry)
 

@@ -12,9 +12,8 @@ import ipaddress
 import math
 import ssl
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
-from functools import lru_cache
-from typing import Any, cast
+from collections.abc import Callable
+from typing import cast
 from urllib.parse import urlsplit
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
@@ -23,10 +22,8 @@ from shared.base import bounds
 from shared.base.shares import Place, Room, Scarce
 from shared.store.wire import (
     REQUEST_ID,
-    AnswerToAnother,
-    BrokenAnswer,
     Disconnected,
-    NoConnection,
+    NoAnswer,
     Patience,
     Request,
     StorageAnswer,
@@ -38,43 +35,12 @@ _KEPT_SECONDS = 15.0
 """How long an idle connection may still be used: front ends and address translation (NAT) keep it longer."""
 _LONGEST_HEAD = 1 << 16
 """The most bytes of an answer's head."""
+_LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
+"""Headers by which an answer says where it ends."""
 _PIECE = 1 << 18
 """A large body is written in pieces of this size, so that it does not hold the event loop."""
 _EYEBALLS_SECONDS = 0.25
 """Seconds before a second address of a name is tried in parallel with the first (RFC 8305, "happy eyeballs")."""
-
-
-class Headers(Mapping[str, str]):
-    """The headers of an answer, found whatever their case. Of a repeated one, the first. Few of them are ever read, so
-    only those are decoded.
-    """
-
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: dict[bytes, bytes]) -> None:
-        self._raw = {name.lower(): value for name, value in reversed(raw.items())}
-
-    def __getitem__(self, name: str) -> str:
-        return self._raw[_raw_name(name)].decode("latin-1")
-
-    def get(self, name: str, default: Any = None) -> Any:
-        """The value, or the default."""
-        value = self._raw.get(_raw_name(name))
-        return default if value is None else value.decode("latin-1")
-
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and _raw_name(name) in self._raw
-
-    def __iter__(self) -> Iterator[str]:
-        return (name.decode("latin-1") for name in self._raw)
-
-    def __len__(self) -> int:
-        return len(self._raw)
-
-
-@lru_cache(maxsize=256)
-def _raw_name(name: str) -> bytes:
-    return name.lower().encode("latin-1", "replace")
 
 
 def system_trust() -> ssl.SSLContext:
@@ -129,8 +95,8 @@ class Connections:
                 answer = await connection.exchange(head, request.content)
             if not is_answer_to(request, answer):
                 connection.abort()
-                raise AnswerToAnother
-            if may_pass(answer.status) and REQUEST_ID not in answer.headers:
+                raise NoAnswer("AnswerToAnother")
+            if may_pass(answer.status) and answer.header(REQUEST_ID) is None:
                 connection.abort()  # an error page of a proxy: the service's own answer may follow
             self._keep(origin, connection)
             return answer
@@ -167,7 +133,7 @@ class Connections:
 
     async def _connect(self, origin: str) -> _Connection:
         if self._is_closed:
-            raise NoConnection("closed")
+            raise NoAnswer("NoConnection (closed)")
         loop = asyncio.get_running_loop()
         url = urlsplit(origin)
         assert url.hostname, "an endpoint names its host"
@@ -186,7 +152,7 @@ class Connections:
                     happy_eyeballs_delay=None if _is_address(url.hostname) else _EYEBALLS_SECONDS,
                 )
         except OSError as error:  # also TimeoutError, ssl.SSLError, socket.gaierror
-            raise NoConnection(type(error).__name__) from error
+            raise NoAnswer(f"NoConnection ({type(error).__name__})") from error
         return connection
 
 
@@ -206,7 +172,7 @@ class _Connection(asyncio.Protocol):
     # --- the exchange ---
 
     async def exchange(self, head: bytes, content: bytes) -> StorageAnswer:
-        """One request, and its whole answer. Raises Disconnected, BrokenAnswer; then, or cancelled, it is closed."""
+        """One request, and its whole answer. Raises NoAnswer; then, or cancelled, it is closed."""
         waiter: asyncio.Future[StorageAnswer] = self._loop.create_future()
         self._waiter = waiter
         self._raw: dict[bytes, bytes] = {}
@@ -276,12 +242,12 @@ class _Connection(asyncio.Protocol):
         except (HttpParserError, HttpParserUpgrade):
             self.abort()
             if not self._is_whole:
-                self._fail(BrokenAnswer("not HTTP"))
+                self._fail(NoAnswer("BrokenAnswer (not HTTP)"))
         if self._is_whole:
             self._answer()
         elif not self._has_head and self._received > _LONGEST_HEAD:
             self.abort()
-            self._fail(BrokenAnswer("endless headers"))
+            self._fail(NoAnswer("BrokenAnswer (endless headers)"))
 
     def connection_lost(self, error: Exception | None) -> None:
         """The connection has ended, from either side."""
@@ -298,9 +264,8 @@ class _Connection(asyncio.Protocol):
     def _ends_with_the_connection(self) -> bool:
         """Whether the end of the connection marks the end of the answer. Storage services state the length of their
         answers; a proxy that reports an error may not."""
-        if not self._has_head or "Content-Length" in self._headers or "Transfer-Encoding" in self._headers:
-            return False
-        return self._status >= 300
+        is_delimited = not self._has_head or not _LENGTHS.isdisjoint(self._headers)
+        return not is_delimited and self._status >= 300
 
     # --- the parser's ---
 
@@ -313,7 +278,9 @@ class _Connection(asyncio.Protocol):
         """The body follows, unless this was an interim answer (100, 103). Trailers are not requested."""
         self._status = self._parser.get_status_code()
         if self._status >= 200:
-            self._headers, self._has_head = Headers(self._raw), True
+            # Of a repeated header, the first counts.
+            self._headers = {name.lower(): value for name, value in reversed(self._raw.items())}
+            self._has_head = True
 
     def on_body(self, body: bytes) -> None:
         """A part of the body."""

@@ -124,7 +124,7 @@ def read_page(answer: StorageAnswer) -> tuple[list[Row], Continuation]:
         rows = [_row(entity) for entity in json.loads(answer.content)["value"]]
     except (ValueError, KeyError, TypeError, AttributeError):
         raise StorageUnavailable("an answer that is not a page of rows") from None
-    found = {name: answer.headers.get(f"x-ms-continuation-{name}") for name in _CONTINUATION}
+    found = {name: answer.header(f"x-ms-continuation-{name.lower()}") for name in _CONTINUATION}
     return rows, {name: value for name, value in found.items() if value}
 
 
@@ -132,7 +132,7 @@ def read_etag(answer: StorageAnswer, operation: Operation) -> str:
     """The new ETag; "" after a delete. Raises StorageUnavailable if the answer to another operation has none."""
     if isinstance(operation, Delete):
         return ""
-    etag = answer.headers.get("ETag")
+    etag = answer.header("etag")
     if not etag:
         raise StorageUnavailable("an answer without an ETag")
     return etag

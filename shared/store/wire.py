@@ -146,11 +146,17 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class StorageAnswer:
-    """An answer, read to its end. `headers` are found whatever their case."""
+    """An answer, read to its end."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Mapping[bytes, bytes]
+    """By their names in lower case. Few of them are ever read, so only those are decoded."""
     content: bytes
+
+    def header(self, name: str) -> str | None:
+        """The value of a header, if the answer has it. `name` in lower case."""
+        value = self.headers.get(name.encode())
+        return None if value is None else value.decode("latin-1")
 
 
 REQUEST_ID = "x-ms-client-request-id"
@@ -160,14 +166,9 @@ _numbers = itertools.count()
 
 
 class NoAnswer(ServiceError):
-    """No connection, or no whole answer: the outcome of the request is unknown. The text names no address."""
-
-
-class NoConnection(NoAnswer):
-    """No connection to the service; `why` is the name of an error."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"NoConnection ({why})")
+    """No connection, or no answer that is whole, can be read and belongs to the request: the outcome of the request is
+    unknown. The text says which, and names no address.
+    """
 
 
 class Disconnected(NoAnswer):
@@ -176,20 +177,6 @@ class Disconnected(NoAnswer):
     def __init__(self, *, has_begun: bool) -> None:
         super().__init__(f"Disconnected ({'within' if has_begun else 'before'} the answer)")
         self.has_begun = has_begun
-
-
-class BrokenAnswer(NoAnswer):
-    """The answer cannot be read."""
-
-    def __init__(self, why: str) -> None:
-        super().__init__(f"BrokenAnswer ({why})")
-
-
-class AnswerToAnother(NoAnswer):
-    """The answer belongs to another request, and so may everything that follows on the connection."""
-
-    def __init__(self) -> None:
-        super().__init__("AnswerToAnother")
 
 
 _PASSING = (NoAnswer, TimeoutError, ServiceRequestError, ServiceResponseError)
@@ -204,7 +191,7 @@ def is_answer_to(request: Request, answer: StorageAnswer) -> bool:
     name of its request. Without that name, a refusal is the service's if it has one of its error codes, and a success
     if it names what was asked for.
     """
-    if (name := answer.headers.get(REQUEST_ID)) is not None:
+    if (name := answer.header(REQUEST_ID)) is not None:
         return name == request.headers.get(REQUEST_ID)
     if answer.status >= 300:
         return answer.status not in REFUSED or bool(_code(answer))
@@ -240,22 +227,15 @@ Watch = Callable[[str, str, str], AbstractContextManager[Callable[[int], None]]]
 takes the status."""
 
 
+@dataclass(frozen=True, eq=False)
 class Wire:
     """Sends requests to one service of an account: "table" or "queue"."""
 
-    def __init__(
-        self,
-        service: str,
-        exchange: Sender,
-        authorisation: Authorisation,
-        patience: Patience,
-        watch: Watch | None = None,
-    ) -> None:
-        self._service = service
-        self._exchange = exchange
-        self._authorisation = authorisation
-        self._patience = patience
-        self._watch = watch
+    _service: str
+    _exchange: Sender
+    _authorisation: Authorisation
+    _patience: Patience
+    _watch: Watch | None = None
 
     async def send(self, request: Request) -> StorageAnswer:
         """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
@@ -362,7 +342,7 @@ def _passing_status(request: Request, answer: StorageAnswer) -> int:
 
 def _code(answer: StorageAnswer) -> str:
     """The service's word for an error. Azure Tables has it in a JSON body, without a header."""
-    return answer.headers.get("x-ms-error-code") or _code_in(lambda: json.loads(answer.content))
+    return answer.header("x-ms-error-code") or _code_in(lambda: json.loads(answer.content))
 
 
 def _code_in(body: Callable[[], Any]) -> str:

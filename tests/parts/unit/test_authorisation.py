@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Any
+from unittest.mock import AsyncMock, Mock
 
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
@@ -21,12 +22,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from yarl import URL
 
-from shared.store import azure_queues as queue_requests
 from shared.store import table_requests
 from shared.store import table_requests as batch
 from shared.store.authorisation import QueueKey, TableKey
+from shared.store.azure_queues import AzureQueues
 from shared.store.counting import Kind
-from shared.store.interface import Create, Delete, Merge, Operation, Receipt, Replace, Upsert
+from shared.store.interface import Create, Delete, Merge, Operation, Receipt, Replace, StorageUnavailable, Upsert
 from shared.store.wire import Authorisation, Request, StorageEndpoint
 
 ACCOUNT, KEY = "account", "c2VjcmV0LWtleQ=="
@@ -100,13 +101,20 @@ async def test_writes_of_tables(endpoint: StorageEndpoint, partition: str, key: 
 @example(StorageEndpoint.of("https://a.example"), "<&>", "a/b+c=", "id/with + signs%2F")
 async def test_requests_of_queues(endpoint: StorageEndpoint, text: str, pop_receipt: str, message_id: str) -> None:
     receipt = Receipt(message_id=message_id, pop_receipt=pop_receipt, visible=datetime(2026, 1, 1, tzinfo=UTC))
-    for request in (
-        queue_requests.put(endpoint, "queue-1", text, 3),
-        queue_requests.get(endpoint, "queue-1", 32, 600),
-        queue_requests.update(endpoint, "queue-1", receipt, None, 0),
-        queue_requests.update(endpoint, "queue-1", receipt, text, 604_800),
-        queue_requests.delete(endpoint, "queue-1", receipt),
+    wire = AsyncMock()
+    wire.send.side_effect = StorageUnavailable
+    queues = AzureQueues(wire, endpoint, str, Mock())
+    for call in (
+        queues.put("queue-1", text, visible_in=3),
+        queues.get("queue-1", count=32, hidden_for=600),
+        queues.update("queue-1", receipt, visible_in=0),
+        queues.update("queue-1", receipt, visible_in=604_800, text=text),
+        queues.delete("queue-1", receipt),
     ):
+        with pytest.raises(StorageUnavailable):
+            await call
+    for sent in wire.send.call_args_list:
+        (request,) = sent.args
         await agreed(QueueKey(CREDENTIAL), StorageKeyPolicy(ACCOUNT, KEY), request)  # type: ignore[no-untyped-call]
 
 

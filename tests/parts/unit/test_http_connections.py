@@ -20,11 +20,8 @@ from shared.store.counting import Kind
 from shared.store.http_connections import Connections, system_trust
 from shared.store.wire import (
     REQUEST_ID,
-    AnswerToAnother,
-    BrokenAnswer,
     Disconnected,
     NoAnswer,
-    NoConnection,
     Patience,
     Request,
     StorageAnswer,
@@ -142,9 +139,7 @@ async def test_whole_answers(text: str) -> None:
         for _ in range(3):
             answer = await connections.exchange(request(server.url))
             assert (answer.status, answer.content) == (200, b"hello")
-            assert {answer.headers["etag"], answer.headers.get("ETAG")} == {"W/1"}
-            assert "Etag" in answer.headers
-            assert answer.headers.get("x-none") is None
+            assert (answer.header("etag"), answer.header("x-none")) == ("W/1", None)
         assert server.served == [3]
 
 
@@ -173,7 +168,7 @@ async def test_a_header_is_one_line_of_ascii(value: str) -> None:
 async def test_broken_answers(text: str) -> None:
     async with serving() as server, connected() as connections:
         server.script = [text.encode(), FINE]
-        with pytest.raises(BrokenAnswer) as caught:
+        with pytest.raises(NoAnswer, match="BrokenAnswer") as caught:
             await connections.exchange(request(server.url))
         assert "127.0.0.1" not in str(caught.value)
         await connections.exchange(request(server.url))
@@ -225,7 +220,7 @@ async def test_surplus_bytes_are_nobodys_answer(surplus: bytes, *, apart: bool) 
 async def test_an_answer_to_another_request() -> None:
     async with serving() as server, connected() as connections:
         server.script = [FINE.replace(NAME.encode(), b"name-2"), FINE]
-        with pytest.raises(AnswerToAnother):
+        with pytest.raises(NoAnswer, match="AnswerToAnother"):
             await connections.exchange(request(server.url))
         await connections.exchange(request(server.url))
         assert server.served == [1, 1]
@@ -270,7 +265,7 @@ async def test_with_tls(certificate: tuple[Path, Path], monkeypatch: pytest.Monk
         large = await connections.exchange(request(server.url, method="POST", content=b"x" * 3_000_000))
         assert large.status == 200
         assert server.served == [len(WHOLE) + 1]
-        with pytest.raises(NoConnection, match=r"CertificateError|CertVerification"):
+        with pytest.raises(NoAnswer, match=r"NoConnection \((SSL)?Cert"):
             await connections.exchange(request(server.url.replace("127.0.0.1", "localhost")))
     assert names == [None, "localhost"]  # an address is no name
     assert system_trust().minimum_version >= ssl.TLSVersion.TLSv1_2
@@ -278,7 +273,7 @@ async def test_with_tls(certificate: tuple[Path, Path], monkeypatch: pytest.Monk
 
 async def test_a_certificate_that_nobody_vouches_for(certificate: tuple[Path, Path]) -> None:
     async with serving(ssl=of_server(certificate)) as server, connected() as connections:
-        with pytest.raises(NoConnection, match="SSLCertVerificationError"):
+        with pytest.raises(NoAnswer, match=r"NoConnection \(SSLCertVerificationError\)"):
             await connections.exchange(request(server.url))
         assert server.heads == []
 

@@ -46,14 +46,14 @@ def fields(signed: SignedQueue) -> dict[str, str]:
 
 
 def access_with(
-    key: str | DelegatedKey[UserDelegationKey],
+    key: str | DelegatedKey,
     *,
     queue_endpoint: str = "https://acct.queue.core.windows.net",
     prefix: str = "",
 ) -> SignedAccess:
     """Access to the account `acct`, whose URLs of queues this key signs."""
     return SignedAccess(
-        "acct",
+        account="acct",
         queue_endpoint=queue_endpoint,
         blob_endpoint="https://acct.blob.core.windows.net",
         names=Names(prefix),

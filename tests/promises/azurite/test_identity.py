@@ -10,7 +10,7 @@ import uuid
 from collections.abc import AsyncIterator, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import aiohttp
@@ -126,8 +126,8 @@ async def _delegated_key(account: AzureStorage, start: datetime, expiry: datetim
     """The key that the account's URLs are signed with."""
     access = account.storage.access
     assert isinstance(access, SignedAccess)
-    assert not isinstance(access._blob_key, str)
-    return await access._blob_key.current(start, expiry)
+    assert not isinstance(access.blob_key, str)
+    return cast(UserDelegationKey, await access.blob_key.current(start, expiry))
 
 
 def in_old_form(url: str, key: UserDelegationKey) -> str:

@@ -181,7 +181,7 @@ async def test_with_a_delegated_key(delegated: AzureStorage) -> None:
     url = await read_url(delegated.storage)
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     start, end = (datetime.fromisoformat(query[name]) for name in ("skt", "ske"))
-    key = await delegated._delegated_blob_key(start, end)
+    key: Any = await delegated._delegated_blob_key(start, end)
     words = [
         *("r", query["st"], query["se"], f"/blob/{ACCOUNT}/blobs/{PATH}"),
         *(query["skoid"], query["sktid"], query["skt"], query["ske"], "b", query["skv"]),
