@@ -219,9 +219,10 @@ class Endpoints(list[Endpoint[S]]):
     """The endpoints of a family, in the order in which their routes are tried. As a decorator it adds the one that a
     handler answers, whose description is the handler's docstring."""
 
-    def __init__(self, category: str) -> None:
+    def __init__(self, category: str, /, **common: Unpack[_Properties[S]]) -> None:
+        """`common`: what each of them has unless it says otherwise."""
         super().__init__()
-        self._category = category
+        self._common: Any = {"category": category, **common}
 
     def __call__(
         self, name: str, target: str, title: str, **others: Unpack[_Properties[S]]
@@ -230,11 +231,8 @@ class Endpoints(list[Endpoint[S]]):
 
         def add(handler: Callable[[S, Call], R]) -> Callable[[S, Call], R]:
             method, _, route = target.partition(" ")
-            given: Any = {
-                "category": self._category,
-                "description": " ".join((handler.__doc__ or "").split()),
-                **others,
-            }
+            description = " ".join((handler.__doc__ or "").split())
+            given: Any = {"description": description, **self._common, **others}
             self.append(
                 Endpoint(name=name, method=cast(Method, method), route=route, handler=handler, title=title, **given)
             )

@@ -14,7 +14,7 @@ from shared.auth.clients.rows import ROOT_CLIENT_ID, Client, ClientStore, root_c
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles.accounts import RoleAccounts
 from shared.auth.roles.rows import RoleStore
-from shared.auth.sign_in.openid import Provider, SignIn, WorkloadSignIn, fetch
+from shared.auth.sign_in.openid import IdTokens, SignIn, WorkloadSignIn, fetch
 from shared.base.concurrency import Lookups
 from shared.base.settings import Settings
 from shared.base.vault import Vault
@@ -271,25 +271,18 @@ def _artifacts(
 def _sign_in(settings: Settings, expiry: ExpiryStore, runtime: Runtime) -> SignIn | None:
     if not settings.openid_issuer:
         return None
-    provider = Provider(
-        issuer=settings.openid_issuer,
-        client_id=settings.openid_client_id,
+    return SignIn(
+        tokens=IdTokens(settings.openid_issuer, settings.openid_client_id, fetch, time.monotonic),
         name=settings.openid_name,
-        scopes=settings.openid_scopes,
         user_claim=settings.openid_user_claim,
         roles=settings.openid_role_pairs,
+        first_exchange=expiry.id_token,
+        now=runtime.now,
     )
-    return SignIn(provider, fetch, time.monotonic, expiry.id_token, runtime.now)
 
 
 def _workload_sign_in(settings: Settings, keyring: TableKeyring) -> WorkloadSignIn | None:
     if not settings.openid_workload_issuer:
         return None
-    return WorkloadSignIn(
-        settings.openid_workload_issuer,
-        settings.root_url,
-        settings.openid_workload_name,
-        keyring.granting,
-        fetch,
-        time.monotonic,
-    )
+    tokens = IdTokens(settings.openid_workload_issuer, settings.root_url, fetch, time.monotonic)
+    return WorkloadSignIn(tokens, settings.openid_workload_name, keyring.granting)

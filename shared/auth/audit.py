@@ -28,7 +28,7 @@ from shared.store.partitions import END, rows_of, sweep, try_transact
 _CONFIRMED = "confirmed"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class Subject:
     """The object of an audited action. Tasks and groups have a `task_group_id`, since a group and its tasks share one
     history.
@@ -229,7 +229,7 @@ class Audit:
             return [], None
         entries, resume = await self._page(subject.partition, start=start, limit=limit)
         if subject.entity_type == "task":
-            entries = [each for each in entries if each.subject in (subject, group_of(subject))]
+            entries = [each for each in entries if each.subject in (subject, task_group(subject.task_group_id))]
         return entries, resume
 
     async def by(self, client_id: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
@@ -271,39 +271,14 @@ class Audit:
 
 def task(task_id: str, task_group_id: str) -> Subject:
     """A task, in the history of its group."""
-    return Subject(entity_type="task", entity_id=task_id, task_group_id=task_group_id)
+    return Subject("task", task_id, task_group_id)
 
 
 def task_group(task_group_id: str) -> Subject:
     """A task group."""
-    return Subject(entity_type="task-group", entity_id=task_group_id, task_group_id=task_group_id)
-
-
-def group_of(subject: Subject) -> Subject:
-    """The group of a task."""
-    return task_group(subject.task_group_id)
+    return Subject("task-group", task_group_id, task_group_id)
 
 
 def worker(task_queue_id: str, worker_group: str, worker_id: str) -> Subject:
     """A worker."""
-    return Subject(entity_type="worker", entity_id=f"{task_queue_id}/{worker_group}/{worker_id}")
-
-
-def client(client_id: str) -> Subject:
-    """A client of the auth API."""
-    return Subject(entity_type="client", entity_id=client_id)
-
-
-def role(role_id: str) -> Subject:
-    """A role."""
-    return Subject(entity_type="role", entity_id=role_id)
-
-
-def internal_queue(name: str) -> Subject:
-    """An internal queue, whose poison messages somebody moves."""
-    return Subject(entity_type="internal-queue", entity_id=name)
-
-
-def index_path(path: str) -> Subject:
-    """A path of the index."""
-    return Subject(entity_type="index", entity_id=path)
+    return Subject("worker", f"{task_queue_id}/{worker_group}/{worker_id}")

@@ -14,6 +14,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from typing import Any
 from urllib.parse import urlsplit
 
 from shared.base.errors import AuthenticationFailed
@@ -80,7 +81,7 @@ def parse_header(header: str) -> Signed:
     scheme = _HEADER.match(header)
     if scheme is None:
         raise AuthenticationFailed("Authorization must be of the scheme Hawk")
-    attributes: dict[str, str] = {}
+    attributes: dict[str, Any] = {}
     position = scheme.end()
     while position < len(header):
         attribute = _ATTRIBUTE.match(header, position)
@@ -97,16 +98,7 @@ def parse_header(header: str) -> Signed:
         raise AuthenticationFailed("Missing attributes in header")
     if _SECONDS.fullmatch(attributes["ts"]) is None:
         raise AuthenticationFailed("ts must be whole seconds since the epoch")
-    return Signed(
-        id=attributes["id"],
-        ts=attributes["ts"],
-        mac=attributes["mac"],
-        nonce=attributes["nonce"],
-        hash=attributes.get("hash", ""),
-        ext=attributes.get("ext", ""),
-        app=attributes.get("app", ""),
-        dlg=attributes.get("dlg", ""),
-    )
+    return Signed(**attributes)
 
 
 def has_bewit(target: str) -> bool:

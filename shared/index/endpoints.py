@@ -201,7 +201,7 @@ async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
 async def delete_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     """Removes the entry of a path, if there is one."""
     path = call.params["namespace"]
-    async with services.audit.entry_of(call, audit.index_path(path), "deleted") as entry:
+    async with services.audit.entry_of(call, audit.Subject("index", path), "deleted") as entry:
         audit.note(entry, None)
         audit.note(entry, await services.index.remove(path))
     return {}

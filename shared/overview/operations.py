@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -17,6 +17,7 @@ from shared.base.frozen import dataclass
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import WaitingStore
 from shared.queue.tasks.internal_messages import BODIES, INTERNAL_QUEUES, MalformedMessage, decode_body, encode_body
+from shared.queue.tasks.messages import poison_queue
 from shared.runtime import Runtime
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Message, Queues, ReceiptLost
@@ -26,12 +27,7 @@ from shared.telemetry.instruments import TOLD
 _HELD = 120.0
 """Seconds for which a message is hidden while it is moved: a batch takes some seconds at the most."""
 
-Report = Callable[[str], object]
-"""Called with the progress of a move."""
-
-
-def unwatched(text: str) -> None:
-    """Ignores progress."""
+How = Literal["redrive", "delete"]
 
 
 @dataclass(frozen=True)
@@ -40,13 +36,6 @@ class Moved:
 
     done: int
     left: int
-
-
-def poison_queue(queue: str) -> str:
-    """The name of an internal queue's poison queue. Raises ValueError for a queue that has none."""
-    if queue not in INTERNAL_QUEUES:
-        raise ValueError(f"there is no queue {queue!r}; the queues are {', '.join(INTERNAL_QUEUES)}")
-    return f"{queue}-poison"
 
 
 async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
@@ -64,72 +53,48 @@ async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
     return [_shown(message) for message in await queues.peek(poison_queue(queue), count=MAX_MESSAGES)]
 
 
-async def redrive(
+async def move(
     queues: Queues,
     queue: str,
+    how: How,
     message_id: str | None = None,
-    report: Report = unwatched,
+    report: Callable[[str], object] = lambda said: None,
     has_time: Callable[[], bool] = lambda: True,
 ) -> Moved:
-    """Sends messages (or one) to their queue once more, and resets their count of attempts. What can't be read stays.
+    """Sends messages (or one) that a queue gave up to it once more, with all attempts before them, or deletes them.
+    What can't be read is not sent, and stays. `report` is called with the progress.
 
     A message is put before it is removed: if this dies in between it is handled twice, which every handler allows.
     Messages that are refused once more come back to the poison queue. Messages that arrive meanwhile stay there: no
-    more are sent than there were at the start.
+    more are moved than there were at the start. Those that are not moved are visible again at once.
     """
-
-    async def move(message: Message) -> bool:
-        try:
-            body = decode_body(message.text)
-        except MalformedMessage:
-            return False
-        body.pop("attempts", None)
-        await queues.put(queue, encode_body(body))
-        await _remove(queues, queue, message)
-        return True
-
-    return await _move(queues, queue, message_id, move, report, has_time)
-
-
-async def drop(
-    queues: Queues,
-    queue: str,
-    message_id: str | None = None,
-    report: Report = unwatched,
-    has_time: Callable[[], bool] = lambda: True,
-) -> Moved:
-    """Removes messages, or one, for good. Messages that arrive meanwhile stay."""
-
-    async def move(message: Message) -> bool:
-        await _remove(queues, queue, message)
-        return True
-
-    return await _move(queues, queue, message_id, move, report, has_time)
-
-
-async def _move(
-    queues: Queues,
-    queue: str,
-    message_id: str | None,
-    move: Callable[[Message], Awaitable[bool]],
-    report: Report,
-    has_time: Callable[[], bool],
-) -> Moved:
-    """Moves each message that was there at the start, or the one of that id; the others are visible again at once."""
-    left = there = await queues.length(poison_queue(queue))
+    given_up = poison_queue(queue)
+    left = there = await queues.length(given_up)
     done = unseen = 0
     others: dict[str, Message] = {}
     started: datetime | None = None
 
     async def attempt(message: Message) -> None:
         nonlocal done
-        if await move(message):
-            del others[message.receipt.message_id]
-            done += 1
+        if how == "redrive":
+            try:
+                body = decode_body(message.text)
+            except MalformedMessage:
+                return
+            body.pop("attempts", None)
+            await queues.put(queue, encode_body(body))
+        with suppress(ReceiptLost):  # its visibility timeout ended, and somebody else has received it
+            await queues.delete(given_up, message.receipt)
+        del others[message.receipt.message_id]
+        done += 1
+
+    async def give_back(message: Message) -> None:
+        with suppress(ReceiptLost):  # as above
+            await queues.update(given_up, message.receipt, visible_in=0)
 
     try:
         while left > 0:
-            messages = await queues.get(poison_queue(queue), count=min(MAX_MESSAGES, left), hidden_for=_HELD)
+            messages = await queues.get(given_up, count=min(MAX_MESSAGES, left), hidden_for=_HELD)
             if not messages:
                 break
             left -= len(messages)
@@ -149,18 +114,8 @@ async def _move(
                 unseen = left
                 break
     finally:
-        await in_waves(bounds.BACKGROUND, lambda message: _give_back(queues, queue, message), others.values())
+        await in_waves(bounds.BACKGROUND, give_back, others.values())
     return Moved(done, 0 if message_id is not None else len(others) + unseen)
-
-
-async def _remove(queues: Queues, queue: str, message: Message) -> None:
-    with suppress(ReceiptLost):  # its visibility timeout ended, and somebody else has received it
-        await queues.delete(poison_queue(queue), message.receipt)
-
-
-async def _give_back(queues: Queues, queue: str, message: Message) -> None:
-    with suppress(ReceiptLost):  # as above
-        await queues.update(poison_queue(queue), message.receipt, visible_in=0)
 
 
 def _shown(message: Message) -> dict[str, Any]:
@@ -179,17 +134,15 @@ as nobody should copy them.
 """
 
 
+@dataclass(frozen=True, eq=False)
 class Operations:
     """Everything may raise StorageUnavailable."""
 
-    def __init__(
-        self, queues: Queues, expiry: ExpiryStore, pools: PoolStore, waiting: WaitingStore, runtime: Runtime
-    ) -> None:
-        self._queues = queues
-        self._expiry = expiry
-        self._pools = pools
-        self._waiting = waiting
-        self._runtime = runtime
+    _queues: Queues
+    _expiry: ExpiryStore
+    _pools: PoolStore
+    _waiting: WaitingStore
+    _runtime: Runtime
 
     async def look(self) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
         """How many messages the internal queues hold and have given up, and when timers ran last."""
@@ -225,9 +178,7 @@ class Operations:
             found.append({"messageId": message["id"], "put": message["put"], "readable": is_read, "about": about})
         return found
 
-    async def move(
-        self, queue: str, how: Literal["redrive", "delete"], message_id: str | None, entry: Entry | None = None
-    ) -> Moved:
+    async def move(self, queue: str, how: How, message_id: str | None, entry: Entry | None = None) -> Moved:
         """Redrives or deletes the messages of an internal queue's poison queue: one message, or as many as the time
         allows. `entry` is begun before.
 
@@ -235,11 +186,10 @@ class Operations:
         """
         _known(queue)
         until = self._runtime.now() + timedelta(seconds=SECONDS)
-        command = redrive if how == "redrive" else drop
         if entry is not None:
             await entry.begin()
         note(entry, None)
-        moved = await command(self._queues, queue, message_id, has_time=lambda: self._runtime.now() < until)
+        moved = await move(self._queues, queue, how, message_id, has_time=lambda: self._runtime.now() < until)
         note(entry, moved.done > 0)
         return moved
 

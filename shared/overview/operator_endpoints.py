@@ -73,16 +73,11 @@ class MovePoisonMessagesResponse(Closed):
 
 _MANAGE = "queue:manage-poison-messages:<queueName>"
 
-OPERATIONS_ENDPOINTS = Endpoints[OverviewServices]("Monitoring")
+OPERATIONS_ENDPOINTS = Endpoints[OverviewServices]("Monitoring", stability="experimental")
 
 
 @OPERATIONS_ENDPOINTS(
-    "operations",
-    "GET /operations",
-    "Operations",
-    scopes="queue:operations",
-    output=OperationsResponse,
-    stability="experimental",
+    "operations", "GET /operations", "Operations", scopes="queue:operations", output=OperationsResponse
 )
 async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns how many messages the internal queues hold and have given up, and when the timers ran last. Not part of
@@ -97,7 +92,6 @@ async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any
     "List Poison Messages",
     scopes="queue:operations",
     output=ListPoisonMessagesResponse,
-    stability="experimental",
 )
 async def list_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns the first 32 messages that an internal queue gave up, and what each is about. Not part of the public
@@ -112,7 +106,6 @@ async def list_poison_messages(services: OverviewServices, call: Call) -> Mappin
     scopes=_MANAGE,
     input=MovePoisonMessagesRequest,
     output=MovePoisonMessagesResponse,
-    stability="experimental",
 )
 async def redrive_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Sends messages that an internal queue gave up to it once more, with all attempts before them: one, or all. What
@@ -127,7 +120,6 @@ async def redrive_poison_messages(services: OverviewServices, call: Call) -> Map
     scopes=_MANAGE,
     input=MovePoisonMessagesRequest,
     output=MovePoisonMessagesResponse,
-    stability="experimental",
 )
 async def delete_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Deletes messages that an internal queue gave up: one, or all. What they were to do is not done. Not part of the
@@ -142,7 +134,7 @@ _MESSAGE_ID = 36
 async def _move(services: OverviewServices, call: Call, how: Any, action: str) -> Mapping[str, Any]:
     queue, message_id = call.params["queueName"], call.payload(MovePoisonMessagesRequest).messageId
     detail = "all" if message_id is None else message_id[:_MESSAGE_ID]
-    async with services.audit.entry_of(call, audit.internal_queue(queue), action, detail, begins=False) as entry:
+    async with services.audit.entry_of(call, Subject("internal-queue", queue), action, detail, begins=False) as entry:
         moved = await services.operations.move(queue, how, message_id, entry)
     return {"moved": moved.done, "left": moved.left}
 
@@ -175,7 +167,7 @@ AuditHistoryResponse = page_model(
 )
 
 
-ACCOUNTS = Endpoints[OverviewServices]("Audit")
+ACCOUNTS = Endpoints[OverviewServices]("Audit", query=PAGING)
 """Those of the auth API: as upstream has them, then with details."""
 
 
@@ -184,14 +176,13 @@ ACCOUNTS = Endpoints[OverviewServices]("Audit")
     "GET /audit/<entityType>/<entityId>",
     "Get Entity History",
     scopes="auth:audit-history:<entityType>",
-    query=PAGING,
     output=EntityHistoryResponse,
 )
 async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who created, changed or deleted a client or a role, and when, the latest first. There is no history of
     secrets, hooks and worker pools, which this deployment does not have."""
     kind = call.params["auditedType" if _is_detailed(call) else "entityType"]
-    subject = Subject(entity_type=kind, entity_id=call.params["entityId"])
+    subject = Subject(kind, call.params["entityId"])
     return _page(await services.audit.of(subject, **_place(call)), detailed=_is_detailed(call))
 
 
@@ -200,7 +191,6 @@ async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[
     "GET /clients/<clientId>/audit",
     "List Audit History",
     scopes="auth:client-audit-history:<clientId>",
-    query=PAGING,
     output=EntityHistoryResponse,
 )
 async def list_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
@@ -215,7 +205,6 @@ ACCOUNTS(
     "Audit History of What a Client Did",
     description="As listAuditHistory, with what was changed. Not part of the public API.",
     scopes="auth:client-audit-history:<clientId>",
-    query=PAGING,
     output=AuditHistoryResponse,
     stability="experimental",
 )(list_audit_history)
@@ -226,23 +215,18 @@ ACCOUNTS(
     description="As getEntityHistory, with what was changed: which scopes were granted and taken. Not part of the "
     "public API.",
     scopes="auth:audit-history:<auditedType>",
-    query=PAGING,
     output=AuditHistoryResponse,
     stability="experimental",
 )(get_entity_history)
 
-AUDIT_ENDPOINTS = Endpoints[OverviewServices]("Audit")
+AUDIT_ENDPOINTS = Endpoints[OverviewServices](
+    "Audit", query=PAGING, output=AuditHistoryResponse, stability="experimental"
+)
 """Those of the queue, which only this service has."""
 
 
 @AUDIT_ENDPOINTS(
-    "taskAuditHistory",
-    "GET /task/<taskId>/audit",
-    "Audit History of a Task",
-    scopes="queue:status:<taskId>",
-    query=PAGING,
-    output=AuditHistoryResponse,
-    stability="experimental",
+    "taskAuditHistory", "GET /task/<taskId>/audit", "Audit History of a Task", scopes="queue:status:<taskId>"
 )
 async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who scheduled, reran or cancelled a task or changed its priority, and what was done to its whole group. A
@@ -257,9 +241,6 @@ async def task_audit_history(services: OverviewServices, call: Call) -> Mapping[
     "GET /task-group/<taskGroupId>/audit",
     "Audit History of a Task Group",
     scopes="queue:list-task-group:<taskGroupId>",
-    query=PAGING,
-    output=AuditHistoryResponse,
-    stability="experimental",
 )
 async def task_group_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who sealed or cancelled a task group or changed its priorities, and what was done to its tasks one by
@@ -272,9 +253,6 @@ async def task_group_audit_history(services: OverviewServices, call: Call) -> Ma
     "GET /provisioners/<provisionerId>/worker-types/<workerType>/workers/<workerGroup>/<workerId>/audit",
     "Audit History of a Worker",
     scopes="queue:get-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>",
-    query=PAGING,
-    output=AuditHistoryResponse,
-    stability="experimental",
 )
 async def worker_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     """Returns who quarantined or released a worker. Not part of the public API."""

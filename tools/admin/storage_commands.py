@@ -12,6 +12,7 @@ import typer
 from shared.app.entities import TABLES
 from shared.base.concurrency import in_waves
 from shared.overview import operations as poison
+from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
 from shared.runtime import Runtime
 from shared.store.connection import AzureStorage
 from tools.admin import backup, inspection
@@ -121,7 +122,9 @@ def redrive_poison(queue: Queue, message_id: MessageId = None) -> None:
     """Send what a queue gave up to it once more. What can't be read stays."""
     _known(queue)
     with Progress() as progress:
-        moved = with_records(lambda records: poison.redrive(records.storage.queues, queue, message_id, progress.at))
+        moved = with_records(
+            lambda records: poison.move(records.storage.queues, queue, "redrive", message_id, progress.at)
+        )
     show(asdict(moved))
 
 
@@ -136,7 +139,9 @@ def drop_poison(
     if everything == (message_id is not None):
         fail("name a message with --id, or say --all")
     with Progress() as progress:
-        moved = with_records(lambda records: poison.drop(records.storage.queues, queue, message_id, progress.at))
+        moved = with_records(
+            lambda records: poison.move(records.storage.queues, queue, "delete", message_id, progress.at)
+        )
     show(asdict(moved))
 
 
@@ -213,10 +218,8 @@ def _records(account: AzureStorage, *, at_rest: bool) -> Records:
 
 
 def _known(queue: str) -> None:
-    try:
-        poison.poison_queue(queue)
-    except ValueError as error:
-        fail(str(error))
+    if queue not in INTERNAL_QUEUES:
+        fail(f"there is no queue {queue!r}; the queues are {', '.join(INTERNAL_QUEUES)}")
 
 
 async def _checked(records: Records, task_ids: list[str], *, repair: bool) -> dict[str, Any]:

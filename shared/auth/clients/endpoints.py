@@ -12,8 +12,7 @@ from shared.api.answer import NO_CONTENT, Answer
 from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
-from shared.auth import audit
-from shared.auth.audit import Entry
+from shared.auth.audit import NOBODY, Entry, Subject
 from shared.auth.clients.accounts import ClientRequest
 from shared.auth.services import AuthServices
 from shared.base.types import Closed, Date, Scope, Unique, optional, page_model
@@ -105,7 +104,7 @@ async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     request = _client_request(call)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
     async with _noted(services, call, "created", begins=False) as entry:
-        creator = (await call.caller()).client_id or audit.NOBODY
+        creator = (await call.caller()).client_id or NOBODY
         return await services.clients.create(client_id, request, entry.after(authorise), entry, creator=creator)
 
 
@@ -180,7 +179,7 @@ async def delete_client(services: AuthServices, call: Call) -> Answer:
 def _noted(
     services: AuthServices, call: Call, action: str, *, begins: bool = True
 ) -> AbstractAsyncContextManager[Entry]:
-    return services.audit.entry_of(call, audit.client(call.params["clientId"]), action, begins=begins)
+    return services.audit.entry_of(call, Subject("client", call.params["clientId"]), action, begins=begins)
 
 
 def read_at(call: Call) -> str:

@@ -12,8 +12,7 @@ from shared.api.answer import NO_CONTENT, Answer, json_answer
 from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
-from shared.auth import audit
-from shared.auth.audit import Entry
+from shared.auth.audit import Entry, Subject
 from shared.auth.clients.endpoints import Description, read_at
 from shared.auth.roles.accounts import RoleRequest
 from shared.auth.services import AuthServices
@@ -132,7 +131,7 @@ def _limit_of_roles(call: Call) -> int | None:
 def _noted(
     services: AuthServices, call: Call, action: str, *, begins: bool = True
 ) -> AbstractAsyncContextManager[Entry]:
-    return services.audit.entry_of(call, audit.role(call.params["roleId"]), action, begins=begins)
+    return services.audit.entry_of(call, Subject("role", call.params["roleId"]), action, begins=begins)
 
 
 def _role_request(call: Call) -> RoleRequest:

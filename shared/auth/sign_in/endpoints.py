@@ -62,14 +62,15 @@ async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, An
     API."""
     if services.sign_in is None:
         return {}
-    provider = services.sign_in.provider
-    shown = {
-        "issuer": provider.issuer,
-        "clientId": provider.client_id,
-        "scopes": provider.scopes,
-        "name": provider.name,
+    settings = services.settings
+    return {
+        "provider": {
+            "issuer": settings.openid_issuer,
+            "clientId": settings.openid_client_id,
+            "scopes": settings.openid_scopes,
+            "name": settings.openid_name,
+        }
     }
-    return {"provider": shown}
 
 
 @ENDPOINTS("signIn", "POST /sign-in", "Sign In", input=SignInRequest, output=SignInResponse, stability="experimental")

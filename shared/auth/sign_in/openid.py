@@ -62,22 +62,6 @@ _PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Provider:
-    """An OpenID Connect provider, as the settings describe it."""
-
-    issuer: str
-    client_id: str
-    name: str
-    """The provider's name as people know it, and in the client ids of those who sign in."""
-    scopes: str
-    """What the console asks the provider for, separated by spaces."""
-    user_claim: str
-    """The claim that identifies a person permanently."""
-    roles: Sequence[tuple[str, str]]
-    """A value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
     """Who has signed in."""
 
@@ -89,21 +73,19 @@ class Identity:
     """
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
 class SignIn:
     """Verifies ID tokens of people, of one provider. Each is good for one sign-in."""
 
-    def __init__(
-        self,
-        provider: Provider,
-        fetch: Fetch,
-        monotonic: Callable[[], float],
-        first_exchange: FirstExchange,
-        now: Callable[[], datetime],
-    ) -> None:
-        self.provider = provider
-        self._tokens = IdTokens(provider.issuer, provider.client_id, fetch, monotonic)
-        self._first_exchange = first_exchange
-        self._now = now
+    tokens: IdTokens
+    name: str
+    """The provider's name as people know it, and in the client ids of those who sign in."""
+    user_claim: str
+    """The claim that identifies a person permanently."""
+    roles: Sequence[tuple[str, str]]
+    """A value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
+    first_exchange: FirstExchange
+    now: Callable[[], datetime]
 
     async def identity(self, id_token: str, nonce: str | None) -> Identity:
         """Who the token is about. One that was refreshed has no nonce (OpenID Connect Core 12.2): it must have just
@@ -112,34 +94,35 @@ class SignIn:
         Raises AuthenticationFailed, also for one that was exchanged more than a minute ago, ServiceUnavailable if the
         provider does not answer, StorageUnavailable.
         """
-        claims = await self._tokens.claims(id_token, *(() if nonce is None else ("nonce",)))
+        claims = await self.tokens.claims(id_token, *(() if nonce is None else ("nonce",)))
         if nonce is None:
-            if self._now() - datetime.fromtimestamp(int(claims["iat"]), UTC) > REFRESHED_WITHIN:
+            if self.now() - datetime.fromtimestamp(int(claims["iat"]), UTC) > REFRESHED_WITHIN:
                 raise AuthenticationFailed("the ID token was issued too long ago; sign in again")
         elif not hmac.compare_digest(str(claims["nonce"]).encode(), nonce.encode()):
             raise AuthenticationFailed("the ID token belongs to another sign-in")
-        user = claims.get(self.provider.user_claim)
+        user = claims.get(self.user_claim)
         if not isinstance(user, str) or not user:
-            raise AuthenticationFailed(f"the ID token has no claim {self.provider.user_claim}")
+            raise AuthenticationFailed(f"the ID token has no claim {self.user_claim}")
         held = {value for name in _CLAIMS for value in _words(claims.get(name))}
-        roles = dict.fromkeys(role for value, role in self.provider.roles if value in {EVERYBODY, *held})
-        is_known = any(value in held for value, _ in self.provider.roles if value != EVERYBODY)
+        roles = dict.fromkeys(role for value, role in self.roles if value in {EVERYBODY, *held})
+        is_known = any(value in held for value, _ in self.roles if value != EVERYBODY)
         await self._exchange(id_token, int(claims["exp"]))
         return Identity(
-            client_id=f"login/{self.provider.name}/{_escaped(user)}",
+            client_id=f"login/{self.name}/{_escaped(user)}",
             scopes=[f"assume:{role}" for role in roles],
-            share=share_of(f"sign-in {self.provider.issuer} {user if is_known else EVERYBODY}") if roles else NAMELESS,
+            share=share_of(f"sign-in {self.tokens.issuer} {user if is_known else EVERYBODY}") if roles else NAMELESS,
         )
 
     async def _exchange(self, id_token: str, expires: int) -> None:
         """Raises AuthenticationFailed for a token that was exchanged before. The signature is left out of the hash: the
         same content can have several valid signatures."""
         until = datetime.fromtimestamp(min(expires, _LATEST), UTC) + LEEWAY
-        first = await self._first_exchange(digest_of(id_token.rpartition(".")[0]), until)
-        if self._now() - first > AGAIN_WITHIN:
+        first = await self.first_exchange(digest_of(id_token.rpartition(".")[0]), until)
+        if self.now() - first > AGAIN_WITHIN:
             raise AuthenticationFailed("the ID token was exchanged before; sign in again")
 
 
+@dataclass(frozen=True, eq=False)
 class WorkloadSignIn:
     """Verifies ID tokens of workloads, such as jobs of GitHub Actions, which get them without a browser.
 
@@ -149,32 +132,23 @@ class WorkloadSignIn:
     after `<name>:`, so that roles, also those that end with `*`, decide which subject may do what.
     """
 
-    def __init__(
-        self,
-        issuer: str,
-        audience: str,
-        name: str,
-        granting: Callable[[str], Awaitable[str | None]],
-        fetch: Fetch,
-        monotonic: Callable[[], float],
-    ) -> None:
-        """`granting` finds the role, perhaps one with a star, that grants something to the holder of a role."""
-        self._name = name
-        self._granting = granting
-        self._tokens = IdTokens(issuer, audience, fetch, monotonic)
+    tokens: IdTokens
+    name: str
+    granting: Callable[[str], Awaitable[str | None]]
+    """Finds the role, perhaps one with a star, that grants something to the holder of a role."""
 
     async def identity(self, id_token: str) -> Identity:
         """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer,
         StorageUnavailable.
         """
-        subject = str((await self._tokens.claims(id_token))["sub"])
+        subject = str((await self.tokens.claims(id_token))["sub"])
         if not _SUBJECT.fullmatch(subject):
             # A scope that ends with an asterisk would stand for the roles of other subjects, too.
             raise AuthenticationFailed("the ID token's subject has characters that a role cannot be named with")
-        role = f"{self._name}:{subject}"
-        granted_by = await self._granting(role)
+        role = f"{self.name}:{subject}"
+        granted_by = await self.granting(role)
         return Identity(
-            client_id=f"workload/{self._name}/{_escaped(subject)}",
+            client_id=f"workload/{self.name}/{_escaped(subject)}",
             scopes=[f"assume:{role}"],
             share=NAMELESS if granted_by is None else share_of(f"workload {granted_by}"),
         )
@@ -184,7 +158,7 @@ class IdTokens:
     """Verifies signature, issuer, audience and times of ID tokens."""
 
     def __init__(self, issuer: str, audience: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
-        self._issuer = issuer
+        self.issuer = issuer
         self._audience = audience
         self._keys = PublishedKeys(issuer, fetch, monotonic)
 
@@ -206,7 +180,7 @@ class IdTokens:
                 key.key,
                 algorithms=[algorithm],
                 audience=self._audience,
-                issuer=self._issuer,
+                issuer=self.issuer,
                 leeway=LEEWAY,
                 options={"require": ["exp", "iat", "iss", "aud", "sub", *more]},
             )

@@ -7,8 +7,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
-from shared.auth import audit
-from shared.auth.audit import Audit
+from shared.auth.audit import Audit, Subject
 from shared.auth.clients.rows import ClientStore
 from shared.base import bounds
 from shared.base.concurrency import in_waves
@@ -194,7 +193,7 @@ def expire_client(clients: ClientStore, audit_log: Audit, now: Callable[[], date
 
     async def expire(expiring: Expiring, until: datetime) -> None:
         client_id = str(expiring.values["clientId"])
-        async with audit_log.entry(audit.client(client_id), "expired", EXPIRY_JOB) as entry:
+        async with audit_log.entry(Subject("client", client_id), "expired", EXPIRY_JOB) as entry:
 
             async def ahead() -> None:
                 await entry.begin()

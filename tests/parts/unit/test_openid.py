@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from shared.auth.roles.expansion import Roles
-from shared.auth.sign_in.openid import FirstExchange, Identity, Provider, SignIn, WorkloadSignIn
+from shared.auth.sign_in.openid import FirstExchange, Identity, IdTokens, SignIn, WorkloadSignIn
 from shared.base.errors import AuthenticationFailed
 from shared.base.settings import Settings
 from shared.base.shares import NAMELESS, share_of
@@ -70,12 +70,20 @@ class Issuer:
         roles: str = "*=everyone admins=admin Task.Read=reader",
         first_exchange: FirstExchange = never_before,
         now: Callable[[], datetime] = utc_now,
-        **changes: str,
+        user_claim: str = "sub",
     ) -> SignIn:
         pairs = settings(openid_issuer=ISSUER, openid_client_id=CLIENT, openid_roles=roles).openid_role_pairs
-        given = {"issuer": ISSUER, "client_id": CLIENT, "name": "entra", "scopes": "openid", "user_claim": "sub"}
-        provider = Provider(roles=pairs, **{**given, **changes})
-        return SignIn(provider, self.fetch, lambda: self.clock, first_exchange, now)
+        return SignIn(
+            tokens=self.tokens(CLIENT),
+            name="entra",
+            user_claim=user_claim,
+            roles=pairs,
+            first_exchange=first_exchange,
+            now=now,
+        )
+
+    def tokens(self, audience: str) -> IdTokens:
+        return IdTokens(ISSUER, audience, self.fetch, lambda: self.clock)
 
 
 def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
@@ -140,7 +148,7 @@ def workloads(issuer: Issuer, *roles: str) -> WorkloadSignIn:
     async def granting(role: str) -> str | None:
         return Roles({each: ["a"] for each in roles}).granting(role)
 
-    return WorkloadSignIn(ISSUER, ROOT_URL, "github", granting, issuer.fetch, lambda: issuer.clock)
+    return WorkloadSignIn(issuer.tokens(ROOT_URL), "github", granting)
 
 
 def job_token(**changes: Any) -> str:

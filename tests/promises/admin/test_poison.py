@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Awaitable, Callable
 
 from shared.overview import operations as poison
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES, RESOLVED_QUEUE, decode_body, encode_body
-from shared.store.interface import Queues, Storage
-from tests.parts.twin import MemoryStorage
-from tests.parts.twin.queues import StoredMessage
+from shared.store.interface import Storage
 
 POISON = f"{RESOLVED_QUEUE}-poison"
-Command = Callable[[Queues, str], Awaitable[poison.Moved]]
 GARBAGE = base64.b64encode(b"\xffgarbage").decode()
 
 
 def _body(number: int) -> dict[str, object]:
     return {"taskId": f"task-{number}", "runId": 0, "put": "2026-01-01T00:00:00.000Z", "attempts": 12}
-
-
-def _visible(twin: MemoryStorage) -> list[StoredMessage]:
-    return [message for message in twin.queues.messages(POISON) if message.visible <= twin.clock.exact()]
 
 
 async def _fill(storage: Storage, *texts: str) -> None:
@@ -44,7 +36,7 @@ async def test_what_is_there_is_shown_and_stays(azure_storage: Storage) -> None:
 async def test_everything_readable_is_sent_once_more_with_all_its_attempts(azure_storage: Storage) -> None:
     await _fill(azure_storage, GARBAGE, *(encode_body(_body(number)) for number in range(40)))
     said: list[str] = []
-    moved = await poison.redrive(azure_storage.queues, RESOLVED_QUEUE, report=said.append)
+    moved = await poison.move(azure_storage.queues, RESOLVED_QUEUE, "redrive", report=said.append)
     assert moved == poison.Moved(done=40, left=1)
     assert said == ["32 of 41 messages done", "41 of 41 messages done"]
     assert await azure_storage.queues.length(POISON) == 1
@@ -60,17 +52,17 @@ async def test_everything_readable_is_sent_once_more_with_all_its_attempts(azure
 async def test_redrive_and_drop_of_one_message(azure_storage: Storage) -> None:
     await _fill(azure_storage, *(encode_body(_body(number)) for number in range(3)))
     chosen = (await poison.listed(azure_storage.queues, RESOLVED_QUEUE))[1]
-    assert await poison.redrive(azure_storage.queues, RESOLVED_QUEUE, chosen["id"]) == poison.Moved(1, 0)
+    assert await poison.move(azure_storage.queues, RESOLVED_QUEUE, "redrive", chosen["id"]) == poison.Moved(1, 0)
     (sent,) = await azure_storage.queues.get(RESOLVED_QUEUE, hidden_for=30)
     assert decode_body(sent.text)["taskId"] == chosen["body"]["taskId"]
     left = await poison.listed(azure_storage.queues, RESOLVED_QUEUE)
     assert sorted(entry["body"]["taskId"] for entry in left) == ["task-0", "task-2"], "the others are visible again"
-    assert await poison.drop(azure_storage.queues, RESOLVED_QUEUE, left[0]["id"]) == poison.Moved(1, 0)
+    assert await poison.move(azure_storage.queues, RESOLVED_QUEUE, "delete", left[0]["id"]) == poison.Moved(1, 0)
     assert [entry["id"] for entry in await poison.listed(azure_storage.queues, RESOLVED_QUEUE)] == [left[1]["id"]]
 
 
 async def test_dropping_all(azure_storage: Storage) -> None:
     await _fill(azure_storage, GARBAGE, encode_body(_body(1)))
-    assert await poison.drop(azure_storage.queues, RESOLVED_QUEUE) == poison.Moved(2, 0)
+    assert await poison.move(azure_storage.queues, RESOLVED_QUEUE, "delete") == poison.Moved(2, 0)
     assert await azure_storage.queues.length(POISON) == 0
     assert await azure_storage.queues.length(RESOLVED_QUEUE) == 0
