@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TypeAlias, cast
 
@@ -121,10 +121,14 @@ def satisfies(held: ScopeSet, expression: Expression) -> bool:
 
 def missing(held: ScopeSet, expression: Expression) -> Expression | None:
     """The part of the expression that is not satisfied, simplified; None when all of it is."""
+    return _missing(held.__contains__, expression)
+
+
+def _missing(is_held: Callable[[str], bool], expression: Expression) -> Expression | None:
     if isinstance(expression, str):
-        return None if expression in held else expression
+        return None if is_held(expression) else expression
     operator, operands = _operation(expression)
-    lacking = [missing(held, operand) for operand in operands]
+    lacking = [_missing(is_held, operand) for operand in operands]
     remaining = [part for part in lacking if part is not None]
     if (operator == "AllOf" and not remaining) or (operator == "AnyOf" and len(remaining) < len(lacking)):
         return None
@@ -250,38 +254,34 @@ def params_of(template: object) -> set[str]:
             raise TypeError(f"not a scope expression template: {template!r}")
 
 
-UrlParams = Mapping[str, str]
-"""The parameters that are known already: those of the URL."""
-
-
-def certainly_missing(held: ScopeSet, template: Template, known: UrlParams) -> Expression | None:
+def certainly_missing(held: ScopeSet, template: Template, known: Mapping[str, str]) -> Expression | None:
     """The scopes that the caller lacks for every value of the unknown parameters (`<name>`); None if the call may be
-    allowed.
+    allowed. `known` are the parameters of the URL.
 
     It may miss a refusal, but never invents one: whoever is refused here would also be refused with all parameters
     known.
     """
-    return _certainly_missing(held, template, known)
+
+    def may_be_held(scope: str) -> bool:
+        begin, unknown, _ = scope.partition("<")
+        return held.has_beginning(begin) if unknown else begin in held
+
+    return _missing(may_be_held, _as_known(template, known))
 
 
-def _certainly_missing(held: ScopeSet, template: object, known: UrlParams) -> Expression | None:
+def _as_known(template: object, known: Mapping[str, str]) -> Expression:
+    """What is needed whatever the unknown parameters are, with their names in place of their values."""
     if isinstance(template, str):
-        begin, unknown = _filled(template, known)
-        allowed = held.has_beginning(begin) if unknown else begin in held
-        return None if allowed else _named(template, known)
+        return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), template)
     match dict(cast("Mapping[str, object]", template)):
         case {"AllOf": list() | tuple() as parts}:
-            lacking = [_certainly_missing(held, part, known) for part in parts if not is_optional(part)]
-            remaining = [part for part in lacking if part is not None]
-            return _joined("AllOf", remaining) if remaining else None
+            return {"AllOf": [_as_known(part, known) for part in parts if not is_optional(part)]}
         case {"AnyOf": list() | tuple() as parts}:
-            lacking = [_certainly_missing(held, part, known) for part in parts]
-            remaining = [part for part in lacking if part is not None]
-            return _joined("AnyOf", remaining) if len(remaining) == len(lacking) else None
+            return {"AnyOf": [_as_known(part, known) for part in parts]}
         case {"for": str() as name, "each": each}:
-            return _certainly_missing(held, each, {other: value for other, value in known.items() if other != name})
+            return _as_known(each, {other: value for other, value in known.items() if other != name})
         case {"then": then}:
-            return _certainly_missing(held, then, known)
+            return _as_known(then, known)
         case _:
             raise TypeError(f"not a scope expression template: {template!r}")
 
@@ -289,27 +289,3 @@ def _certainly_missing(held: ScopeSet, template: object, known: UrlParams) -> Ex
 def is_optional(template: object) -> bool:
     """Whether a template may render to nothing: a loop over nothing, or a condition."""
     return isinstance(template, Mapping) and ("for" in template or "if" in template)
-
-
-def _filled(text: str, known: UrlParams) -> tuple[str, bool]:
-    """A scope up to its first unknown parameter, and whether there is one."""
-    begin = ""
-    for number, part in enumerate(text.split("<")):
-        if number:
-            name, _, part = part.partition(">")  # noqa: PLW2901 - what follows the parameter
-            if name not in known:
-                return begin, True
-            begin += known[name]
-        begin += part
-    return begin, False
-
-
-def _joined(operator: str, parts: list[Expression]) -> Expression:
-    return parts[0] if len(parts) == 1 else {operator: parts}
-
-
-def _named(text: str, known: UrlParams) -> str:
-    """A scope with the known parameters, and the names of the others."""
-    for name, value in known.items():
-        text = text.replace(f"<{name}>", value)
-    return text
