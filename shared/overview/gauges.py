@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
@@ -32,37 +33,29 @@ NOTED_EVERY = timedelta(minutes=5)
 """How often it is noted in storage which task queues wait for workers."""
 
 
+@dataclass(eq=False)
 class Gauges:
     """Keeps the meter's gauges up to date: one small read for each task queue, and one for each internal queue.
 
     Bounded: where there are very many task queues, those without tasks are looked at in turn.
     """
 
-    def __init__(
-        self,
-        stores: Stores,
-        snapshots: PoolSnapshots,
-        stalls: Stalls,
-        queues: Queues,
-        ending: EndingCredentials,
-        refused: RefusedCredentials,
-        waiting: WaitingStore,
-    ) -> None:
-        self._stores = stores
-        self._snapshots = snapshots
-        self._stalls = stalls
-        self._busy: dict[str, float] = {}
-        """Task queues that had tasks at the latest reading: for how many seconds the oldest one has waited that nothing
-        takes, 0 where tasks run."""
-        self._waiting = waiting
-        self._noted = stores.runtime.now() - NOTED_EVERY
-        self._next: str | None = None
-        """The key in the directory at which the next refresh continues."""
-        self._queues = queues
-        self._ending = ending
-        self._refused = refused
-        self._meter = stores.runtime.meter
-        self._read = stores.runtime.now() - 2 * FRESH
+    _stores: Stores
+    _snapshots: PoolSnapshots
+    _stalls: Stalls
+    _queues: Queues
+    _ending: EndingCredentials
+    _refused: RefusedCredentials
+    _waiting: WaitingStore
+    _busy: dict[str, float] = field(default_factory=dict)
+    """Task queues that had tasks at the latest reading: for how many seconds the oldest one has waited that nothing
+    takes, 0 where tasks run."""
+    _next: str | None = None
+    """The key in the directory at which the next refresh continues."""
+
+    def __post_init__(self) -> None:
+        now, self._meter = self._stores.runtime.now(), self._stores.runtime.meter
+        self._noted, self._read = now - NOTED_EVERY, now - 2 * FRESH
 
     async def refresh(self) -> None:
         """Reads them unless that has just been done. Raises StorageUnavailable."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import field
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Literal
@@ -117,28 +118,21 @@ class _Front:
     """When it was seen there first."""
 
 
+@dataclass(eq=False)
 class Health:
     """Looks for what an operator should know of."""
 
-    def __init__(
-        self,
-        heartbeat: Heartbeat,
-        queues: Queues,
-        expiry: ExpiryStore,
-        ending: EndingCredentials,
-        refused: RefusedCredentials,
-        stalls: Stalls,
-        now: Callable[[], datetime],
-    ) -> None:
-        self._heartbeat = heartbeat
-        self._queues = queues
-        self._expiry = expiry
-        self._ending = ending
-        self._refused = refused
-        self._stalls = stalls
-        self._now = now
-        self._fronts: dict[str, _Front] = {}
-        self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, now)
+    _heartbeat: Heartbeat
+    _queues: Queues
+    _expiry: ExpiryStore
+    _ending: EndingCredentials
+    _refused: RefusedCredentials
+    _stalls: Stalls
+    _now: Callable[[], datetime]
+    _fronts: dict[str, _Front] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, self._now)
 
     async def outage(self) -> Sequence[Finding]:
         """Returns a finding for each silent service if tables are among these, else none. Reads nothing from tables."""
@@ -216,13 +210,12 @@ class Health:
         found = [each for each in await self._ending.current() if each.has_ended == has_ended]
         if not found:
             return None
-        named = ", ".join(f"{each.client_id} ({format_date(each.expires)})" for each in found[:_NAMED])
-        others = f" and {_counted(len(found) - _NAMED, 'other')}" if len(found) > _NAMED else ""
+        named = _named([f"{each.client_id} ({format_date(each.expires)})" for each in found])
         what = "have ended, and what uses them is refused" if has_ended else "end soon"
         return Finding(
             code="credentials-ended" if has_ended else "credentials-end",
             severity="critical" if has_ended else "warning",
-            message=f"Clients {what}: {named}{others}.",
+            message=f"Clients {what}: {named}.",
             remedy="Prolong each, with its token. Disable or delete one that nobody needs.",
             command="taskcluster api auth updateClient CLIENT_ID, ./dev admin worker-client renew TASK_QUEUE_ID",
         )
@@ -233,14 +226,11 @@ class Health:
         refused = [(name, each) for name, each in (await self._refused.current()).items() if name not in ended]
         if not refused:
             return None
-        named = ", ".join(
-            f"{name} ({_WHY[each.why]}, last {format_date(each.last)})" for name, each in refused[:_NAMED]
-        )
-        others = f" and {_counted(len(refused) - _NAMED, 'other')}" if len(refused) > _NAMED else ""
+        named = _named([f"{name} ({_WHY[each.why]}, last {format_date(each.last)})" for name, each in refused])
         return Finding(
             code="credentials-refused",
             severity="warning",
-            message=f"Clients are refused, again and again: {named}{others}.",
+            message=f"Clients are refused, again and again: {named}.",
             remedy="Stop what uses them, or give it a token that works. If nobody uses them, somebody may be trying "
             "tokens.",
             command="taskcluster api auth resetAccessToken CLIENT_ID, "
@@ -251,14 +241,13 @@ class Health:
         stalls = await self._stalls.in_deployment()
         if not stalls:
             return None
-        named = ", ".join(stall.brief for stall in stalls[:_NAMED])
-        others = f", and {len(stalls) - _NAMED} more" if len(stalls) > _NAMED else ""
+        named = _named([stall.brief for stall in stalls])
         return Finding(
             code="task-queues-stalled",
             severity="warning",
             message=stalls[0].message
             if len(stalls) == 1
-            else f"No worker takes the tasks of {len(stalls)} task queues: {named}{others}.",
+            else f"No worker takes the tasks of {len(stalls)} task queues: {named}.",
             remedy="Start workers for it, release one from quarantine, or cancel what should not run.",
             command=f"./dev admin queue show {stalls[0].task_queue_id}",
         )
@@ -294,7 +283,7 @@ _WHY: Mapping[Refusal, str] = {
     "unreadable": "its token is encrypted with a key that is not there",
 }
 _NAMED = 3
-"""Clients that a message names."""
+"""Clients, or task queues, that a message names."""
 _MINUTE = timedelta(minutes=1)
 _SLOW = Finding(
     code="storage-slow",
@@ -313,6 +302,12 @@ def _silence(service: str) -> Finding:
         f"{': events wait, calls are not affected' if is_bus else ''}.",
         remedy="Check its health in Azure, its network rules, and the role assignments of the app's identity.",
     )
+
+
+def _named(names: Sequence[str]) -> str:
+    """The first of them, and how many more there are."""
+    others = f" and {_counted(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + others
 
 
 def _counted(number: int, noun: str) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import field
 from enum import Enum
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from azure.core import MatchConditions
 
+from shared.base.frozen import dataclass
 from shared.store import limits
 from shared.store.interface import MAX_PAGE, BlobHeaders, BlobMissing, BlobProperties
 from shared.store.wire import REFUSALS, Patience, Refused, unavailable
@@ -36,19 +38,14 @@ class _Block(Enum):
     UNCOMMITTED = "uncommitted"
 
 
+@dataclass(frozen=True, eq=False)
 class AzureBlobs:
     """Containers of one account. A container that does not exist yet is made by the first write."""
 
-    def __init__(
-        self,
-        open_blob: Callable[[str, str], BlobClient],
-        open_container: Callable[[str], ContainerClient],
-        patience: Patience,
-    ) -> None:
-        self._open_blob = open_blob
-        self._open_container = open_container
-        self._patience = patience
-        self._made: set[str] = set()
+    _open_blob: Callable[[str, str], BlobClient]
+    _open_container: Callable[[str], ContainerClient]
+    _patience: Patience
+    _made: set[str] = field(default_factory=set)
 
     async def ensure(self, container: str) -> None:
         """Make the container if it does not exist; no request once this process knows. Raises StorageUnavailable."""

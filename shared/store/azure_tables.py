@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from shared.base.frozen import dataclass
 from shared.store import limits, table_requests
 from shared.store.interface import MAX_PAGE, Operation, Page, Refusal, Row, StorageUnavailable, TransactionRefused
 from shared.store.wire import Refused, StorageEndpoint, Wire
@@ -13,17 +14,16 @@ _TOO_LARGE = frozenset({"EntityTooLarge", "PropertyValueTooLarge", "RequestBodyT
 _REFUSAL = {404: Refusal.MISSING, 409: Refusal.EXISTS, 412: Refusal.STALE}
 
 
+@dataclass(frozen=True, eq=False)
 class AzureTables:
     """Tables of one account. A table that does not exist yet reads as empty and is made by the first write."""
 
-    def __init__(
-        self, wire: Wire, endpoint: StorageEndpoint, name: Callable[[str], str], make: Callable[[str], Awaitable[None]]
-    ) -> None:
-        """`name` gives a table's name in the account; `make` makes the one of that name, if it does not exist."""
-        self._wire = wire
-        self._endpoint = endpoint
-        self._name = name
-        self._make = make
+    _wire: Wire
+    _endpoint: StorageEndpoint
+    _name: Callable[[str], str]
+    """Maps to a table's name in the account."""
+    _make: Callable[[str], Awaitable[None]]
+    """Makes the table of that name, if it does not exist."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """One row, or None. Raises StorageUnavailable."""

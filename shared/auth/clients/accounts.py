@@ -68,20 +68,18 @@ class ClientRequest:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class ClientAccounts:
     """The registered clients. Static ones, from the settings, are not among them and can't be changed here.
 
     Everything may raise StorageUnavailable.
     """
 
-    def __init__(
-        self, clients: ClientStore, keyring: TableKeyring, vault: Vault, expiry: ExpiryStore, runtime: Runtime
-    ) -> None:
-        self._clients = clients
-        self._keyring = keyring
-        self._vault = vault
-        self._expiry = expiry
-        self._runtime = runtime
+    _clients: ClientStore
+    _keyring: TableKeyring
+    _vault: Vault
+    _expiry: ExpiryStore
+    _runtime: Runtime
 
     async def page(self, prefix: str, *, start: str, limit: int) -> tuple[list[dict[str, Any]], str | None]:
         """Clients whose id starts with the prefix, beginning at a key, and the key at which the next page starts.

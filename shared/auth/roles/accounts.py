@@ -40,13 +40,13 @@ class RoleRequest:
         return cls(description=body["description"], scopes=tuple(sorted(scopes)))
 
 
+@dataclass(frozen=True, eq=False)
 class RoleAccounts:
     """The roles. Everything may raise StorageUnavailable."""
 
-    def __init__(self, roles: RoleStore, keyring: TableKeyring, runtime: Runtime) -> None:
-        self._roles = roles
-        self._keyring = keyring
-        self._runtime = runtime
+    _roles: RoleStore
+    _keyring: TableKeyring
+    _runtime: Runtime
 
     async def all(self) -> list[dict[str, Any]]:
         """Every role, by id. Raises InputError where they are too much for one answer."""
