@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import StringConstraints
 
 from shared.api.scopes import ScopeSet
 from shared.auth.audit import Entry, describe, note
@@ -25,6 +27,7 @@ from shared.base import bounds
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
+from shared.base.types import Closed, Date, Scope, Unique, optional
 from shared.base.vault import CannotOpen, Vault
 from shared.runtime import Runtime, attempts
 from shared.store.expiring import ExpiryStore
@@ -40,32 +43,16 @@ Authorise = Callable[[Sequence[str]], Awaitable[None]]
 """Raises InsufficientScopes unless the caller may make the call, granting these scopes."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class ClientRequest:
-    """What createClient and updateClient are given. `scopes` None: a new client gets none, and an existing one keeps
-    its own.
-    """
+Description = Annotated[str, StringConstraints(max_length=10240)]
 
-    description: str
-    expires: datetime
-    scopes: tuple[str, ...] | None
-    delete_on_expiration: bool
 
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> ClientRequest:
-        """The request in a body that conforms to its schema. Raises InputError."""
-        scopes = body.get("scopes")
-        refuse_double_stars(scopes or [])
-        try:
-            expires = parse_date(body["expires"])
-        except ValueError:
-            raise InputError("expires must be a date and time") from None
-        return cls(
-            description=body["description"],
-            expires=expires,
-            scopes=None if scopes is None else tuple(scopes),
-            delete_on_expiration=body.get("deleteOnExpiration", False),
-        )
+class CreateClientRequest(Closed):
+    """What a client is for, how long it works, and what it may do. Without scopes an update leaves them as they are."""
+
+    expires: Date
+    deleteOnExpiration: bool = False
+    description: Description
+    scopes: Unique[Scope] = optional()
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +100,7 @@ class ClientAccounts:
     async def create(
         self,
         client_id: str,
-        request: ClientRequest,
+        request: CreateClientRequest,
         authorise: Authorise,
         entry: Entry | None = None,
         *,
@@ -124,22 +111,24 @@ class ClientAccounts:
         A repeat by the same `creator` within 15 minutes returns the same. Raises InputError, InsufficientScopes,
         RequestConflict.
         """
+        scopes = tuple(request.scopes or ())
+        refuse_double_stars(scopes)
         self._refuse_static(client_id)
         if not is_client_id(client_id):
             raise InputError(f"a client id has at most {MAX_CLIENT_ID} characters")
-        describe(entry, old=(), new=request.scopes or (), others={})
-        await authorise(request.scopes or ())
-        await self._refuse_too_many(request.scopes or ())
+        describe(entry, old=(), new=scopes, others={})
+        await authorise(scopes)
+        await self._refuse_too_many(scopes)
         now = self._runtime.now()
         token = self._new_token()
         record = ClientRecord(
             client_id=client_id,
             sealed_token=self._vault.seal(client_id, token),
             description=request.description,
-            scopes=request.scopes or (),
-            expires=request.expires,
+            scopes=scopes,
+            expires=parse_date(request.expires),
             disabled=False,
-            delete_on_expiration=request.delete_on_expiration,
+            delete_on_expiration=request.deleteOnExpiration,
             created=now,
             last_modified=now,
             last_date_used=now,
@@ -148,14 +137,12 @@ class ClientAccounts:
         )
         await self._schedule_deletion(record)
         try:
-            record, token = await self._create(record, token, request, entry)
+            record, token = await self._create(record, token, entry)
         finally:
             self._keyring.forget_client(client_id)  # also when the answer was lost: the client may be there
         return {**await self._described(record), "accessToken": token}
 
-    async def _create(
-        self, record: ClientRecord, token: str, request: ClientRequest, entry: Entry | None
-    ) -> tuple[ClientRecord, str]:
+    async def _create(self, record: ClientRecord, token: str, entry: Entry | None) -> tuple[ClientRecord, str]:
         """The new client, or the one that an earlier call of the same content has made, with its token."""
         async for _ in attempts(self._runtime):
             note(entry, None)
@@ -171,13 +158,13 @@ class ClientAccounts:
                 return created, token
             if existing is not None:  # else it has just been deleted
                 note(entry, existing.sealed_token == record.sealed_token)  # the answer to our own write was lost
-                return existing, self._same_token(existing, request, record)
+                return existing, self._same_token(existing, record)
         raise ServiceUnavailable("the client is being changed by others; send the call again")
 
     async def update(
         self,
         client_id: str,
-        request: ClientRequest,
+        request: CreateClientRequest,
         authorise: Authorise,
         entry: Entry | None = None,
         *,
@@ -188,17 +175,18 @@ class ClientAccounts:
 
         Raises InputError, ResourceNotFound, RequestConflict, InsufficientScopes, ServiceUnavailable.
         """
-        tried: list[ClientRecord] = []
+        refuse_double_stars(request.scopes or ())
+        expires, tried = parse_date(request.expires), list[ClientRecord]()
 
         async def changed(record: ClientRecord) -> ClientRecord:
             if not any(_is_same(record, each) for each in tried):
                 refuse_changed(record.last_modified, read)
             had = ScopeSet(record.scopes)
-            scopes = record.scopes if request.scopes is None else request.scopes
+            scopes = record.scopes if request.scopes is None else tuple(request.scopes)
             others = {
                 "description": record.description != request.description,
-                "expires": record.expires != request.expires,
-                "deleteOnExpiration": record.delete_on_expiration != request.delete_on_expiration,
+                "expires": record.expires != expires,
+                "deleteOnExpiration": record.delete_on_expiration != request.deleteOnExpiration,
             }
             describe(entry, old=record.scopes, new=scopes, others=others)
             await authorise([scope for scope in scopes if scope not in had])
@@ -207,9 +195,9 @@ class ClientAccounts:
             changed = replace(
                 record,
                 description=request.description,
-                expires=request.expires,
+                expires=expires,
                 scopes=scopes,
-                delete_on_expiration=request.delete_on_expiration,
+                delete_on_expiration=request.deleteOnExpiration,
                 last_modified=self._runtime.now(),
             )
             await self._schedule_deletion(changed)
@@ -288,7 +276,7 @@ class ClientAccounts:
             raise ResourceNotFound(f"Client {client_id} not found")
         return record
 
-    def _same_token(self, record: ClientRecord, request: ClientRequest, wanted: ClientRecord) -> str:
+    def _same_token(self, record: ClientRecord, wanted: ClientRecord) -> str:
         """The token of a client that is there already, if this call repeats the one that made it. Somebody else who may
         create the client does not get it so: what is done with it would be noted as the client's.
 
@@ -296,10 +284,10 @@ class ClientAccounts:
         """
         same = (
             record.creator == wanted.creator
-            and record.description == request.description
-            and record.expires == request.expires
-            and record.scopes == (request.scopes or ())
-            and record.delete_on_expiration == request.delete_on_expiration
+            and record.description == wanted.description
+            and record.expires == wanted.expires
+            and record.scopes == wanted.scopes
+            and record.delete_on_expiration == wanted.delete_on_expiration
             and not record.disabled
             and wanted.created - record.created <= REPEATABLE
         )

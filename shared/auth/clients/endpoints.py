@@ -13,24 +13,13 @@ from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import NOBODY, Entry, Subject
-from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.accounts import CreateClientRequest, Description
 from shared.auth.services import AuthServices
-from shared.base.types import Closed, Date, Scope, Unique, optional, page_model
+from shared.base.types import Closed, Date, Scope, Unique, page_model
 
 ClientId = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!@/:.+|_-]+$")]
 
 AccessToken = Annotated[str, StringConstraints(pattern=r"^[a-zA-Z0-9_-]{22,66}$")]
-
-Description = Annotated[str, StringConstraints(max_length=10240)]
-
-
-class CreateClientRequest(Closed):
-    """What a client is for, how long it works, and what it may do. Without scopes an update leaves them as they are."""
-
-    expires: Date
-    deleteOnExpiration: bool = False
-    description: Description
-    scopes: Unique[Scope] = optional()
 
 
 class ClientResponse(Closed):
@@ -101,7 +90,7 @@ async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     """Creates a client and returns its `accessToken`, which can't be read again. The caller must have the scopes that
     the client is given. If the client exists already the call fails, unless it repeats the call that created it, by the
     same caller within 15 minutes."""
-    request = _client_request(call)
+    request = call.payload(CreateClientRequest)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopes")
     async with _noted(services, call, "created", begins=False) as entry:
         creator = (await call.caller()).client_id or NOBODY
@@ -160,7 +149,7 @@ async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any
 async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """Changes a client; its id and `accessToken` stay. The caller must have the scopes that are added. Without `scopes`
     the client keeps those that it has."""
-    request = _client_request(call)
+    request = call.payload(CreateClientRequest)
     client_id, authorise = call.params["clientId"], call.authorise_with("scopesAdded")
     async with _noted(services, call, "updated", begins=False) as entry:
         return await services.clients.update(client_id, request, entry.after(authorise), entry, read=read_at(call))
@@ -185,7 +174,3 @@ def _noted(
 def read_at(call: Call) -> str:
     """The `lastModified` of what the caller has read, from the header If-Match; empty without one, or for `*`."""
     return call.headers.get("if-match", "").removeprefix("W/").strip('"*')
-
-
-def _client_request(call: Call) -> ClientRequest:
-    return ClientRequest.of(call.payload(CreateClientRequest).model_dump(exclude_none=True))

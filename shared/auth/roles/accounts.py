@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 from shared.api.scopes import ScopeSet
 from shared.auth.audit import Entry, describe, note
-from shared.auth.clients.accounts import Authorise, refuse_changed, refuse_double_stars
+from shared.auth.clients.accounts import Authorise, Description, refuse_changed, refuse_double_stars
 from shared.auth.keyring import TableKeyring
 from shared.auth.roles import rules as role_rules
 from shared.auth.roles.expansion import ASSUME, ExpansionTooLarge
@@ -20,24 +20,17 @@ from shared.base.dates import format_date, parse_date
 from shared.base.errors import InputError, RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.retrying import LOST_RACE_FOR_ROLES
+from shared.base.types import Closed, Scope, Unique
 from shared.runtime import Runtime, attempts
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, kw_only=True)
-class RoleRequest:
-    """What createRole and updateRole are given."""
+class CreateRoleRequest(Closed):
+    """What a role is for, and what it grants to clients that assume it."""
 
-    description: str
-    scopes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, body: dict[str, Any]) -> RoleRequest:
-        """Reads a body that fits its schema. Raises InputError."""
-        scopes = body["scopes"]
-        refuse_double_stars(scopes)
-        return cls(description=body["description"], scopes=tuple(sorted(scopes)))
+    scopes: Unique[Scope]
+    description: Description
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,24 +78,25 @@ class RoleAccounts:
         return _described(snapshot, _existing(snapshot, role_id))
 
     async def create(
-        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None
+        self, role_id: str, request: CreateRoleRequest, authorise: Authorise, entry: Entry | None = None
     ) -> dict[str, Any]:
         """Makes a role; a repeat returns the same. Raises InsufficientScopes, InputError, RequestConflict."""
-        describe(entry, old=(), new=request.scopes, others={})
-        await authorise(request.scopes)
+        scopes = _scopes_of(request)
+        describe(entry, old=(), new=scopes, others={})
+        await authorise(scopes)
         tried: list[RoleRecord] = []
 
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
             existing = snapshot.records.get(role_id)
             note(entry, existing in tried)
             if existing is not None:
-                if (existing.description, existing.scopes) != (request.description, request.scopes):
+                if (existing.description, existing.scopes) != (request.description, scopes):
                     raise RequestConflict(f"There is a role {role_id} already, and it is another one")
                 return _described(snapshot, existing)
             now = parse_date(format_date(self._runtime.now()))
             record = RoleRecord(
                 role_id=role_id,
-                scopes=request.scopes,
+                scopes=scopes,
                 description=request.description,
                 created=now,
                 last_modified=now,
@@ -113,7 +107,13 @@ class RoleAccounts:
         return await self._change(attempt)
 
     async def update(
-        self, role_id: str, request: RoleRequest, authorise: Authorise, entry: Entry | None = None, *, read: str = ""
+        self,
+        role_id: str,
+        request: CreateRoleRequest,
+        authorise: Authorise,
+        entry: Entry | None = None,
+        *,
+        read: str = "",
     ) -> dict[str, Any]:
         """Changes a role, if it was last modified at the time `read`, where that is given. The caller needs only the
         scopes that are new to the role.
@@ -121,7 +121,7 @@ class RoleAccounts:
         Raises ResourceNotFound, RequestConflict, InsufficientScopes, InputError.
         """
 
-        tried: list[RoleRecord] = []
+        scopes, tried = _scopes_of(request), list[RoleRecord]()
 
         async def attempt(snapshot: RoleSnapshot) -> dict[str, Any]:
             note(entry, None if tried else False)
@@ -132,13 +132,13 @@ class RoleAccounts:
             describe(
                 entry,
                 old=record.scopes,
-                new=request.scopes,
+                new=scopes,
                 others={"description": record.description != request.description},
             )
-            await authorise([scope for scope in request.scopes if scope not in had])
+            await authorise([scope for scope in scopes if scope not in had])
             changed = replace(
                 record,
-                scopes=request.scopes,
+                scopes=scopes,
                 description=request.description,
                 last_modified=parse_date(format_date(self._runtime.now())),
             )
@@ -190,6 +190,11 @@ class RoleAccounts:
             finally:
                 self._keyring.forget_roles()  # also when the answer was lost: the change may stand
         raise ServiceUnavailable("roles are being changed by others; send the call again")
+
+
+def _scopes_of(request: CreateRoleRequest) -> tuple[str, ...]:
+    refuse_double_stars(request.scopes)
+    return tuple(sorted(request.scopes))
 
 
 def _from(snapshot: RoleSnapshot, start: str) -> list[str]:

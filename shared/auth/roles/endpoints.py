@@ -13,19 +13,13 @@ from shared.api.endpoint import PAGING, Call, Endpoints
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import Entry, Subject
-from shared.auth.clients.endpoints import Description, read_at
-from shared.auth.roles.accounts import RoleRequest
+from shared.auth.clients.accounts import Description
+from shared.auth.clients.endpoints import read_at
+from shared.auth.roles.accounts import CreateRoleRequest
 from shared.auth.services import AuthServices
 from shared.base.types import Closed, Date, Scope, Unique, page_model
 
 RoleId = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
-
-
-class CreateRoleRequest(Closed):
-    """What a role is for, and what it grants to clients that assume it."""
-
-    scopes: Unique[Scope]
-    description: Description
 
 
 class RoleResponse(Closed):
@@ -92,7 +86,7 @@ async def role(services: AuthServices, call: Call) -> Mapping[str, Any]:
 async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """Creates a role. The caller must have the scopes that it grants. If the role exists already the call fails, unless
     it is the same one. Roles must not form a cycle."""
-    request = _role_request(call)
+    request = call.payload(CreateRoleRequest)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopes")
     async with _noted(services, call, "created", begins=False) as entry:
         return await services.roles.create(role_id, request, entry.after(authorise), entry)
@@ -109,7 +103,7 @@ async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
 async def update_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     """Changes a role. The caller must have the scopes that are added, but not those that the role had. Roles must not
     form a cycle."""
-    request = _role_request(call)
+    request = call.payload(CreateRoleRequest)
     role_id, authorise = call.params["roleId"], call.authorise_with("scopesAdded")
     async with _noted(services, call, "updated", begins=False) as entry:
         return await services.roles.update(role_id, request, entry.after(authorise), entry, read=read_at(call))
@@ -132,7 +126,3 @@ def _noted(
     services: AuthServices, call: Call, action: str, *, begins: bool = True
 ) -> AbstractAsyncContextManager[Entry]:
     return services.audit.entry_of(call, Subject("role", call.params["roleId"]), action, begins=begins)
-
-
-def _role_request(call: Call) -> RoleRequest:
-    return RoleRequest.of(call.payload(CreateRoleRequest).model_dump())

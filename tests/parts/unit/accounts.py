@@ -7,10 +7,10 @@ from datetime import timedelta
 from typing import Any
 
 from shared.api.scopes import ScopeSet, satisfies
-from shared.auth.clients.accounts import Authorise, ClientAccounts, ClientRequest
+from shared.auth.clients.accounts import Authorise, ClientAccounts, CreateClientRequest
 from shared.auth.clients.rows import ClientStore, Refusal, root_client
 from shared.auth.keyring import TableKeyring
-from shared.auth.roles.accounts import RoleAccounts, RoleRequest
+from shared.auth.roles.accounts import CreateRoleRequest, RoleAccounts
 from shared.auth.roles.rows import RoleStore
 from shared.base.dates import format_date
 from shared.base.errors import InsufficientScopes
@@ -86,15 +86,16 @@ def holding(*scopes: str) -> Authorise:
 ANYTHING = holding("*")
 
 
-def client(twin: MemoryStorage, **changes: Any) -> ClientRequest:
+def client(twin: MemoryStorage, **changes: Any) -> CreateClientRequest:
     body = {
         "description": "a client",
         "expires": format_date(twin.clock.now() + timedelta(days=1)),
         "scopes": ["a", "assume:r"],
         "deleteOnExpiration": False,
     }
-    return ClientRequest.of({name: value for name, value in {**body, **changes}.items() if value is not ...})
+    given = {name: value for name, value in {**body, **changes}.items() if value is not ...}
+    return CreateClientRequest.model_validate(given)
 
 
-def role(*scopes: str, description: str = "a role") -> RoleRequest:
-    return RoleRequest.of({"description": description, "scopes": list(scopes)})
+def role(*scopes: str, description: str = "a role") -> CreateRoleRequest:
+    return CreateRoleRequest(description=description, scopes=list(scopes))

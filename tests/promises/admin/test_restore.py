@@ -13,7 +13,7 @@ import pytest
 
 from shared.app.entities import TABLES
 from shared.auth import audit
-from shared.auth.roles.accounts import RoleRequest
+from shared.auth.roles.accounts import CreateRoleRequest
 from shared.index.rules import MOST_DATA
 from shared.queue.artifacts.rules import MAX_DETAILS, Artifact, StorageType
 from shared.queue.groups.jobs import GroupJob
@@ -71,7 +71,7 @@ async def one_of_everything(world: World) -> None:
             ),
         )
     await services.workers.quarantine(POOL, WORKER, now + timedelta(hours=1), client_id=CLIENT, info=LANGUAGES)
-    await services.roles.create("project:x", RoleRequest(scopes=("a:b",), description=LANGUAGES), everybody)
+    await services.roles.create("project:x", CreateRoleRequest(scopes=["a:b"], description=LANGUAGES), everybody)
     for number in range(60):
         one = entry(world, f"demo.v2.n{number:03d}", days=9)
         await services.index.insert(replace(one, data={"text": "あ" * ((MOST_DATA - 20) // 3)}))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.accounts import CreateClientRequest
 from shared.base.dates import format_date
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, ROWS_COMPLETE_AFTER
 from shared.queue.pools.directory import Declaration
@@ -316,8 +316,11 @@ async def finished_job(world: Probe) -> None:
 
 async def client(world: Probe) -> None:
     """A client was created, for two years."""
-    request = ClientRequest(
-        description="", expires=world.clock.now() + timedelta(days=730), scopes=(), delete_on_expiration=False
+    request = CreateClientRequest(
+        description="",
+        expires=format_date(world.clock.now() + timedelta(days=730)),
+        scopes=[],
+        deleteOnExpiration=False,
     )
     await world.services.clients.create(CLIENT, request, everybody)
 

@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.app.services import Services
-from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.accounts import CreateClientRequest
 from shared.auth.clients.rows import TABLE as CLIENTS
 from shared.base.dates import format_date
 from shared.queue.artifacts.rules import Upload
@@ -54,8 +54,8 @@ async def all_but_a_large_definition(world: World) -> None:
     await world.services.lifecycle.report_exception(A, 0, Resolved.MALFORMED_PAYLOAD)
     await world.drain(30)
     await artifact_scenarios.direct(world, LATE)
-    request = ClientRequest(
-        description="", expires=world.clock.now() + timedelta(hours=4), scopes=(), delete_on_expiration=True
+    request = CreateClientRequest(
+        description="", expires=format_date(world.clock.now() + timedelta(hours=4)), scopes=[], deleteOnExpiration=True
     )
     await world.services.clients.create(CLIENT, request, everybody)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 from shared.app.services import Services
-from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.accounts import CreateClientRequest
 from shared.base.dates import parse_date
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.artifacts.rules import Upload
@@ -149,9 +149,7 @@ async def expire(world: Probe, services: Services) -> object:
 async def create_client_again(world: Probe, services: Services) -> object:
     """createClient once more."""
     record = await services.clients.get(CLIENT)
-    request = ClientRequest(
-        description="", expires=parse_date(record["expires"]), scopes=(), delete_on_expiration=False
-    )
+    request = CreateClientRequest(description="", expires=record["expires"], scopes=[], deleteOnExpiration=False)
     return bool(await services.clients.create(CLIENT, request, everybody))
 
 

@@ -13,7 +13,7 @@ from shared.api.endpoint import Call, Caller, Verifier
 from shared.api.scopes import ScopeSet
 from shared.app.apis import INDEX
 from shared.auth import hawk
-from shared.auth.roles.accounts import RoleRequest
+from shared.auth.roles.accounts import CreateRoleRequest
 from shared.index import endpoints as index
 from shared.index.rules import IndexEntry
 from tests.promises.simulator.artifact_scenarios import artifact, reference
@@ -45,7 +45,7 @@ async def a_build(world: World, *scopes: str) -> None:
     entry = IndexEntry(path=PATH, task_id=A, rank=0, data={}, expires=now + timedelta(days=1), at=now)
     await world.services.index.insert(entry)
     authorise = AsyncMock()
-    await world.services.roles.create("anonymous", RoleRequest(scopes=scopes, description=""), authorise)
+    await world.services.roles.create("anonymous", CreateRoleRequest(scopes=list(scopes), description=""), authorise)
 
 
 def queue_address(name: str) -> str:

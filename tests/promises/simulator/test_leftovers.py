@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.accounts import CreateClientRequest
 from shared.base.dates import format_date
 from shared.index.rules import IndexEntry
 from shared.queue.artifacts.rules import Upload
@@ -67,7 +67,7 @@ async def insert_into_index(world: World) -> None:
 
 async def create_client(world: World) -> None:
     expires = world.clock.now() + timedelta(days=1)
-    request = ClientRequest(description="", expires=expires, scopes=(), delete_on_expiration=True)
+    request = CreateClientRequest(description="", expires=format_date(expires), scopes=[], deleteOnExpiration=True)
     await world.services.clients.create(CLIENT, request, everybody)
 
 

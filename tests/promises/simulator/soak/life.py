@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 from shared.app.services import Services
-from shared.auth.clients.accounts import ClientRequest
+from shared.auth.clients.accounts import CreateClientRequest
 from shared.base.dates import format_date
 from shared.base.priority import PRIORITIES, Priority
 from shared.index.rules import IndexEntry
@@ -209,7 +209,7 @@ class Life:
             expires=self._world.clock.now() + LONGEST_LIFE * chance.random() + timedelta(hours=1),
             at=self._world.clock.now(),
         )
-        request = ClientRequest(description="", expires=until, scopes=(), delete_on_expiration=True)
+        request = CreateClientRequest(description="", expires=format_date(until), scopes=[], deleteOnExpiration=True)
         acts: list[Callable[[Services], Awaitable[object]]] = [
             lambda services: _of_task(services, task_id, services.lifecycle.cancel),
             lambda services: _of_task(services, task_id, services.lifecycle.rerun),
