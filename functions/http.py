@@ -39,9 +39,11 @@ from shared.api.answer import (
     not_found,
     pack,
 )
-from shared.api.endpoint import Authenticate, Call, Caller, Match, Router, Verifier
+from shared.api.caller import Authenticate, Caller, Verifier
+from shared.api.endpoint import Call
+from shared.api.router import Match, Router
 from shared.api.validation import check_length, check_size, is_json, validate_params, validate_payload, validate_query
-from shared.app.apis import AUTH, INDEX, OBJECT, QUEUE
+from shared.app import apis
 from shared.app.reference import documents as references
 from shared.app.services import Services
 from shared.auth.authenticate import is_ambiguous, raw_target, signed_targets, target_of
@@ -58,10 +60,7 @@ log = logging.getLogger("taskcluster.http")
 METHODS = ["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS", "PATCH"]
 
 _CALLS = (
-    Router(QUEUE.prefix, QUEUE.endpoints),
-    Router(AUTH.prefix, AUTH.endpoints),
-    Router(OBJECT.prefix, OBJECT.endpoints),
-    Router(INDEX.prefix, INDEX.endpoints),
+    *(Router(api.prefix, api.endpoints) for api in apis.ALL),
     Router("", references.ENDPOINTS),
     Router("", telemetry_export.ENDPOINTS),
 )

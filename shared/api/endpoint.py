@@ -1,7 +1,6 @@
-"""An endpoint, who calls it, one call of it as its handler sees it, and the router that finds it.
+"""An endpoint, and one call of it as its handler sees it.
 
-An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8). The router goes
-by the raw path, in which `%2F` is no separator (contract 1.4).
+An endpoint is one row of the one table behind routes, references and the OpenAPI document (design 8).
 """
 
 from __future__ import annotations
@@ -10,20 +9,16 @@ import asyncio
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
-from datetime import datetime
-from functools import cache, cached_property, partial
-from typing import Any, Generic, Literal, Protocol, TypedDict, Unpack, cast
-from urllib.parse import unquote
+from functools import cached_property
+from typing import Any, Generic, Literal, TypedDict, Unpack, cast
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
 
-from shared.api import scopes as scope_rules
 from shared.api.answer import Answer
+from shared.api.caller import Authenticate, Caller
 from shared.api.scopes import (
-    Expression,
     Params,
-    ScopeSet,
     Template,
     certainly_missing,
     holds,
@@ -31,60 +26,9 @@ from shared.api.scopes import (
     params_of,
     render,
 )
-from shared.base.errors import InsufficientScopes
 from shared.base.frozen import dataclass
-from shared.base.shares import NAMELESS, Share
+from shared.base.shares import Share
 from shared.base.types import LONGEST_PATH, OPAQUE, PATH_PATTERN, SLUGID_PATTERN, Stability
-
-_MAX_LISTED = 10_000
-"""The longest list of scopes in a message, in characters: a task may name very many."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Caller:
-    """Who sent a request. `client_id` is None without credentials; `expires` None when they never end."""
-
-    client_id: str | None
-    scopes: ScopeSet
-    """With all that roles grant (expanded), in normal form."""
-    expires: datetime | None = None
-    share: Share = NAMELESS
-    """In whose name what the call takes is counted."""
-    payload_hash: str = ""
-    """Hash of the body as the request was signed with it; empty if it was signed without one."""
-
-    def satisfies(self, expression: Expression) -> bool:
-        """Whether this caller may do what needs the expression."""
-        return scope_rules.satisfies(self.scopes, expression)
-
-    def require(self, expression: Expression) -> None:
-        """Raises InsufficientScopes, naming what is missing but not what is held (contract 11.7)."""
-        lacking = scope_rules.missing(self.scopes, expression)
-        if lacking is None:
-            return
-        who = f"Client ID {self.client_id}" if self.client_id is not None else "Anonymous"
-        raise InsufficientScopes(
-            f"{who} does not have sufficient scopes and is missing the following scopes:\n\n"
-            f"```\n{_listed(lacking)}\n```\n\n"
-            "This request requires the caller to satisfy the following scope expression:\n\n"
-            f"```\n{_listed(expression)}\n```"
-        )
-
-
-def _listed(expression: Expression) -> str:
-    text = scope_rules.describe(expression)
-    return text if len(text) <= _MAX_LISTED else f"{text[:_MAX_LISTED]}\n…"
-
-
-class Verifier(Protocol):
-    """Finds out who sent a request."""
-
-    async def caller(
-        self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
-    ) -> Caller:
-        """Like `Authenticator.caller`."""
-        ...
-
 
 ID_PATTERN = r"^[a-zA-Z0-9-_]{1,38}$"
 INDEX_PATTERN = rf"^(?=.{{1,{LONGEST_PATH}}}$){PATH_PATTERN.removeprefix('^')}"
@@ -268,16 +212,6 @@ def schema_name(model: type[BaseModel] | None) -> str | None:
 Model = TypeVar("Model", bound=BaseModel)
 
 
-class Authenticate(Protocol):
-    """Finds out who sent the request at hand."""
-
-    async def __call__(self, verifier: Verifier | None = None) -> Caller:
-        """Authenticates the request with the given verifier, by default that of the deployment. Raises
-        AuthenticationFailed, StorageUnavailable.
-        """
-        ...
-
-
 async def at_once() -> None:
     """Does not pause: large bodies are read at once."""
 
@@ -375,54 +309,3 @@ class Call:
             await self.authorise({param: list(values)})
 
         return authorise
-
-
-@dataclass(frozen=True, kw_only=True)
-class Match:
-    """An endpoint and its URL parameters, decoded."""
-
-    endpoint: Endpoint
-    params: Mapping[str, str]
-
-
-class Router:
-    """The routes below one prefix; where two match, the first in the table wins."""
-
-    def __init__(self, prefix: str, endpoints: Sequence[Endpoint]) -> None:
-        self.prefix = prefix
-        # Each pattern is compiled at its first use: compiling all of them would take a twentieth of the start-up time.
-        self._routes = [(cache(partial(_compile, prefix, endpoint)), endpoint) for endpoint in endpoints]
-
-    def find(self, method: str, raw_path: str) -> Match | None:
-        """The endpoint for a method and a raw path; HEAD is served as GET."""
-        wanted = "GET" if method == "HEAD" else method
-        for pattern, endpoint in self._routes:
-            if endpoint.method == wanted and (found := pattern().fullmatch(raw_path)):
-                return Match(endpoint=endpoint, params=_decode(found))
-        return None
-
-    def methods(self, raw_path: str) -> list[str]:
-        """The methods that a path has, HEAD after GET; empty for an unknown path."""
-        found = dict.fromkeys(endpoint.method for pattern, endpoint in self._routes if pattern().fullmatch(raw_path))
-        return [name for method in found for name in ((method, "HEAD") if method == "GET" else (method,))]
-
-
-def _compile(prefix: str, endpoint: Endpoint) -> re.Pattern[str]:
-    def parameter(match: re.Match[str]) -> str:
-        name = match[1]
-        if name == "name":
-            return r"(?P<name>.*)"
-        if name == "taskQueueId" and endpoint.raw_slash:
-            return r"(?P<taskQueueId>[^/]+(?:/[^/]+)?)"
-        if name in ("clientId", "roleId", "entityId"):
-            return rf"(?P<{name}>.+?)"  # ids hold slashes, which the platform may have decoded
-        return rf"(?P<{name}>[^/]+)"
-
-    # Some clients leave out the slash at the end of a route.
-    route = re.sub(r"<([^>]+)>", parameter, endpoint.route.rstrip("/"))
-    tolerated = "" if endpoint.route.endswith("<name>") else "/?"
-    return re.compile(re.escape(prefix) + route + tolerated, re.DOTALL)
-
-
-def _decode(match: re.Match[str]) -> dict[str, str]:
-    return {name: unquote(value, errors="replace") for name, value in match.groupdict().items()}

@@ -13,7 +13,7 @@ from datetime import datetime
 from urllib.parse import quote, unquote_to_bytes
 
 from shared.api import scopes as scope_rules
-from shared.api.endpoint import Caller
+from shared.api.caller import Caller
 from shared.api.scopes import ScopeSet
 from shared.auth import certificates as credentials
 from shared.auth import hawk

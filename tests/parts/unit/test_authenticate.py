@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from shared.api.endpoint import Caller
+from shared.api.caller import Caller
 from shared.auth import certificates as credentials
 from shared.auth import hawk
 from shared.auth.authenticate import Authenticator

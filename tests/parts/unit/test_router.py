@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.api.endpoint import Endpoint, Router
+from shared.api.endpoint import Endpoint
+from shared.api.router import Router
 from shared.app.apis import QUEUE
 
 ROUTER = Router(QUEUE.prefix, QUEUE.endpoints)

@@ -13,7 +13,8 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.util import Retry
 
-from shared.api.endpoint import Endpoint, Router
+from shared.api.endpoint import Endpoint
+from shared.api.router import Router
 from shared.app.apis import INDEX, QUEUE
 
 _ROUTERS = {"queue": Router(QUEUE.prefix, QUEUE.endpoints), "index": Router(INDEX.prefix, INDEX.endpoints)}

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from shared.api.endpoint import Call, Caller, Endpoint, Verifier
+from shared.api.caller import Caller, Verifier
+from shared.api.endpoint import Call, Endpoint
 from shared.api.scopes import ScopeSet
 from shared.app.apis import OBJECT
 from shared.base.dates import parse_date

@@ -9,7 +9,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from shared.api.endpoint import Call, Caller, Verifier
+from shared.api.caller import Caller, Verifier
+from shared.api.endpoint import Call
 from shared.api.scopes import ScopeSet
 from shared.app.apis import INDEX
 from shared.auth import hawk

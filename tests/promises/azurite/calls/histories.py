@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shared.api.endpoint import Call, Caller, Verifier
+from shared.api.caller import Caller, Verifier
+from shared.api.endpoint import Call
 from shared.api.scopes import ScopeSet
 from shared.app.apis import AUTH, QUEUE
 from shared.base.ids import new_slugid
