@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 from shared.base.frozen import dataclass
 from shared.store import limits, table_requests
@@ -22,8 +22,6 @@ class AzureTables:
     _endpoint: StorageEndpoint
     _name: Callable[[str], str]
     """Maps to a table's name in the account."""
-    _make: Callable[[str], Awaitable[None]]
-    """Makes the table of that name, if it does not exist."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """One row, or None. Raises StorageUnavailable."""
@@ -86,8 +84,16 @@ class AzureTables:
         except Refused as answer:
             if answer.code != _NO_TABLE:
                 raise
-        await self._make(self._name(table))
+        await self._make(table)
         return await self._send(table, partition, operations)
+
+    async def _make(self, table: str) -> None:
+        """Makes the table if it does not exist."""
+        try:
+            await self._wire.send(table_requests.make(self._endpoint, self._name(table)))
+        except Refused as answer:
+            if answer.code != "TableAlreadyExists":
+                raise
 
     async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         """One request. Raises Refused when the table is missing, and for what we cannot explain."""
