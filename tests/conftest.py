@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import programs
+from tests.storage_accounts import ACCOUNTS
 from tests.storage_fixtures import azure_account as azure_account  # a fixture, as the others here
 from tests.storage_fixtures import azure_storage as azure_storage
 from tests.storage_fixtures import storage_in_rounds as storage_in_rounds
@@ -37,6 +38,6 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(scope="session")
 def azurite() -> Iterator[Azurite]:
-    """An Azurite in memory, one per test process (pytest-xdist worker). Tests use names of their own in it."""
-    with Azurite.start(in_memory=True) as running:
+    """An Azurite in memory, one per test process (pytest-xdist worker). Tests use accounts of their own in it."""
+    with Azurite.start(in_memory=True, accounts=ACCOUNTS) as running:
         yield running

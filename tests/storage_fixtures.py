@@ -1,6 +1,5 @@
-"""Storage for a test: an account on Azurite under names of its own, and the in-memory twin."""
+"""Storage for a test: an account of its own on Azurite, and the in-memory twin."""
 
-import uuid
 from collections.abc import AsyncIterator
 
 import pytest
@@ -9,24 +8,23 @@ from shared.store.connection import AzureStorage
 from shared.store.interface import Storage
 from tests.parts.twin import MemoryStorage, VirtualClock
 from tests.promises.azurite.rounds import Rounds
+from tests.storage_accounts import own_connection_string
 from tools.local.azurite import Azurite
 
 
 @pytest.fixture
 async def azure_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
-    """An account on Azurite. All its names have a prefix of this test alone."""
-    prefix = f"t{uuid.uuid4().hex[:12]}"
-    async with AzureStorage.from_connection_string(azurite.connection_string, prefix=prefix) as account:
+    """An account on Azurite, of this test alone."""
+    async with AzureStorage.from_connection_string(own_connection_string(azurite)) as account:
         yield account
 
 
 @pytest.fixture
 async def storage_in_rounds(azurite: Azurite) -> AsyncIterator[Storage]:
     """As `azure_storage`, where the depth of a call can be counted."""
-    prefix = f"t{uuid.uuid4().hex[:12]}"
     rounds = Rounds()
     async with AzureStorage.from_connection_string(
-        azurite.connection_string, prefix=prefix, exchange=rounds.exchange, transport=rounds.transport
+        own_connection_string(azurite), exchange=rounds.exchange, transport=rounds.transport
     ) as account:
         yield account.storage
 

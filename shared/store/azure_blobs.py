@@ -18,7 +18,7 @@ from shared.store.wire import REFUSALS, Patience, Refused, unavailable
 
 if TYPE_CHECKING:  # loaded with the first blob: it takes a tenth of a second
     from azure.storage.blob import ContentSettings
-    from azure.storage.blob.aio import BlobClient, ContainerClient
+    from azure.storage.blob.aio import BlobClient, BlobServiceClient
 
 
 log = logging.getLogger("taskcluster.storage")
@@ -42,8 +42,8 @@ class _Block(Enum):
 class AzureBlobs:
     """Containers of one account. A container that does not exist yet is made by the first write."""
 
-    _open_blob: Callable[[str, str], BlobClient]
-    _open_container: Callable[[str], ContainerClient]
+    _sdk: Callable[[], BlobServiceClient]
+    """Gives the SDK's client of the account."""
     _patience: Patience
     _made: set[str] = field(default_factory=set)
 
@@ -59,14 +59,18 @@ class AzureBlobs:
         try:
             await self._write(
                 container,
-                lambda: self._open_blob(container, path).upload_blob(
-                    content,
-                    _BLOCK_BLOB,
-                    len(content),
-                    overwrite=not only_new,
-                    content_settings=_settings(headers),
-                    error_map=REFUSALS,
-                    time_allowed=self._transfer(len(content)),
+                lambda: (
+                    self._sdk()
+                    .get_blob_client(container, path)
+                    .upload_blob(
+                        content,
+                        _BLOCK_BLOB,
+                        len(content),
+                        overwrite=not only_new,
+                        content_settings=_settings(headers),
+                        error_map=REFUSALS,
+                        time_allowed=self._transfer(len(content)),
+                    )
                 ),
             )
         except Refused as answer:
@@ -81,11 +85,15 @@ class AzureBlobs:
             raise ValueError(f"a limit of {limit} bytes")
         try:
             with unavailable():
-                stream = await self._open_blob(container, path).download_blob(
-                    offset=None if limit is None and not start else start,
-                    length=limit,
-                    decompress=False,
-                    error_map=REFUSALS,
+                stream = (
+                    await self._sdk()
+                    .get_blob_client(container, path)
+                    .download_blob(
+                        offset=None if limit is None and not start else start,
+                        length=limit,
+                        decompress=False,
+                        error_map=REFUSALS,
+                    )
                 )
                 return await stream.readall()
         except Refused as answer:
@@ -99,7 +107,7 @@ class AzureBlobs:
         """Raises StorageUnavailable."""
         try:
             with unavailable():
-                found = await self._open_blob(container, path).get_blob_properties(error_map=REFUSALS)
+                found = await self._sdk().get_blob_client(container, path).get_blob_properties(error_map=REFUSALS)
         except Refused as answer:
             if answer.status in {404, 409}:  # 409: encrypted with a key that is not ours
                 return None
@@ -123,8 +131,12 @@ class AzureBlobs:
         try:
             await self._write(
                 container,
-                lambda: self._open_blob(container, path).stage_block(
-                    block_id, content, len(content), error_map=REFUSALS, time_allowed=self._transfer(len(content))
+                lambda: (
+                    self._sdk()
+                    .get_blob_client(container, path)
+                    .stage_block(
+                        block_id, content, len(content), error_map=REFUSALS, time_allowed=self._transfer(len(content))
+                    )
                 ),
             )
         except Refused as answer:
@@ -197,7 +209,8 @@ class AzureBlobs:
         """Further pages are read until there are `limit` paths or no more."""
         limits.check_page(limit)
         pages = (
-            self._open_container(container)
+            self._sdk()
+            .get_container_client(container)
             .list_blob_names(name_starts_with=prefix, results_per_page=limit, error_map=REFUSALS)
             .by_page()
         )
@@ -217,7 +230,7 @@ class AzureBlobs:
         """Send a write to a blob that others may write to as well; if they hold a lease on it, the lease is broken."""
         from azure.storage.blob.aio import BlobLeaseClient
 
-        blob = self._open_blob(container, path)
+        blob = self._sdk().get_blob_client(container, path)
         for _ in range(_LEASES_BROKEN):
             try:
                 with unavailable():
@@ -248,7 +261,7 @@ class AzureBlobs:
     async def _make(self, container: str) -> None:
         try:
             with unavailable():
-                await self._open_container(container).create_container(error_map=REFUSALS)
+                await self._sdk().get_container_client(container).create_container(error_map=REFUSALS)
         except Refused as answer:
             if answer.code != "ContainerAlreadyExists":
                 raise

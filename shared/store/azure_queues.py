@@ -33,7 +33,7 @@ from shared.store.wire import (
 )
 
 if TYPE_CHECKING:
-    from azure.storage.queue.aio import QueueClient
+    from azure.storage.queue.aio import QueueServiceClient
 
 
 _NO_QUEUE = "QueueNotFound"
@@ -56,16 +56,14 @@ class AzureQueues:
 
     _wire: Wire
     _endpoint: StorageEndpoint
-    _name: Callable[[str], str]
-    """Maps to a queue's name in the account."""
-    _open_client: Callable[[str], QueueClient]
-    """Makes the SDK's client of a queue, for rare requests."""
+    _sdk: Callable[[], QueueServiceClient]
+    """Gives the SDK's client of the account, for rare requests."""
 
     async def create(self, queue: str) -> None:
         """Make the queue if it does not exist. Raises StorageUnavailable."""
         try:
             with unavailable(), suppress(ResourceExistsError):  # the SDK raises this for 204: it exists already
-                await self._client(queue).create_queue(error_map=REFUSALS)
+                await self._sdk().get_queue_client(queue).create_queue(error_map=REFUSALS)
         except Refused as answer:
             if answer.code == _BEING_DELETED:
                 raise StorageUnavailable(answer.code) from None
@@ -75,7 +73,7 @@ class AzureQueues:
     async def drop(self, queue: str) -> None:
         try:
             with unavailable():
-                await self._client(queue).delete_queue(error_map=REFUSALS)
+                await self._sdk().get_queue_client(queue).delete_queue(error_map=REFUSALS)
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
@@ -109,7 +107,7 @@ class AzureQueues:
     async def length(self, queue: str) -> int:
         try:
             with unavailable():
-                found = await self._client(queue).get_queue_properties(error_map=REFUSALS)
+                found = await self._sdk().get_queue_client(queue).get_queue_properties(error_map=REFUSALS)
         except Refused as answer:
             if answer.code not in _GONE:
                 raise
@@ -159,7 +157,7 @@ class AzureQueues:
         text: str | None = None,
     ) -> Request:
         """A request that is about the messages of a queue, or about the one of a receipt."""
-        resource = f"/{self._name(queue)}/messages"
+        resource = f"/{queue}/messages"
         if receipt is not None:
             resource += f"/{in_path(receipt.message_id)}"
         headers, content = dict(_COMMON), b""
@@ -167,9 +165,6 @@ class AzureQueues:
             headers["Content-Type"] = "application/xml"
             content = f"{_DECLARATION}<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>".encode()
         return Request(kind, method, self._endpoint, resource, headers, content, query=options)
-
-    def _client(self, queue: str) -> QueueClient:
-        return self._open_client(self._name(queue))
 
 
 _Words = Mapping[str, str]

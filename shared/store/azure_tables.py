@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from shared.base.frozen import dataclass
 from shared.store import limits, table_requests
@@ -20,15 +20,13 @@ class AzureTables:
 
     _wire: Wire
     _endpoint: StorageEndpoint
-    _name: Callable[[str], str]
-    """Maps to a table's name in the account."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """One row, or None. Raises StorageUnavailable."""
         limits.check_key(partition)
         limits.check_key(key)
         try:
-            answer = await self._wire.send(table_requests.get(self._endpoint, self._name(table), partition, key))
+            answer = await self._wire.send(table_requests.get(self._endpoint, table, partition, key))
         except Refused as refusal:
             if refusal.status == 404:
                 return None
@@ -60,7 +58,7 @@ class AzureTables:
                 requests += 1
                 request = table_requests.query(
                     self._endpoint,
-                    self._name(table),
+                    table,
                     partition,
                     start=start,
                     end=end,
@@ -90,7 +88,7 @@ class AzureTables:
     async def _make(self, table: str) -> None:
         """Makes the table if it does not exist."""
         try:
-            await self._wire.send(table_requests.make(self._endpoint, self._name(table)))
+            await self._wire.send(table_requests.make(self._endpoint, table))
         except Refused as answer:
             if answer.code != "TableAlreadyExists":
                 raise
@@ -99,9 +97,9 @@ class AzureTables:
         """One request. Raises Refused when the table is missing, and for what we cannot explain."""
         try:
             if len(operations) == 1:
-                request = table_requests.write(self._endpoint, self._name(table), partition, operations[0])
+                request = table_requests.write(self._endpoint, table, partition, operations[0])
                 return [table_requests.read_etag(await self._wire.send(request), operations[0])]
-            request = table_requests.encode(self._endpoint, self._name(table), partition, operations)
+            request = table_requests.encode(self._endpoint, table, partition, operations)
             answer = await self._wire.send(request)
             if answer.status != 202:
                 raise StorageUnavailable(f"a transaction was answered with {answer.status}")

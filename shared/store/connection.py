@@ -17,13 +17,12 @@ from shared.store.azure_queues import AzureQueues
 from shared.store.azure_tables import AzureTables
 from shared.store.http_connections import Connections
 from shared.store.interface import Storage
-from shared.store.names import Names
 from shared.store.signing import DelegatedKey, SignedAccess
 from shared.store.wire import Patience, Sender, StorageEndpoint, Watch, Wire, unavailable
 
 if TYPE_CHECKING:
     from azure.storage.blob.aio import BlobServiceClient
-    from azure.storage.queue.aio import QueueClient, QueueServiceClient
+    from azure.storage.queue.aio import QueueServiceClient
 
     from shared.store.pipeline import Transport
 
@@ -57,7 +56,7 @@ class Endpoints:
 
 
 class AzureStorage:
-    """A storage account. `storage` is what the use-cases see; `names` has the names with their prefix.
+    """A storage account. `storage` is what the use-cases see.
 
     Opens no connection until the first request, which must come from the event loop that will make all others.
     `close` ends the connections; the credential stays the caller's.
@@ -68,7 +67,6 @@ class AzureStorage:
         endpoints: Endpoints,
         credential: Credential,
         *,
-        prefix: str = "",
         signing_key: str | None = None,
         patience: Patience | None = None,
         exchange: Sender | None = None,
@@ -77,10 +75,9 @@ class AzureStorage:
     ) -> None:
         """`signing_key` is an account key for signed URLs, where the credential is an identity; without it, Azure
         delegates a key. `exchange` sends hot requests in place of connections of its own, `transport` those of the
-        SDKs. Raises ValueError for an impossible prefix.
+        SDKs.
         """
         self.endpoints = endpoints
-        self.names = Names(prefix)
         self.credential = credential
         self._patience = patience or Patience()
         self._exchange = exchange or Connections(self._patience)
@@ -89,14 +86,10 @@ class AzureStorage:
         for_tables, for_queues = authorisations(credential)
         tables = Wire("table", self._exchange, for_tables, self._patience, watch)
         queues = Wire("queue", self._exchange, for_queues, self._patience, watch)
-        blobs = AzureBlobs(
-            lambda container, path: self._blobs.get_blob_client(self.names.container(container), path),
-            lambda container: self._blobs.get_container_client(self.names.container(container)),
-            self._patience,
-        )
+        blobs = AzureBlobs(lambda: self._blobs, self._patience)
         self.storage = Storage(
-            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table), self.names.table),
-            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue), self.names.queue, self._queue_client),
+            tables=AzureTables(tables, StorageEndpoint.of(endpoints.table)),
+            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue), lambda: self._queues),
             blobs=blobs,
             access=self._access(signing_key, blobs),
         )
@@ -128,7 +121,6 @@ class AzureStorage:
             account=account,
             queue_endpoint=self.endpoints.queue,
             blob_endpoint=self.endpoints.blob,
-            names=self.names,
             queue_key=signing_key or DelegatedKey(self._delegated_queue_key),
             blob_key=signing_key or DelegatedKey(self._delegated_blob_key),
             ensure_container=blobs.ensure,
@@ -168,9 +160,6 @@ class AzureStorage:
     async def _delegated_blob_key(self, start: datetime, expiry: datetime) -> object:
         with unavailable():
             return await self._blobs.get_user_delegation_key(start, expiry)
-
-    def _queue_client(self, name: str) -> QueueClient:
-        return self._queues.get_queue_client(name)
 
 
 def parse_connection_string(text: str) -> tuple[Endpoints, AzureNamedKeyCredential]:

@@ -14,7 +14,6 @@ from urllib.parse import quote
 from shared.base.concurrency import OneByOne
 from shared.base.frozen import dataclass
 from shared.store.interface import SignedQueue
-from shared.store.names import Names
 
 DELEGATED_FOR = timedelta(days=4)
 """Life of a delegated key (Azure: 7 days at most). It is replaced at half of it, so that URLs can live for two days."""
@@ -47,7 +46,6 @@ class SignedAccess:
     account: str
     queue_endpoint: str
     blob_endpoint: str
-    names: Names
     queue_key: str | DelegatedKey
     blob_key: str | DelegatedKey
     ensure_container: Callable[[str], Awaitable[None]]
@@ -56,17 +54,16 @@ class SignedAccess:
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
         from azure.storage.queue import QueueSasPermissions, generate_queue_sas
 
-        name = self.names.queue(queue)
         sas = generate_queue_sas(
             self.account,
-            name,
+            queue,
             **await _signing(self.queue_key, start, expiry),
             permission=QueueSasPermissions(process=True),
             start=start,
             expiry=expiry,
             protocol=_protocol(self.queue_endpoint),
         )
-        return SignedQueue(url=f"{self.queue_endpoint}/{name}", sas=sas)
+        return SignedQueue(url=f"{self.queue_endpoint}/{queue}", sas=sas)
 
     async def read_blob(
         self,
@@ -87,7 +84,7 @@ class SignedAccess:
         return await self._blob(container, path, "w", start, expiry)
 
     def plain_url(self, container: str, path: str) -> str:
-        return f"{self.blob_endpoint}/{self.names.container(container)}/{quote(path)}"
+        return f"{self.blob_endpoint}/{container}/{quote(path)}"
 
     async def _blob(
         self, container: str, path: str, permission: str, start: datetime, expiry: datetime, **headers: Any
@@ -96,7 +93,7 @@ class SignedAccess:
 
         sas = generate_blob_sas(
             self.account,
-            self.names.container(container),
+            container,
             path,
             **await _signing(self.blob_key, start, expiry),
             permission=BlobSasPermissions.from_string(permission),

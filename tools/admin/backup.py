@@ -58,9 +58,9 @@ async def export_tables(
         present = {table.name async for table in service.list_tables()}
         for table in tables:
             counts[table] = 0
-            client = service.get_table_client(account.names.table(table))
+            client = service.get_table_client(table)
             with _new_file(_file(folder, table)) as raw:
-                if account.names.table(table) in present:
+                if table in present:
                     counts[table] = await _export_settled(client, table, raw, report)
                 else:
                     raw.write(gzip.compress(b""))
@@ -108,8 +108,8 @@ async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
     async with _service(account) as service:
         present = {table.name async for table in service.list_tables()}
         for table in tables:
-            if account.names.table(table) in present:
-                client = service.get_table_client(account.names.table(table))
+            if table in present:
+                client = service.get_table_client(table)
                 async for _ in client.list_entities(results_per_page=1, select=["PartitionKey"]):
                     found.append(table)
                     break
@@ -194,7 +194,7 @@ async def revive(records: Records, task_id: str) -> bool:
 async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
     """The ids of all tasks: a scan of the whole table."""
     async with _service(account) as service:
-        client = service.get_table_client(account.names.table(keys.TASKS))
+        client = service.get_table_client(keys.TASKS)
         async for row in _all_of(client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"])):
             yield row["PartitionKey"]
 
@@ -203,7 +203,7 @@ async def index_rows(account: AzureStorage, report: Report = unwatched) -> list[
     """All rows of the index: a scan of the whole table."""
     found: list[IndexRow] = []
     async with _service(account) as service:
-        client = service.get_table_client(account.names.table(keys.INDEX))
+        client = service.get_table_client(keys.INDEX)
         rows = client.list_entities(select=["PartitionKey", "RowKey", "path", "expires"])
         async for row in _all_of(rows):
             found.append(IndexRow.of(row["PartitionKey"], row["RowKey"], row["path"], row["expires"]))
@@ -216,7 +216,7 @@ async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:
     """The partitions of the index that are to be swept: a scan of the table of what expires."""
     first = keys.expiring(keys.INDEX_SWEEP, "")
     async with _service(account) as service:
-        client = service.get_table_client(account.names.table(keys.EXPIRY))
+        client = service.get_table_client(keys.EXPIRY)
         rows = client.query_entities(f"RowKey ge '{first}' and RowKey lt '{first}\x7f'", select=["RowKey"])
         async for row in _all_of(rows):
             yield row["RowKey"].removeprefix(first)

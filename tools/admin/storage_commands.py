@@ -175,7 +175,7 @@ def restore_backup(
     """
 
     async def restore(account: AzureStorage) -> dict[str, Any]:
-        name = f"{account.endpoints.table} {account.names.prefix}".rstrip()
+        name = account.endpoints.table
         is_resumed = backup.is_begun(folder, name)
         if not overwrite and not is_resumed and (tables := await backup.occupied(account, TABLES)):
             raise backup.BackupError(f"{', '.join(tables)} are not empty; --overwrite puts the files' rows over theirs")

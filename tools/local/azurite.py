@@ -48,17 +48,20 @@ class Azurite:
         ports: Mapping[str, int] | None = None,
         arguments: Sequence[str] = (),
         preloads: Sequence[Path] = (),
+        accounts: Sequence[str] = (),
     ) -> Self:
         """Start it and wait until it listens.
 
         `in_memory` keeps nothing on disk, and is one process, unless the services are to be `apart`; otherwise the
         data lies in the folder `data` and is there again at the next start. `logs` is a folder (default: a temporary
         one). `ports` names a port for each of `SERVICES` (default: any free ones). `arguments` are further ones of
-        Azurite's own; `preloads` are further modules for node to load first.
+        Azurite's own; `preloads` are further modules for node to load first; `accounts` are further
+        accounts, of the same key.
         Raises ValueError if neither or both of `in_memory` and `data` are given, ChildError if a process fails.
         """
         if in_memory == (data is not None):
             raise ValueError("Azurite needs either in_memory=True or a data folder")
+        known = ";".join(f"{name}:{ACCOUNT_KEY}" for name in (ACCOUNT, *accounts))
         processes: dict[str, Sequence[str]] = {"azurite": SERVICES}
         if not in_memory or apart:
             processes = {f"azurite-{service}": (service,) for service in SERVICES}
@@ -77,7 +80,7 @@ class Azurite:
                         *arguments,
                     ],
                     log=(logs or scratch) / f"{name}.log",
-                    env={"AZURITE_FOLLOWS_STDIN": "1"},
+                    env={"AZURITE_FOLLOWS_STDIN": "1", "AZURITE_ACCOUNTS": known},
                     cwd=location,
                 )
                 undo.callback(started[services].stop, grace=5)
@@ -129,12 +132,12 @@ class Azurite:
         self.stop()
 
 
-def storage_connection_string(ports: Mapping[str, int]) -> str:
-    """Connection string of an Azurite on this machine whose services listen on `ports`."""
+def storage_connection_string(ports: Mapping[str, int], account: str = ACCOUNT) -> str:
+    """Connection string of an account of an Azurite on this machine whose services listen on `ports`."""
     endpoints = "".join(
-        f"{service.capitalize()}Endpoint=http://127.0.0.1:{ports[service]}/{ACCOUNT};" for service in SERVICES
+        f"{service.capitalize()}Endpoint=http://127.0.0.1:{ports[service]}/{account};" for service in SERVICES
     )
-    return f"DefaultEndpointsProtocol=http;AccountName={ACCOUNT};AccountKey={ACCOUNT_KEY};{endpoints}"
+    return f"DefaultEndpointsProtocol=http;AccountName={account};AccountKey={ACCOUNT_KEY};{endpoints}"
 
 
 def _argv(services: Sequence[str], location: Path, in_memory: bool, ports: Mapping[str, int]) -> list[str]:

@@ -124,7 +124,7 @@ async def compare(azurite: Azurite, steps: Sequence[Step]) -> None:
     """Do each step on both sides and expect the same."""
     name = uuid.uuid4().hex
     memory = MemoryStorage()
-    async with AzureStorage.from_connection_string(azurite.connection_string, prefix="twin") as account:
+    async with AzureStorage.from_connection_string(azurite.connection_string) as account:
         real = Side(account.storage, name, f"q-{name}", f"c-{name}")
         twin = Side(memory.storage, name, f"q-{name}", f"c-{name}")
         for number, step in enumerate(steps):

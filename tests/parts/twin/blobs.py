@@ -10,10 +10,8 @@ from typing import Any, Unpack
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import BlobHeaders, BlobMissing, BlobProperties
-from shared.store.names import Names
 from tests.parts.twin.gate import Call, Gate, perform
-
-_NAMES = Names()
+from tests.parts.twin.names import check_dashed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +57,7 @@ class MemoryBlobs:
     async def upload(
         self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        _NAMES.container(container)
+        check_dashed(container)
 
         def effect() -> bool:
             if only_new and path in self.blobs(container):
@@ -71,7 +69,7 @@ class MemoryBlobs:
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
-        _NAMES.container(container)
+        check_dashed(container)
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
         call = Call(Kind.BLOB_READ, container, path)
@@ -79,7 +77,7 @@ class MemoryBlobs:
         return await perform(self._gate, call, lambda: self._committed(container, path).content[start:end])
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        _NAMES.container(container)
+        check_dashed(container)
 
         def effect() -> BlobProperties | None:
             blob = self.blobs(container).get(path)
@@ -96,7 +94,7 @@ class MemoryBlobs:
         return await perform(self._gate, Call(Kind.BLOB_READ, container, path), effect)
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        _NAMES.container(container)
+        check_dashed(container)
         limits.check_block_id(block_id)
 
         def effect() -> None:
@@ -117,7 +115,7 @@ class MemoryBlobs:
         only_new: bool = False,
         **headers: Unpack[BlobHeaders],
     ) -> bool:
-        _NAMES.container(container)
+        check_dashed(container)
         for block_id in block_ids:
             limits.check_block_id(block_id)
 
@@ -138,7 +136,7 @@ class MemoryBlobs:
     async def set_headers(
         self, container: str, path: str, *, etag: str | None = None, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        _NAMES.container(container)
+        check_dashed(container)
 
         def effect() -> bool:
             blob = self.blobs(container).get(path)
@@ -150,12 +148,12 @@ class MemoryBlobs:
         return await perform(self._gate, Call(Kind.BLOB_WRITE, container, path), effect)
 
     async def delete(self, container: str, path: str) -> None:
-        _NAMES.container(container)
+        check_dashed(container)
         call = Call(Kind.BLOB_WRITE, container, path)
         await perform(self._gate, call, lambda: self._blobs.get(container, {}).pop(path, None))
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = 1000) -> list[str]:
-        _NAMES.container(container)
+        check_dashed(container)
         limits.check_page(limit)
 
         def effect() -> list[str]:

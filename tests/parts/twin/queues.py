@@ -12,11 +12,9 @@ from datetime import datetime, timedelta
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
-from shared.store.names import Names
 from tests.parts.twin.clock import VirtualClock
 from tests.parts.twin.gate import Call, Gate, perform
-
-_NAMES = Names()
+from tests.parts.twin.names import check_dashed
 
 
 @dataclass(kw_only=True)
@@ -73,12 +71,12 @@ class MemoryQueues:
         return repr([(queue, self.messages(queue)) for queue in self.names()])
 
     async def create(self, queue: str) -> None:
-        _NAMES.queue(queue)
+        check_dashed(queue)
         await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._make(queue))
 
     async def drop(self, queue: str) -> None:
         """As in Azure, the queue cannot be made again for `being_deleted_for` seconds."""
-        _NAMES.queue(queue)
+        check_dashed(queue)
 
         def effect() -> None:
             if self._queues.pop(queue, None) is not None:
@@ -93,7 +91,7 @@ class MemoryQueues:
         self._queues.setdefault(queue, {})
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
-        _NAMES.queue(queue)
+        check_dashed(queue)
         limits.check_text(text)
         delay = limits.whole_delay(visible_in)
 
@@ -113,7 +111,7 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_PUT, queue), effect)
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
-        _NAMES.queue(queue)
+        check_dashed(queue)
         limits.check_count(count)
         seconds = max(1, limits.whole_delay(hidden_for))
 
@@ -130,7 +128,7 @@ class MemoryQueues:
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
         """As in Azure's answer, `receipt.visible` is only the time of the insertion."""
-        _NAMES.queue(queue)
+        check_dashed(queue)
         limits.check_count(count)
 
         def effect() -> list[Message]:
@@ -145,11 +143,11 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_PEEK, queue), effect)
 
     async def length(self, queue: str) -> int:
-        _NAMES.queue(queue)
+        check_dashed(queue)
         return await perform(self._gate, Call(Kind.QUEUE_LENGTH, queue), lambda: len(self.messages(queue)))
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
-        _NAMES.queue(queue)
+        check_dashed(queue)
         if text is not None:
             limits.check_text(text)
         delay = limits.whole_delay(visible_in)
@@ -165,7 +163,7 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_UPDATE, queue, receipt.message_id), effect)
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
-        _NAMES.queue(queue)
+        check_dashed(queue)
 
         def effect() -> None:
             message = self._held(queue, receipt)

@@ -23,11 +23,9 @@ from shared.store.interface import (
     TransactionRefused,
     Value,
 )
-from shared.store.names import Names
 from tests.parts.twin.clock import VirtualClock
 from tests.parts.twin.gate import Call, Gate, perform
-
-_NAMES = Names()
+from tests.parts.twin.names import check_table
 
 
 class MemoryTables:
@@ -50,7 +48,7 @@ class MemoryTables:
         return repr([(table, self.rows(table)) for table in sorted(self._tables)])
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
-        _NAMES.table(table)
+        check_table(table)
         limits.check_key(partition)
         limits.check_key(key)
         call = Call(Kind.TABLE_READ, table, partition, (key,))
@@ -66,7 +64,7 @@ class MemoryTables:
         limit: int = 1000,
         select: Sequence[str] | None = None,
     ) -> Page:
-        _NAMES.table(table)
+        check_table(table)
         limits.check_key(partition)
         limits.check_page(limit)
 
@@ -80,7 +78,7 @@ class MemoryTables:
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         """A merge whose result Azure would not store raises ValueError as well."""
-        _NAMES.table(table)
+        check_table(table)
         limits.check_transaction(partition, operations)
         call = Call(Kind.TABLE_WRITE, table, partition, tuple(operation.key for operation in operations))
         return await perform(self._gate, call, lambda: self._transact(table, partition, operations))

@@ -103,7 +103,7 @@ async def test_requests_of_queues(endpoint: StorageEndpoint, text: str, pop_rece
     receipt = Receipt(message_id=message_id, pop_receipt=pop_receipt, visible=datetime(2026, 1, 1, tzinfo=UTC))
     wire = AsyncMock()
     wire.send.side_effect = StorageUnavailable
-    queues = AzureQueues(wire, endpoint, str, Mock())
+    queues = AzureQueues(wire, endpoint, Mock())
     for call in (
         queues.put("queue-1", text, visible_in=3),
         queues.get("queue-1", count=32, hidden_for=600),

@@ -23,7 +23,6 @@ from azure.storage.queue import UserDelegationKey
 from shared.base.retrying import STORAGE_REQUEST
 from shared.store.connection import AzureStorage, Endpoints
 from shared.store.interface import SignedQueue
-from shared.store.names import Names
 from shared.store.pipeline import Transport
 from shared.store.signing import DELEGATED_FOR, DelegatedKey, SignedAccess
 from shared.store.wire import Patience
@@ -49,14 +48,12 @@ def access_with(
     key: str | DelegatedKey,
     *,
     queue_endpoint: str = "https://acct.queue.core.windows.net",
-    prefix: str = "",
 ) -> SignedAccess:
     """Access to the account `acct`, whose URLs of queues this key signs."""
     return SignedAccess(
         account="acct",
         queue_endpoint=queue_endpoint,
         blob_endpoint="https://acct.blob.core.windows.net",
-        names=Names(prefix),
         queue_key=key,
         blob_key=KEY,
         ensure_container=AsyncMock(),

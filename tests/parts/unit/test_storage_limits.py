@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from shared.store import limits
 from shared.store.interface import Create, Delete, Merge, Operation, Value
-from shared.store.names import Names
+from tests.parts.twin.names import check_dashed, check_table
 
 
 @pytest.mark.parametrize(
@@ -79,32 +79,16 @@ def test_illegal_pages(limit: int) -> None:
         limits.check_page(limit)
 
 
-def test_names_have_the_prefix_of_the_deployment() -> None:
-    names = Names("ci7")
-    assert (names.table("Tasks"), names.queue("claim"), names.container("artifacts")) == (
-        "ci7Tasks",
-        "ci7-claim",
-        "ci7-artifacts",
-    )
-    assert (Names().table("Tasks"), Names().queue("claim")) == ("Tasks", "claim")
-
-
-@pytest.mark.parametrize("prefix", ["A", "1a", "a-b", "x" * 21, "é"])
-def test_illegal_prefixes(prefix: str) -> None:
-    with pytest.raises(ValueError):
-        Names(prefix)
-
-
 @pytest.mark.parametrize("name", ["", "a", "a--b", "-ab", "ab-", "Abc", "a_b", "x" * 64])
 def test_illegal_queue_names(name: str) -> None:
     with pytest.raises(ValueError, match="queue"):
-        Names().queue(name)
+        check_dashed(name)
 
 
 @pytest.mark.parametrize("name", ["", "ab", "1ab", "a-b", "x" * 64])
 def test_illegal_table_names(name: str) -> None:
     with pytest.raises(ValueError, match="table"):
-        Names().table(name)
+        check_table(name)
 
 
 _TEXTS = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("'\U0001f600\u2028\x00%"), max_size=12)

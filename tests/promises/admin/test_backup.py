@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import os
 import stat
-import uuid
 from collections.abc import AsyncIterator, Callable
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -28,6 +27,7 @@ from shared.store.connection import AzureStorage
 from tests.parts.twin.gate import open_gate
 from tests.promises.simulator.topics import Topics
 from tests.promises.simulator.world import POOL, World, settings
+from tests.storage_accounts import own_connection_string
 from tools.admin import backup
 from tools.admin.account import Records
 from tools.admin.inspection import inspect_task
@@ -37,8 +37,7 @@ from tools.local.azurite import Azurite
 @pytest.fixture
 async def other_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
     """Where the backup is restored."""
-    prefix = f"r{uuid.uuid4().hex[:12]}"
-    async with AzureStorage.from_connection_string(azurite.connection_string, prefix=prefix) as account:
+    async with AzureStorage.from_connection_string(own_connection_string(azurite)) as account:
         yield account
 
 
@@ -105,7 +104,7 @@ def _entities(path: Path) -> list[str]:
 
 
 async def test_every_type_and_size_comes_back(azure_account: AzureStorage, tmp_path: Path) -> None:
-    table = azure_account.names.table("Tasks")
+    table = "Tasks"
     async with TableServiceClient(azure_account.endpoints.table, credential=azure_account.credential) as service:
         client = await service.create_table_if_not_exists(table)
         entities: list[dict[str, Any]] = [

@@ -26,7 +26,8 @@ from shared.store.connection import AzureStorage, Endpoints
 from shared.store.http_connections import Connections
 from shared.store.pipeline import Transport
 from shared.store.wire import Patience
-from tools.local.azurite import ACCOUNT, Azurite
+from tests.storage_accounts import own_account
+from tools.local.azurite import Azurite
 
 TENANT = "00000000-0000-0000-0000-00000000000a"
 AUDIENCE = "https://storage.azure.com"
@@ -105,7 +106,8 @@ def trusting(certificate: Path) -> dict[str, Any]:
     return {"exchange": Connections(Patience(), trust=lambda: context), "transport": transport}
 
 
-def open_account(azurite: Azurite, certificate: Path, identity: Identity, prefix: str) -> AzureStorage:
-    """The account as deployed code opens it, but for its address and for whom its transport trusts."""
-    urls = {service: f"https://127.0.0.1:{port}/{ACCOUNT}" for service, port in azurite.ports.items()}
-    return AzureStorage(Endpoints(**urls), identity, prefix=prefix, **trusting(certificate))
+def open_account(azurite: Azurite, certificate: Path, identity: Identity) -> AzureStorage:
+    """An unused account as deployed code opens it, but for its address and for whom its transport trusts."""
+    name = own_account()
+    urls = {service: f"https://127.0.0.1:{port}/{name}" for service, port in azurite.ports.items()}
+    return AzureStorage(Endpoints(**urls), identity, **trusting(certificate))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from shared.store.connection import AzureStorage
 from shared.store.interface import Create, Delete, Merge, Replace, Row, Upsert, Value
+from tests.storage_accounts import own_connection_string
 from tools.local.azurite import Azurite
 
 AZURITE = settings(
@@ -41,15 +42,15 @@ class Both:
 
     def __init__(self, account: AzureStorage, connection_string: str) -> None:
         self.tables, self.queues = account.storage.tables, account.storage.queues
-        self.table = TableClient.from_connection_string(connection_string, account.names.table("Tasks"))
-        self.queue = QueueClient.from_connection_string(connection_string, account.names.queue("queue"))
+        self.table = TableClient.from_connection_string(connection_string, "Tasks")
+        self.queue = QueueClient.from_connection_string(connection_string, "queue")
 
 
 @pytest.fixture
 async def both(azurite: Azurite) -> AsyncIterator[Both]:
-    prefix = f"b{uuid.uuid4().hex[:12]}"
-    async with AzureStorage.from_connection_string(azurite.connection_string, prefix=prefix) as account:
-        made = Both(account, azurite.connection_string)
+    connection_string = own_connection_string(azurite)
+    async with AzureStorage.from_connection_string(connection_string) as account:
+        made = Both(account, connection_string)
         async with made.table, made.queue:
             await made.table.create_table()
             await made.queue.create_queue()

@@ -30,6 +30,7 @@ from tests.parts.twin.gate import open_gate
 from tests.promises.azurite.identity import Identity, make_certificate, open_account
 from tests.promises.simulator.topics import Topics
 from tests.promises.simulator.world import POOL, World, settings
+from tests.storage_accounts import ACCOUNTS
 from tools.local.azurite import Azurite
 
 
@@ -60,14 +61,13 @@ def guarded(certificate: tuple[Path, Path]) -> Iterator[Azurite]:
     """An Azurite that takes tokens."""
     public, key = certificate
     arguments = ["--oauth", "basic", "--cert", str(public), "--key", str(key)]
-    with Azurite.start(in_memory=True, arguments=arguments) as running:
+    with Azurite.start(in_memory=True, arguments=arguments, accounts=ACCOUNTS) as running:
         yield running
 
 
 @pytest.fixture
 async def account(guarded: Azurite, certificate: tuple[Path, Path]) -> AsyncIterator[AzureStorage]:
-    prefix = f"i{uuid.uuid4().hex[:12]}"
-    async with open_account(guarded, certificate[0], Identity(), prefix) as opened:
+    async with open_account(guarded, certificate[0], Identity()) as opened:
         yield opened
 
 
@@ -146,7 +146,7 @@ def in_old_form(url: str, key: UserDelegationKey) -> str:
 
 async def test_tokens_are_for_storage(guarded: Azurite, certificate: tuple[Path, Path]) -> None:
     identity = Identity()
-    async with open_account(guarded, certificate[0], identity, "scopes") as account:
+    async with open_account(guarded, certificate[0], identity) as account:
         await account.storage.tables.get("Tasks", "p", "r")
         await account.storage.queues.length("claim")
     assert set(identity.scopes) == {"https://storage.azure.com/.default"}
@@ -170,7 +170,7 @@ async def test_a_token_that_is_not_taken_is_a_failure_that_says_nothing_of_it(
         name: int((now + claim).timestamp()) if isinstance(claim, timedelta) else claim
         for name, claim in claims.items()
     }
-    async with open_account(guarded, certificate[0], Identity(**wrong), "refused") as account:
+    async with open_account(guarded, certificate[0], Identity(**wrong)) as account:
         for request in (
             account.storage.tables.transact("Tasks", "p", [Upsert("r", {})]),
             account.storage.queues.put("claim", "text"),

@@ -1,0 +1,20 @@
+"""Names of tables, queues and containers that Azure refuses."""
+
+from __future__ import annotations
+
+import re
+
+_TABLE = re.compile(r"[A-Za-z][A-Za-z0-9]{2,62}")
+_DASHED = re.compile(r"(?=.{3,63}$)[a-z0-9]+(-[a-z0-9]+)*")
+
+
+def check_table(name: str) -> None:
+    """Raises ValueError."""
+    if not _TABLE.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name a table")
+
+
+def check_dashed(name: str) -> None:
+    """The same for a queue or a container."""
+    if not _DASHED.fullmatch(name):
+        raise ValueError(f"{name!r} cannot name a queue or a container")
