@@ -9,7 +9,6 @@ from typing import Annotated, Any
 
 import typer
 
-from shared.app.entities import TABLES
 from shared.base.concurrency import in_waves
 from shared.overview import operations as poison
 from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
@@ -19,6 +18,7 @@ from tools.admin import backup, inspection
 from tools.admin.account import Records, with_account, with_records
 from tools.admin.output import fail, show
 from tools.admin.tables import Progress
+from tools.local.entities import TABLES
 
 WIDTH = 16
 AT_ONCE = 200

@@ -5,7 +5,7 @@ A test fails when the file differs from what this writes.
 
 import json
 
-from shared.app import entities
+from tools.local import entities
 from tools.local.state import ROOT
 
 FILE = ROOT / "infra" / "entities.json"

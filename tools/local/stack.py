@@ -22,12 +22,12 @@ from azure.core.exceptions import ResourceExistsError
 from azure.storage.blob import BlobServiceClient, CorsRule
 from azure.storage.queue import QueueServiceClient
 
-from shared.app.entities import QUEUES
 from shared.auth.clients.rows import ROOT_CLIENT_ID
 from shared.queue.events.exchanges import TOPICS
 from tools.local import appsettings, handover, state
 from tools.local.azurite import Azurite
 from tools.local.child import Child, ChildError
+from tools.local.entities import QUEUES
 from tools.local.ports import Ports
 from tools.local.service_bus import ServiceBus
 from tools.local.state import ProcessIdentity, StackState

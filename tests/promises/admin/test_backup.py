@@ -15,7 +15,6 @@ from azure.data.tables import EdmType, EntityProperty
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.app.assembly import assemble
-from shared.app.entities import TABLES
 from shared.app.services import Services
 from shared.auth.roles.rows import TABLE as ROLES
 from shared.auth.roles.rows import RoleRecord, RoleStore
@@ -32,6 +31,7 @@ from tools.admin import backup
 from tools.admin.account import Records
 from tools.admin.inspection import inspect_task
 from tools.local.azurite import Azurite
+from tools.local.entities import TABLES
 
 
 @pytest.fixture

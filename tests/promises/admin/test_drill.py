@@ -10,11 +10,11 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from shared.app.entities import TABLES
 from tests.parts.local.stacks import free_ports
 from tests.promises.admin.command_line import run_command
 from tests.promises.admin.operators import Operator
 from tools.local import drill, state
+from tools.local.entities import TABLES
 
 
 def _in_this_process(command: Sequence[str], *, env: Mapping[str, str], **_: object) -> CompletedProcess[str]:

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from shared.app.entities import TABLES
 from shared.auth import audit
 from shared.auth.roles.accounts import CreateRoleRequest
 from shared.index.rules import MOST_DATA
@@ -28,6 +27,7 @@ from tests.promises.simulator.situations import GROUP, C
 from tests.promises.simulator.world import POOL, WORKER, World
 from tools.admin import backup
 from tools.admin.backup import BackupError, import_tables
+from tools.local.entities import TABLES
 
 LANGUAGES = "Grüße, Ελλάδα, Привет, こんにちは, 😀 \u2028\x7f\"\\'"
 KINDS = {

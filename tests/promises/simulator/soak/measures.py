@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from shared.app.entities import CONTAINERS, TABLES
 from tests.promises.simulator.world import World
+from tools.local.entities import CONTAINERS, TABLES
 
 GROWTH, SPARE = 1.05, 4.0
 """Memory is flat if its median in the last quarter is no more than in the second one, times and plus (MB) these."""
