@@ -13,9 +13,9 @@ from shared.base.settings import Settings
 SDKS = (
     "cryptography.hazmat.primitives.ciphers.aead",
     "shared.queue.events.publisher",
-    "azure.storage.queue.aio",
     "shared.store.pipeline",
     "azure.storage.blob.aio",
+    "azure.storage.queue",
 )
 """In the order in which calls need them."""
 

@@ -1,4 +1,4 @@
-"""Azure Queues behind `interface.Queues`: requests to put, take, move and remove messages.
+"""Azure Queues behind `interface.Queues`.
 
 Requests and answers are as in the Queue service's REST reference: bodies are XML, and receipts are in headers unless
 stated otherwise.
@@ -9,18 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 from xml.etree.ElementTree import ParseError, fromstring  # of answers that the account's own service sends
 from xml.sax.saxutils import escape
-
-from azure.core.exceptions import ResourceExistsError
 
 from shared.base.frozen import dataclass
 from shared.store import limits
 from shared.store.counting import Kind
 from shared.store.interface import Message, Receipt, ReceiptLost, StorageUnavailable
 from shared.store.wire import (
-    REFUSALS,
     USER_AGENT,
     Refused,
     Request,
@@ -29,12 +25,7 @@ from shared.store.wire import (
     Wire,
     in_path,
     in_query,
-    unavailable,
 )
-
-if TYPE_CHECKING:
-    from azure.storage.queue.aio import QueueServiceClient
-
 
 _NO_QUEUE = "QueueNotFound"
 _BEING_DELETED = "QueueBeingDeleted"
@@ -56,14 +47,11 @@ class AzureQueues:
 
     _wire: Wire
     _endpoint: StorageEndpoint
-    _sdk: Callable[[], QueueServiceClient]
-    """Gives the SDK's client of the account, for rare requests."""
 
     async def create(self, queue: str) -> None:
         """Make the queue if it does not exist. Raises StorageUnavailable."""
         try:
-            with unavailable(), suppress(ResourceExistsError):  # the SDK raises this for 204: it exists already
-                await self._sdk().get_queue_client(queue).create_queue(error_map=REFUSALS)
+            await self._wire.send(self._request(Kind.MAKE, "PUT", f"/{queue}"))
         except Refused as answer:
             if answer.code == _BEING_DELETED:
                 raise StorageUnavailable(answer.code) from None
@@ -71,17 +59,12 @@ class AzureQueues:
                 raise
 
     async def drop(self, queue: str) -> None:
-        try:
-            with unavailable():
-                await self._sdk().get_queue_client(queue).delete_queue(error_map=REFUSALS)
-        except Refused as answer:
-            if answer.code not in _GONE:
-                raise
+        await self._send(self._request(Kind.MAKE, "DELETE", f"/{queue}"))
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
         limits.check_text(text)
         options = f"visibilitytimeout={limits.whole_delay(visible_in)}&messagettl={_FOREVER}"
-        request = self._request(Kind.QUEUE_PUT, "POST", queue, options, text=text)
+        request = self._request(Kind.QUEUE_PUT, "POST", f"/{queue}/messages", options, text)
         answer = await self._send(request)
         if answer is None:
             await self.create(queue)
@@ -96,29 +79,25 @@ class AzureQueues:
         """Messages are hidden for a second at least."""
         limits.check_count(count)
         options = f"numofmessages={count}&visibilitytimeout={max(1, limits.whole_delay(hidden_for))}"
-        return _messages(await self._send(self._request(Kind.QUEUE_GET, "GET", queue, options)), _receipt)
+        request = self._request(Kind.QUEUE_GET, "GET", f"/{queue}/messages", options)
+        return _messages(await self._send(request), _receipt)
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
         """A peeked message's `receipt.visible` is the time of its insertion."""
         limits.check_count(count)
         options = f"peekonly=true&numofmessages={count}"
-        return _messages(await self._send(self._request(Kind.QUEUE_PEEK, "GET", queue, options)), _no_receipt)
+        request = self._request(Kind.QUEUE_PEEK, "GET", f"/{queue}/messages", options)
+        return _messages(await self._send(request), _no_receipt)
 
     async def length(self, queue: str) -> int:
-        try:
-            with unavailable():
-                found = await self._sdk().get_queue_client(queue).get_queue_properties(error_map=REFUSALS)
-        except Refused as answer:
-            if answer.code not in _GONE:
-                raise
-            return 0
-        return found.approximate_message_count or 0
+        answer = await self._send(self._request(Kind.QUEUE_LENGTH, "GET", f"/{queue}", "comp=metadata"))
+        return int(answer.header("x-ms-approximate-messages-count") or 0) if answer is not None else 0
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
         if text is not None:
             limits.check_text(text)
         options = f"popreceipt={in_query(receipt.pop_receipt)}&visibilitytimeout={limits.whole_delay(visible_in)}"
-        answer = await self._hold(self._request(Kind.QUEUE_UPDATE, "PUT", queue, options, receipt, text))
+        answer = await self._hold(self._request(Kind.QUEUE_UPDATE, "PUT", _of_message(queue, receipt), options, text))
         pop_receipt, visible = answer.header("x-ms-popreceipt"), answer.header("x-ms-time-next-visible")
         if pop_receipt and visible:
             with suppress(ValueError):
@@ -127,7 +106,7 @@ class AzureQueues:
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
         options = f"popreceipt={in_query(receipt.pop_receipt)}"
-        await self._hold(self._request(Kind.QUEUE_DELETE, "DELETE", queue, options, receipt))
+        await self._hold(self._request(Kind.QUEUE_DELETE, "DELETE", _of_message(queue, receipt), options))
 
     async def _send(self, request: Request) -> StorageAnswer | None:
         """The answer, or None if there is no such queue."""
@@ -147,24 +126,17 @@ class AzureQueues:
                 raise ReceiptLost(answer.code) from None
             raise
 
-    def _request(
-        self,
-        kind: Kind,
-        method: str,
-        queue: str,
-        options: str,
-        receipt: Receipt | None = None,
-        text: str | None = None,
-    ) -> Request:
-        """A request that is about the messages of a queue, or about the one of a receipt."""
-        resource = f"/{queue}/messages"
-        if receipt is not None:
-            resource += f"/{in_path(receipt.message_id)}"
+    def _request(self, kind: Kind, method: str, resource: str, options: str = "", text: str | None = None) -> Request:
+        """A request, which has a message's text as its body if there is one."""
         headers, content = dict(_COMMON), b""
         if text is not None:
             headers["Content-Type"] = "application/xml"
             content = f"{_DECLARATION}<QueueMessage><MessageText>{escape(text)}</MessageText></QueueMessage>".encode()
         return Request(kind, method, self._endpoint, resource, headers, content, query=options)
+
+
+def _of_message(queue: str, receipt: Receipt) -> str:
+    return f"/{queue}/messages/{in_path(receipt.message_id)}"
 
 
 _Words = Mapping[str, str]

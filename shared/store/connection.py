@@ -89,7 +89,7 @@ class AzureStorage:
         blobs = AzureBlobs(lambda: self._blobs, self._patience)
         self.storage = Storage(
             tables=AzureTables(tables, StorageEndpoint.of(endpoints.table)),
-            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue), lambda: self._queues),
+            queues=AzureQueues(queues, StorageEndpoint.of(endpoints.queue)),
             blobs=blobs,
             access=self._access(signing_key, blobs),
         )

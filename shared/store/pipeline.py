@@ -96,8 +96,8 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
         return await self.next.send(request)
 
     def _kind(self, asked: Any) -> Kind:
-        if self._service == "queue":
-            return Kind.QUEUE_LENGTH if asked.method == "GET" else Kind.MAKE
+        if self._service == "queue":  # a delegated key
+            return Kind.MAKE
         if asked.method == "PUT" and "restype=container" in asked.url:
             return Kind.MAKE
         return Kind.BLOB_READ if asked.method in {"GET", "HEAD"} else Kind.BLOB_WRITE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime
 from typing import Any
-from unittest.mock import AsyncMock, Mock
+from unittest.mock import AsyncMock
 
 import pytest
 from azure.core.credentials import AzureNamedKeyCredential
@@ -103,13 +103,16 @@ async def test_requests_of_queues(endpoint: StorageEndpoint, text: str, pop_rece
     receipt = Receipt(message_id=message_id, pop_receipt=pop_receipt, visible=datetime(2026, 1, 1, tzinfo=UTC))
     wire = AsyncMock()
     wire.send.side_effect = StorageUnavailable
-    queues = AzureQueues(wire, endpoint, Mock())
+    queues = AzureQueues(wire, endpoint)
     for call in (
         queues.put("queue-1", text, visible_in=3),
         queues.get("queue-1", count=32, hidden_for=600),
         queues.update("queue-1", receipt, visible_in=0),
         queues.update("queue-1", receipt, visible_in=604_800, text=text),
         queues.delete("queue-1", receipt),
+        queues.create("queue-1"),
+        queues.drop("queue-1"),
+        queues.length("queue-1"),
     ):
         with pytest.raises(StorageUnavailable):
             await call
