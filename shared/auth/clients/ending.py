@@ -87,13 +87,14 @@ class EndingCredentials:
         self._runtime.meter.set(ENDING_CREDENTIALS, len(known) - ended, "ending")
 
     async def _look(self) -> Sequence[Ending]:
-        now = self._runtime.now()
-        found = [
-            Ending(expires=term.expires, client_id=term.client_id, has_ended=term.expires <= now)
-            async for page in self._clients.terms()
-            for term in page
-            if term.stays and term.expires <= now + min(NOTICE, (term.expires - term.created) / SHORTEST)
-        ]
+        now, found = self._runtime.now(), list[Ending]()
+        async for page in self._clients.terms():
+            for row in page:
+                created, expires = (parse_date(str(row.values[name])) for name in ("created", "expires"))
+                goes = row.values["disabled"] or row.values["deleteOnExpiration"]  # nobody misses it
+                if not goes and expires <= now + min(NOTICE, (expires - created) / SHORTEST):
+                    client_id = str(row.values["clientId"])
+                    found.append(Ending(expires=expires, client_id=client_id, has_ended=expires <= now))
         return sorted(found, key=lambda each: (each.expires, each.client_id))
 
 

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from shared.auth.roles.expansion import Roles
-from shared.base.dates import format_date, parse_date
+from shared.base.dates import format_date
 from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass, replace
 from shared.runtime import Runtime, attempts
@@ -27,7 +27,7 @@ from shared.store.interface import (
     TransactionRefused,
     Value,
 )
-from shared.store.partitions import PageReader
+from shared.store.partitions import PageReader, rows_of
 
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
 ROOT_CLIENT_ID = "static/taskcluster/root"
@@ -165,17 +165,6 @@ class ClientRecord:
     etag: str = ""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ClientTerm:
-    """How long a client works."""
-
-    client_id: str
-    created: datetime
-    expires: datetime
-    stays: bool
-    """Whether its end matters to somebody: it is enabled, and not marked for deletion on expiration."""
-
-
 class ClientStore:
     """Reads and writes the Clients table. Everything may raise StorageUnavailable."""
 
@@ -196,14 +185,9 @@ class ClientStore:
         page = await self._tables.query(TABLE, _PARTITION, start=max(first, start), end=first + "\x7f", limit=limit)
         return [_decode(row) for row in page.rows], page.resume
 
-    def terms(self) -> PageReader[ClientTerm]:
-        """The term of each client, page by page. Only the columns that it needs are read."""
-
-        async def read(start: str | None) -> tuple[list[ClientTerm], str | None]:
-            page = await self._tables.query(TABLE, _PARTITION, start=start or "", end="\x7f", select=_TERM)
-            return [_term(row) for row in page.rows], page.resume
-
-        return PageReader(read)
+    def terms(self) -> PageReader[Row]:
+        """How long each client works, page by page: only those columns are read."""
+        return rows_of(self._tables, TABLE, _PARTITION, select=_TERM)
 
     async def create(self, record: ClientRecord) -> ClientRecord:
         """Adds a client. Raises ClientExists, and ValueError when it is too large for a row."""
@@ -312,13 +296,3 @@ def _encode(record: ClientRecord) -> dict[str, Value]:
 
 def _decode(row: Row) -> ClientRecord:
     return _COLUMNS.decode(row.values, scopes=unpack_scopes(row.values), etag=row.etag)
-
-
-def _term(row: Row) -> ClientTerm:
-    values = row.values
-    return ClientTerm(
-        client_id=str(values["clientId"]),
-        created=parse_date(str(values["created"])),
-        expires=parse_date(str(values["expires"])),
-        stays=not (values["disabled"] or values["deleteOnExpiration"]),
-    )
