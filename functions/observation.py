@@ -91,7 +91,8 @@ def observed(
     """A context manager around one call or message. `fields` are in every line that is logged inside. `parent` is the
     caller's span, as a W3C traceparent."""
     seen, started = Observed(), time.monotonic()
-    tracer, context = runtime.tracer, _PARENTS.extract({"traceparent": parent}) if parent else None
+    tracer = runtime.tracer
+    context = _PARENTS.extract({"traceparent": parent}) if parent and tracer else None
     with (
         bound(call=call, **fields),
         counting() as operations,

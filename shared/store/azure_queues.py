@@ -6,6 +6,7 @@ stated otherwise.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -39,6 +40,8 @@ _FOREVER = -1
 _DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
 _COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_PUT = re.compile(r"<(MessageId|PopReceipt|TimeNextVisible)>([^<&]+)</")
+"""What a receipt consists of, none of which needs escapes: a parser of XML takes eight times as long."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,9 +73,8 @@ class AzureQueues:
             await self.create(queue)
             answer = await self._wire.send(request)
         try:
-            (words,) = _elements(answer)
-            return _receipt(words)
-        except (ParseError, ValueError, KeyError):
+            return _receipt(dict(_PUT.findall(answer.content.decode())))
+        except (ValueError, KeyError):
             raise StorageUnavailable("an answer that names no message") from None
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
