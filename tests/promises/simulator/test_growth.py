@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import cProfile
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -20,21 +20,35 @@ ROOM = 1.1
 """By how much the calls of functions may grow."""
 
 
-async def pile_up(world: World, pool: str, group: str, count: int) -> None:
-    """Creates a task, and puts copies of its rows and messages under other ids beside them."""
+@dataclass(frozen=True)
+class Sample:
+    """A task that was created, and what was stored for it."""
+
+    task_id: str
+    rows: list[Any]
+    messages: list[Any]
+
+
+async def sample(world: World, pool: str, group: str) -> Sample:
+    """Creates a task. Looks at all that is stored, so it is called before anything is piled up."""
     tables, queues = world.memory.tables._tables, world.memory.queues._queues
     before = {id(each) for each in _stored(tables)} | {id(each) for each in _stored({"": queues})}
     task_id = await world.create(taskQueueId=pool, taskGroupId=group)
     rows = [(table, row) for table in tables for row in _stored({"": tables[table]}) if id(row) not in before]
     messages = [(queue, each) for queue in queues.values() for each in queue.values() if id(each) not in before]
+    return Sample(task_id, rows, messages)
+
+
+def pile_up(world: World, of: Sample, count: int) -> None:
+    """Puts copies of a task's rows and messages under other ids beside them."""
     for _ in range(count - 1):
         new = world.slugid()
-        for table, row in rows:
-            partition, key = row.partition.replace(task_id, new), row.key.replace(task_id, new)
-            values = {name: _renamed(value, task_id, new) for name, value in row.values.items()}
+        for table, row in of.rows:
+            partition, key = row.partition.replace(of.task_id, new), row.key.replace(of.task_id, new)
+            values = {name: _renamed(value, of.task_id, new) for name, value in row.values.items()}
             copied = replace(row, partition=partition, key=key, values=values)
-            tables[table].setdefault(partition, {})[key] = copied
-        for queue, message in messages:
+            world.memory.tables._tables[table].setdefault(partition, {})[key] = copied
+        for queue, message in of.messages:
             queue[message.message_id + new] = replace(message, message_id=message.message_id + new)
 
 
@@ -81,9 +95,11 @@ def found_with(tasks: int, pools: int, group: int) -> dict[str, tuple[int, float
         for _ in range(3 * CALLS):
             await world.create(taskQueueId="prov/pool-0", taskGroupId=own)
         await costs(world, "prov/pool-0", own)
-        await pile_up(world, "prov/pool-0", own, group)
-        for number in range(pools):
-            await pile_up(world, f"prov/pool-{number}", world.slugid(), max((tasks - group) // pools, 1))
+        in_group = await sample(world, "prov/pool-0", own)
+        others = [await sample(world, f"prov/pool-{number}", world.slugid()) for number in range(pools)]
+        pile_up(world, in_group, group)
+        for each in others:
+            pile_up(world, each, max((tasks - group) // pools, 1))
         return await costs(world, "prov/pool-0", own)
 
     (found,) = world.run(story())
