@@ -142,12 +142,10 @@ def _inside(name: str) -> PurePosixPath:
 def made(top: Path, name: str) -> Path:
     """The directory in which a path below another one is; it is made. Raises BadContent where it would be elsewhere;
     OSError."""
-    parts = _inside(name).parts if name.endswith("/.") else _inside(name).parts[:-1]
-    folder = top
-    for part in parts:
-        folder /= part
-        if folder.is_symlink():
-            raise BadContent(f"{name!r}: a link is in the way")
+    path = _inside(name)
+    folder = top / (path if name.endswith("/.") else path.parent)
+    if os.path.realpath(folder) != str(folder):
+        raise BadContent(f"{name!r}: a link is in the way")
     leave_room(top)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

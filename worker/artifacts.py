@@ -13,7 +13,7 @@ import mimetypes
 import os
 import stat
 import tempfile
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, cast
@@ -22,7 +22,7 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import copy
-from worker.messages import Context, Refused, TaskException, Unreached, persist
+from worker.context import Context, Refused, TaskException, Unreached, persist
 from worker.text import plain
 
 Artifact = Mapping[str, Any]
@@ -48,18 +48,7 @@ async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
 
     Raises Unreached where one cannot be stored; Refused; OSError for a shortage.
     """
-    results, found = [True], list[tuple[Artifact, str, str | Unusable]]()
-    for artifact in wanted:
-        name, path = artifact.get("name", artifact["path"]), artifact["path"]
-        if artifact["type"] == "file":
-            found.append((artifact, name, path))
-            continue
-        try:
-            below = await asyncio.to_thread(files_below, task.folder, path)
-            found += [(artifact, f"{name}/{each}", f"{path}/{each}") for each in below]
-        except Unusable as problem:
-            found.append((artifact, name, problem))
-    waiting = iter(found)
+    results, waiting = [True], _files(task.folder, wanted)
 
     async def work() -> None:
         for artifact, name, path in waiting:
@@ -71,19 +60,21 @@ async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
                 task.say(f"Artifact {name} is refused: {refused}")
                 results.append(False)
 
-    try:
-        async with asyncio.TaskGroup() as group:
-            for _ in range(AT_ONCE):
-                group.create_task(work())
-    except ExceptionGroup as problems:
-        raise problems.exceptions[0] from None
+    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
     return all(results)
 
 
-async def create(task: Context, name: str, **request: str) -> None:
-    """Creates an artifact that has no content, to expire with the task by default. Raises Refused, Unreached."""
-    request = {"expires": task.expires, **request}
-    await persist(f"creating {name}", lambda: task.worker.ask("create", name=name, request=request))
+def _files(folder: Path, wanted: Sequence[Artifact]) -> Iterator[tuple[Artifact, str, str | Unusable]]:
+    """What is to be uploaded: its name, and its path, or why there is none."""
+    for artifact in wanted:
+        name, path = artifact.get("name", artifact["path"]), artifact["path"]
+        if artifact["type"] == "file":
+            yield artifact, name, path
+            continue
+        try:
+            yield from ((artifact, f"{name}/{each}", f"{path}/{each}") for each in files_below(folder, path))
+        except Unusable as problem:
+            yield artifact, name, problem
 
 
 async def _upload(task: Context, artifact: Artifact, name: str, path: str | Unusable) -> bool:
@@ -109,8 +100,13 @@ async def _upload(task: Context, artifact: Artifact, name: str, path: str | Unus
     except Unusable as problem:
         task.say(f"Artifact {name} is missing: {problem}")
         if not artifact.get("optional"):
-            why = {"reason": problem.reason, "message": plain(str(problem))}
-            await create(task, name, storageType="error", expires=expires, **why)
+            error = {
+                "storageType": "error",
+                "reason": problem.reason,
+                "message": plain(str(problem)),
+                "expires": expires,
+            }
+            await persist(f"creating {name}", lambda: task.create(name, **error))
             return False
     return True
 
@@ -119,26 +115,19 @@ async def _put(
     task: Context, name: str, request: Mapping[str, Any], file: BinaryIO, headers: Mapping[str, str]
 ) -> None:
     """createArtifact is called for each try: its URL is short-lived, and the call may be repeated unchanged."""
-    answer, size = await task.worker.ask("create", name=name, request=request), os.fstat(file.fileno()).st_size
-    headers = {**headers, "Content-Type": request["contentType"], "Content-Length": str(size)}
-    url, timeout = URL(answer["putUrl"], encoded=True), aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
-    async with task.session.put(url, data=_read(file, size), headers=headers, timeout=timeout) as stored:
-        if not stored.ok:
-            raise Unreached(f"the storage answered {stored.status}")
+    url = URL((await task.create(name, **request))["putUrl"], encoded=True)
+    headers, timeout = {**headers, "Content-Type": request["contentType"]}, aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
+    file.seek(0)
+    with os.fdopen(os.dup(file.fileno()), "rb") as data:  # which the client closes
+        async with task.session.put(url, data=data, headers=headers, timeout=timeout) as stored:
+            if not stored.ok:
+                raise Unreached(f"the storage answered {stored.status}")
 
 
 def _compress(file: BinaryIO, into: BinaryIO) -> None:
     with gzip.GzipFile(fileobj=into, mode="wb", mtime=0) as compressed:
         copy(file, cast(IO[bytes], compressed), into)
     into.flush()
-
-
-async def _read(file: BinaryIO, size: int) -> AsyncIterator[bytes]:
-    """The first `size` bytes, since a file may grow while it is sent."""
-    file.seek(0)
-    while size > 0 and (chunk := await asyncio.to_thread(file.read, min(CHUNK, size))):
-        size -= len(chunk)
-        yield chunk
 
 
 def opened(folder: Path, path: str | Unusable) -> BinaryIO:

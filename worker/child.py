@@ -1,25 +1,32 @@
-"""The worker's end of the guard (guard.py), which starts the process that a task is worked on in (runner.py)."""
+"""The worker's end of the guard (guard.py), which starts the processes that a task is worked on in (runner.py)."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import json
+import os
 import socket
 import sys
-from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
+from collections.abc import Mapping
+from multiprocessing import Pipe
+from multiprocessing.reduction import send_handle
 from pathlib import Path
-from typing import Self
+from subprocess import DEVNULL, Popen, TimeoutExpired
+from typing import Any, Self
 
-from worker.messages import LONGEST_OF_TASK, LONGEST_OF_WORKER, Channel, Message
 from worker.options import Options
 
-_CODE = "import sys; sys.path.append(sys.argv[1]); from worker.guard import main; main(sys.argv[2])"
+_CODE = "import sys; sys.path.append(sys.argv[1]); from worker.guard import main; main()"
 COMMAND = (sys.executable, "-I", "-W", "ignore", "-X", "utf8", "-c", _CODE, str(Path(__file__).parents[1]))
 PATIENCE = 10.0
 """Seconds for which the guard may say nothing after a task was to end."""
 MOST_SECONDS = 600.0
 """How long the guard may take for anything: a task may have left millions of files."""
+
+
+END_SECONDS = 5.0
+"""How long the worker waits for it at its own end."""
 
 
 class GuardLost(Exception):
@@ -29,93 +36,82 @@ class GuardLost(Exception):
 class Guard:
     """Orders to the guard. It is started once, and ends with the worker."""
 
-    def __init__(self, process: Process, control: socket.socket, answers: Channel) -> None:
-        self._process = process
-        self._control = control
-        self._answers = answers
-        self._turn = asyncio.Lock()
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._control, its_end = Pipe()
+        with its_end:  # its environment is empty: the worker's has the token
+            pipes: dict[str, Any] = {"stdin": its_end.fileno(), "stdout": DEVNULL}
+            self._process = Popen(COMMAND, env={}, cwd="/", start_new_session=True, **pipes)  # noqa: S603
 
     @property
     def is_lost(self) -> bool:
         """Whether it has ended."""
-        return self._process.returncode is not None
+        return self._process.poll() is not None
 
-    @classmethod
-    async def start(cls, options: Options) -> Self:
-        """Raises OSError where the work directory cannot be used, or tasks cannot have their user."""
-        mine, its = socket.socketpair()
-        mine.setblocking(False)
-        user = None if options.task_user is None else options.task_user.name
-        given = json.dumps({"work": str(options.work_dir), "user": user, "keepFree": options.keep_free})
-        with its:  # its environment is empty: the worker's has the token
-            pipes: Message = {"stdin": its.fileno(), "stdout": DEVNULL}
-            process = await create_subprocess_exec(*COMMAND, given, env={}, cwd="/", start_new_session=True, **pipes)
-        guard = cls(process, mine, await Channel.over(mine.dup(), LONGEST_OF_WORKER))
-        try:
-            first = await guard._answers.receive()
-        except EOFError:
-            raise OSError("its guard cannot be started") from None
-        if "refused" in first:
-            raise OSError(first["refused"])
-        return guard
+    async def __aenter__(self) -> Self:
+        """Raises OSError where the work directory cannot be used, or tasks cannot have their user; GuardLost."""
+        user = None if self._options.task_user is None else self._options.task_user.name
+        first = {"work": str(self._options.work_dir), "user": user, "keepFree": self._options.keep_free}
+        await self._order(first)
+        return self
 
-    async def begin(self, order: Message) -> tuple[Channel, Message]:
-        """Starts the process that works on a task, or one that goes on with the log of the last task (guard.py).
+    async def __aexit__(self, *_: object) -> None:
+        """Has it end. It goes on alone if it takes longer."""
+        with contextlib.suppress(OSError), socket.socket(fileno=os.dup(self._control.fileno())) as control:
+            control.shutdown(socket.SHUT_RDWR)  # wakes the thread that waits for an answer
+        self._control.close()
+        with contextlib.suppress(TimeoutExpired):
+            await asyncio.to_thread(self._process.wait, END_SECONDS)
 
-        A connection to it, and what the guard has answered. Raises OSError, GuardLost.
+    async def begin(self, run: str, caches: Mapping[str, str]) -> socket.socket:
+        """Starts a process that works on a part of a run; a connection to it. Raises OSError, GuardLost.
+
+        `caches`: those of the run, and their places in its folder.
         """
         mine, its = socket.socketpair()
-        channel = await Channel.over(mine, LONGEST_OF_TASK)
         try:
             with its:
-                answer = await self.order(order, its)
-            if "errno" in answer:
-                raise OSError(answer["errno"], answer["problem"])
+                await self._order({"run": run, "caches": caches}, its)
         except BaseException:
-            channel.close()
+            mine.close()
             raise
-        return channel, answer
+        return mine
 
     async def stop(self, seconds: float) -> int | None:
         """Ends all processes of the task, by force after so many seconds.
 
-        How the one ended that works on it, as an exit code; None: there was none. Raises GuardLost.
+        How the one ended that works on it, as an exit code. Raises GuardLost.
         """
-        how: int | None = (await self.order({"stop": seconds}, seconds=seconds + PATIENCE))["how"]
+        how: int | None = await self._order({"stop": seconds}, seconds=seconds + PATIENCE)
         return how
 
-    async def end(self) -> list[str]:
-        """Ends all processes of the task, and puts everything back; what is not as it was before. Raises GuardLost."""
-        left: list[str] = (await self.order({"end": True}))["left"]
+    async def end(self, *, filled: bool, purged: bool) -> list[str]:
+        """Puts everything back; what is not as it was before. Raises GuardLost.
+
+        Whether new caches have what they are to begin with; whether no cache is to be kept.
+        """
+        left: list[str] = await self._order({"end": {"filled": filled, "purged": purged}})
         return left
 
-    async def close(self) -> None:
-        """Has the guard end."""
-        with contextlib.suppress(OSError):
-            self._control.shutdown(socket.SHUT_RDWR)
-        self._control.close()
-        self._answers.close()
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._process.wait(), 5)
+    async def _order(
+        self, order: dict[str, Any], connection: socket.socket | None = None, seconds: float = MOST_SECONDS
+    ) -> Any:
+        """The answer. Raises OSError for what the guard lacks; GuardLost, also where it takes longer: a task of the
+        worker's own user may have suspended it."""
 
-    async def order(
-        self, order: Message, connection: socket.socket | None = None, *, seconds: float = MOST_SECONDS
-    ) -> Message:
-        """The answer to an order. It is waited for though the caller is cancelled, since answers have no names.
+        def ask() -> dict[str, Any]:
+            self._control.send_bytes(json.dumps(order).encode())
+            if connection is not None:
+                send_handle(self._control, connection.fileno(), None)
+            answer: dict[str, Any] = json.loads(self._control.recv_bytes())
+            return answer
 
-        Raises GuardLost, also where the guard takes longer: a task of the worker's own user may have suspended it.
-        """
-        return await asyncio.shield(self._ordered(order, connection, seconds))
-
-    async def _ordered(self, order: Message, connection: socket.socket | None, seconds: float) -> Message:
-        line, files = json.dumps(order).encode() + b"\n", [] if connection is None else [connection.fileno()]
-        async with self._turn:
-            try:
-                async with asyncio.timeout(seconds):
-                    sent = socket.send_fds(self._control, [line], files)
-                    await asyncio.get_running_loop().sock_sendall(self._control, line[sent:])
-                    return await self._answers.receive()
-            except (OSError, EOFError):
-                with contextlib.suppress(ProcessLookupError):
-                    self._process.kill()
-                raise GuardLost from None
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await asyncio.to_thread(ask)
+        except (OSError, EOFError):
+            self._process.kill()
+            raise GuardLost("its guard has ended, or does not answer") from None
+        if "problem" in answer:
+            raise OSError(answer["problem"])
+        return answer["done"]

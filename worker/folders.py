@@ -18,18 +18,17 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, cast
 
-from worker.users import User, become, is_shortage
+from worker.users import User, as_user, is_shortage
 
 CACHE_SCOPE = "generic-worker:cache:"
 WAIT_SECONDS = 5.0
 """How long a worker waits for another one in the same place to be gone: its guard may be removing a folder."""
 SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - what tasks leave there is removed
 """Where every user of a usual system can leave files."""
-_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def may_mount(scopes: Sequence[str], cache: str) -> bool:
@@ -53,15 +52,13 @@ class WorkDirectory:
         `user`: who tasks run as, and nobody else; None: the worker's own user. `keep_free`: while fewer bytes of the
         disk are free, caches are removed.
         """
-        self._path, self._user, self._keep_free = path, user, keep_free
+        self._user, self._keep_free = user, keep_free
         self._uid = os.getuid() if user is None else user.uid
         self._owner = (-1, -1) if user is None else (user.uid, user.gid)
         """Whom files of a task get, for `chown`."""
         self._placed: list[tuple[Path, Path, bool]] = []
-        self.is_filled = self.is_purged = False
-        """Whether new caches have all that they were to begin with; whether no cache is to be kept."""
         _make(path)
-        found = path.lstat()
+        found, self._path = path.lstat(), path.resolve()
         if (user is not None or path.parent.stat().st_mode & stat.S_IWOTH) and found.st_uid != os.getuid():
             raise PermissionError(f"{path} belongs to another user")
         if user is not None and found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
@@ -99,10 +96,8 @@ class WorkDirectory:
 
         Raises OSError.
         """
-        self.is_filled = self.is_purged = False
         folder = self._path / "tasks" / name
-        folder.mkdir(mode=0o700)
-        os.chown(folder, *self._owner)
+        self._make(folder)
         return folder, {cache: self._place(folder, cache, place) for cache, place in caches.items()}
 
     def _place(self, folder: Path, name: str, directory: str) -> bool | str:
@@ -113,67 +108,58 @@ class WorkDirectory:
         try:
             if not is_inside(directory):
                 raise ValueError("it is not in the task's folder")
-            with self._around(place, make=True) as parent:
-                os.mkdir(place.name, 0o700, dir_fd=parent)  # fails where there is something already
-                os.chown(place.name, *self._owner, dir_fd=parent, follow_symlinks=False)
-                if not is_new:
-                    os.rename(home, place.name, dst_dir_fd=parent)
+            for above in reversed(place.relative_to(folder).parents):
+                if (folder / above).is_symlink():
+                    raise ValueError("a link is in the way")
+                with contextlib.suppress(FileExistsError):
+                    self._make(folder / above)
+            self._make(place)  # fails where there is something already
+            if not is_new:
+                home.rename(place)
         except (OSError, ValueError) as problem:  # the latter also for text that can be no name
             if is_shortage(problem):
                 raise
-            is_link = isinstance(problem, OSError) and problem.errno in (errno.ELOOP, errno.ENOTDIR)
-            return "a link is in the way" if is_link else str(getattr(problem, "strerror", problem))
+            return str(getattr(problem, "strerror", problem))
         self._placed.append((place, home, is_new))
         return is_new
 
-    def put_back(self) -> str:
-        """Takes the caches back, and removes all else that a task has left; what cannot be removed."""
+    def _make(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        os.chown(folder, *self._owner)
+
+    def put_back(self, *, filled: bool = False, purged: bool = False) -> str:
+        """Takes the caches back, and removes all else that a task has left; what cannot be removed.
+
+        Whether new caches have what they were to begin with; whether no cache is to be kept.
+        """
         while self._placed:
             place, home, is_new = self._placed.pop()
-            if not self.is_purged and (self.is_filled or not is_new):
-                with contextlib.suppress(OSError), self._around(place) as parent:  # unless its task has moved it
-                    found = os.stat(place.name, dir_fd=parent, follow_symlinks=False)
-                    if stat.S_ISDIR(found.st_mode) and found.st_uid == self._uid:
-                        os.rename(place.name, home, src_dir_fd=parent)
-                        os.utime(home)
+            with contextlib.suppress(OSError):  # its task may have moved it, or put a link above it
+                is_own = _is_directory(place) and place.stat().st_uid == self._uid
+                if is_own and os.path.realpath(place) == str(place) and not purged and (filled or not is_new):
+                    place.rename(home)
+                    os.utime(home)
         if self._user is not None:
             _sweep_ipc(self._user.uid)
+        tasks = self._path / "tasks"
         try:
-            with self._around(self._path / "tasks" / "any"):  # it is a directory, and not a link
-                self._remove(list((self._path / "tasks").iterdir()))
+            if not _is_directory(tasks):
+                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), tasks)
+            self._remove(list(tasks.iterdir()))
         except OSError as problem:
             return f"{problem.filename} cannot be removed: {problem.strerror}"
         return ""
 
-    @contextlib.contextmanager
-    def _around(self, place: Path, *, make: bool = False) -> Iterator[int]:
-        """The descriptor of the directory that a place is in, to which no link leads. Raises OSError."""
-        folder = os.open(self._path, _DIRECTORY)
-        try:
-            for name in place.parent.relative_to(self._path).parts:
-                if make and not os.access(name, os.F_OK, dir_fd=folder, follow_symlinks=False):
-                    os.mkdir(name, dir_fd=folder)
-                    os.chown(name, *self._owner, dir_fd=folder, follow_symlinks=False)
-                above, folder = folder, os.open(name, _DIRECTORY, dir_fd=folder)
-                os.close(above)
-            yield folder
-        finally:
-            os.close(folder)
-
     def _remove(self, folders: list[Path]) -> None:
-        """Removes folders, and what tasks have left elsewhere, in a process that has the rights of the tasks' user
-        alone. Raises OSError."""
-        pid = os.fork()
-        if pid == 0:
-            try:
-                become(self._user)
-                for shared in SHARED if self._user is not None else ():
-                    _remove_own(Path(shared), os.getuid(), depth=3)
-                for folder in filter(_is_directory, folders):
-                    empty(folder)
-            finally:
-                os._exit(0)
-        os.waitpid(pid, 0)
+        """Removes folders, and what tasks have left elsewhere, with the rights of the tasks' user. Raises OSError."""
+
+        def remove() -> None:
+            for shared in SHARED if self._user is not None else ():
+                _remove_own(Path(shared), os.getuid(), depth=3)
+            for folder in filter(_is_directory, folders):
+                empty(folder)
+
+        as_user(self._user, remove)
         for folder in folders:
             folder.rmdir() if _is_directory(folder) else folder.unlink()
 

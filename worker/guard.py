@@ -1,19 +1,16 @@
-"""Stands between the worker and its tasks: it starts the process that works on a task, and ends all that is left of it.
+"""Stands between the worker and its tasks: starts the processes that work on a task, and ends all that is left of it.
 
 The worker starts it once, before it claims anything. It has no token, and may be root: it alone changes what is outside
-of a task's folder. It looks at nothing that a task has written. Its standard input is a socket, to which it first says
-whether it can work: `{}`, or `{"refused": why}`. Then the worker sends orders, one JSON object a line. It answers each
-by an object, what the system refuses by `{"errno": …}`.
+of a task's folder. It looks at nothing that a task has written. Its standard input is a connection to the worker, which
+sends orders (child.py), JSON objects. It answers each by `{"done": …}`, or by `{"problem": what the system lacks}`.
 
-* `{"run": name, "caches": {name: place}}`, with a socket to the worker: makes a folder with these caches, and forks the
-  process that works on the task (runner.py): `{"folder": path, "caches": {name: whether it is new, or why it is not
-  there}}`.
-* `{"log": true}`, with a socket: another such process, for the log of a run whose first one was killed.
-* `{"filled": true}`: new caches have what they are to begin with, and are kept; `{"purge": true}`: no cache is.
-* `{"stop": seconds}`: tells every process of the task to end, and kills those that do not within so many seconds.
-  `{"how": exit code of the process that worked on the task}`.
-* `{"end": true}`, or the end of the worker: kills them, and puts everything back as it was before the run.
-  `{"left": [what is not as it was, …]}`.
+* `{"work": path, "user": name, "keepFree": bytes}`, at first: makes the work directory what it is to be.
+* `{"run": name, "caches": {name: place}}`, and a socket to the worker: makes a folder with these caches, unless the run
+  has it already, and forks a process that works on a part of the run (runner.py).
+* `{"stop": seconds}`: tells every process of the task to end, and kills those that do not within so many seconds. Done:
+  the exit code of the process that worked on the task.
+* `{"end": {"filled": …, "purged": …}}`, or the end of the worker: puts everything back as it was before the run;
+  whether new caches have what they are to begin with, and whether no cache is to be kept. Done: what is not as it was.
 """
 
 from __future__ import annotations
@@ -22,118 +19,136 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import time
+from collections.abc import Mapping
+from multiprocessing.connection import Connection
+from multiprocessing.reduction import recv_handle
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from worker import processes, runner
+import psutil  # type: ignore[import-untyped]  # comes without types
+
+from worker import runner
 from worker.folders import WorkDirectory
-from worker.users import PR_SET_CHILD_SUBREAPER, User, control, hide
+from worker.users import PR_SET_CHILD_SUBREAPER, User, as_user, hide, prctl
 
 Order = dict[str, Any]
 
+EXIT_SECONDS = 0.2
+"""How long a process may take to be gone that has done its part."""
 LONGEST_PAUSE = 0.1
 """Seconds between two looks for processes at the end: killing one may take the system a moment."""
+_DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 class Guard:
     """Follows the orders of one worker."""
 
-    def __init__(self, control: socket.socket, work: WorkDirectory, user: User | None) -> None:
+    _work: WorkDirectory
+    _user: User | None
+    _before: int
+
+    def __init__(self, control: Connection) -> None:
         self._control = control
-        self._work = work
-        self._user = user
-        self._uid = None if user is None else user.uid
-        self._unread, self._files = b"", list[int]()
         self._runner = 0
         self._how: int | None = None
         self._log: BinaryIO | None = None
+        """That of the run which has begun."""
+        self._folder, self._caches = Path("/"), dict[str, bool | str]()
         self._was_full = ""
 
     def serve(self) -> None:
         """Works until the worker has ended."""
-        control(PR_SET_CHILD_SUBREAPER, 1)  # of processes that descend from it, and whose parent has ended
-        self._kill()
-        self._before = self._held()
-        _say(self._control, {})
-        while (order := self._order()) is not None:
-            _say(self._control, self._obey(order))
-        self._end()
+        prctl(PR_SET_CHILD_SUBREAPER, 1)  # of processes that descend from it, and whose parent has ended
+        signal.signal(signal.SIGCHLD, self._collect)
+        with contextlib.suppress(EOFError, ConnectionError):
+            while True:
+                order = json.loads(self._control.recv_bytes())
+                try:
+                    answer = {"done": self._obey(order)}
+                except OSError as problem:
+                    answer = {"problem": problem.strerror or str(problem)}
+                self._control.send_bytes(json.dumps(answer).encode())
+        if self._log is not None:
+            self._end({})
 
-    def _obey(self, order: Order) -> Order:
-        """Does what is asked for; the answer."""
+    def _obey(self, order: Order) -> Any:
+        """Does what is asked for. Raises OSError."""
         match order:
-            case {"run": _} | {"log": _}:
-                return self._begin(order)
+            case {"work": path, "user": name, "keepFree": size}:
+                self._user = None if name is None else User.of(name)
+                self._work = WorkDirectory(Path(path), self._user, size)
+                self._kill(beside=True)
+                self._before = len(_descriptors())
+            case {"run": name, "caches": caches}:
+                self._begin(name, caches)
             case {"stop": seconds}:
                 self._stop(seconds)
-                return {"how": self._how}
-            case {"end": _}:
-                return {"left": self._end()}
-        self._work.is_filled, self._work.is_purged = "filled" in order, "purge" in order
-        return {}
+                return self._how
+            case {"end": caches}:
+                return self._end(caches)
+        return None
 
-    def _begin(self, order: Order) -> Order:
-        """Starts the process that works on a task, with no other descriptors."""
-        (connection,) = self._files
-        folder, caches = Path(), dict[str, bool | str]()
+    def _begin(self, name: str, caches: Mapping[str, str]) -> None:
+        connection = recv_handle(self._control)
         try:
-            if "run" in order:
-                if self._log is not None:
-                    self._log.close()
+            if self._log is None:
                 self._was_full, self._log = self._work.make_room(), self._work.log()
-                folder, caches = self._work.begin(order["run"], order["caches"])
-            assert self._log is not None, "a run has one"
-            self._how, self._runner = None, os.fork()
-            if self._runner == 0:
-                kept = {0, 1, 2, connection, self._log.fileno()}
-                for other in {int(name) for name in _descriptors()} - kept:
-                    with contextlib.suppress(OSError):
-                        os.close(other)
-                runner.main(connection, self._log.fileno(), self._user)
-        except OSError as problem:
-            return {"errno": problem.errno or 0, "problem": problem.strerror or str(problem)}
+                self._folder, self._caches = self._work.begin(name, caches)
+            self._fork(connection, self._log.fileno())
         finally:
             os.close(connection)
-            self._files.clear()
-        return {"folder": str(folder), "caches": caches}
+
+    def _fork(self, connection: int, log: int) -> None:
+        """Starts a process that works on the task, with no other descriptors."""
+        self._how, self._runner = None, os.fork()
+        if self._runner == 0:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            for other in {int(name) for name in _descriptors()} - {0, 1, 2, connection, log}:
+                with contextlib.suppress(OSError):
+                    os.close(other)
+            runner.main(connection, log, self._folder, self._caches, self._user)
 
     def _stop(self, seconds: float) -> None:
-        """Ends all processes of the task. The one that keeps its log comes last."""
-        number, give_up = int(signal.SIGTERM), time.monotonic() + seconds
-        while processes.send(number, os.getpid(), self._uid, spared=self._runner) and time.monotonic() < give_up:
-            number = 0
-            time.sleep(0.05)
-            self._collect()
-        time.sleep(0.05)  # for the last output, which it may be reading
+        """Ends all processes of the task."""
+        give_up = time.monotonic() + (seconds or EXIT_SECONDS)
+        if seconds > 0:
+            _send(signal.SIGTERM, self._user)
+        while self._collect() and time.monotonic() < give_up:
+            time.sleep(0.005)
         self._kill()
 
-    def _end(self) -> list[str]:
+    def _end(self, caches: Order) -> list[str]:
         """Puts everything back; what is not as it was before the run."""
-        self._kill()
-        left = [self._work.put_back()]
+        self._kill(beside=True)
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+        left = [self._work.put_back(**caches)]
         if not self._was_full:
             left.append(self._work.make_room())
-        if (now := self._held()) != self._before:
+        if (now := len(_descriptors())) != self._before:
             left.append(f"its guard has {now} descriptors, and had {self._before}")
         return [each for each in left if each]
 
-    def _kill(self) -> None:
-        """Kills every process of the task, and returns when none is left."""
-        pause, is_parent = 0.001, True
+    def _kill(self, *, beside: bool = False) -> None:
+        """Kills every process that descends from this one, and returns when none is left. `beside`: makes sure that
+        none of the tasks' user is."""
+        pause = 0.001
         while True:
-            if self._uid is not None:
-                _kill_all_of(self._uid)
-            left = processes.send(signal.SIGKILL, os.getpid(), self._uid)
-            is_parent = self._collect()  # of one that forks and ends all the time, which may have been missed
-            if not left and not is_parent:
+            if self._user is not None:
+                # All by one call, so that none can start another one meanwhile. This fails if the task has used up all
+                # processes, or stops each new process of its user. Then they are killed one by one.
+                with contextlib.suppress(OSError):
+                    as_user(self._user, lambda: os.kill(-1, signal.SIGKILL), LONGEST_PAUSE)
+            if not (self._collect() or beside) or not _send(signal.SIGKILL, self._user):
                 return
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
     def _collect(self, *_: object) -> bool:
-        """Waits for children that have ended; whether there are others."""
+        """Waits for children that have ended; whether there are others. Each process that descends from this one, and
+        whose parent has ended, is one."""
         with contextlib.suppress(ChildProcessError):
             while (ended := os.waitpid(-1, os.WNOHANG))[0]:  # there may be thousands
                 if ended[0] == self._runner:
@@ -141,74 +156,32 @@ class Guard:
             return True
         return False
 
-    def _held(self) -> int:
-        return len(_descriptors()) - (self._log is not None)
 
-    def _order(self) -> Order | None:
-        """The next order; None: the worker has ended. Meanwhile children that end are collected."""
-        signal.signal(signal.SIGCHLD, self._collect)
-        self._collect()
-        try:
-            while b"\n" not in self._unread:
-                data, files, _, _ = socket.recv_fds(self._control, 1 << 16, 1)
-                if not data:
-                    return None
-                self._unread += data
-                self._files += files
-        except ConnectionError:
-            return None
-        finally:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        line, _, self._unread = self._unread.partition(b"\n")
-        order: Order = json.loads(line)
-        return order
-
-
-def _say(control: socket.socket, what: Order) -> None:
-    with contextlib.suppress(ConnectionError):  # the worker has ended: the next order says so
-        control.sendall(json.dumps(what).encode() + b"\n")
-
-
-def _kill_all_of(user: int) -> None:
-    """Kills all processes of the user by one call, so that none can start another one meanwhile.
-
-    This fails if the task has used up all processes, or stops each new process of its user. Then they are killed one by
-    one.
-    """
-    try:
-        pid = os.fork()
-    except OSError:
-        return
-    if pid == 0:
-        try:
-            os.setreuid(user, user)
-            os.kill(-1, signal.SIGKILL)
-        finally:
-            os._exit(0)
-    give_up = time.monotonic() + LONGEST_PAUSE
-    while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < give_up:
-        time.sleep(0.001)
+def _send(number: int, user: User | None) -> int:
+    """Sends a signal to every process that descends from this one, and to those of a user; how many there were."""
+    found = psutil.Process().children(recursive=True)
+    if user is not None:
+        all_of_them = psutil.process_iter(["status", "uids"])
+        others = [each for each in all_of_them if each.info["status"] not in _DEAD]
+        found += [each for each in others if user.uid in (each.info["uids"] or ())]
+    for each in found:
+        with contextlib.suppress(psutil.Error):
+            each.send_signal(number)
+    return len(found)
 
 
 def _descriptors() -> list[str]:
     return os.listdir("/dev/fd")  # noqa: PTH208 - names are what is wanted
 
 
-def main(given: str) -> None:
-    """Follows orders until there are no more. `given`: a JSON object of what WorkDirectory is made from."""
+def main() -> None:
+    """Follows orders until there are no more."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        # They end neither this process nor the one that it forks. Commands would inherit an ignored signal.
+        # They end neither this process nor those that it forks. Commands would inherit an ignored signal.
         signal.signal(number, lambda *_: None)
     hide()
-    first = json.loads(given)
-    user = None if first["user"] is None else User.of(first["user"])
-    with socket.socket(fileno=os.dup(0)) as control:
+    with Connection(os.dup(0)) as control:
         null = os.open(os.devnull, os.O_RDWR)
         os.dup2(null, 0)
         os.close(null)
-        try:
-            work = WorkDirectory(Path(first["work"]), user, first["keepFree"])
-        except OSError as problem:
-            _say(control, {"refused": str(problem)})
-        else:
-            Guard(control, work, user).serve()
+        Guard(control).serve()

@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from worker.messages import Context, Refused, Unreached, persist
+from worker.context import Context, Refused, Unreached
 from worker.text import lines, shown
 
 log = logging.getLogger("worker")
@@ -31,7 +31,6 @@ BLOCK = 512 << 10
 FRESH = 0.75
 """Share of its life for which a URL is used."""
 REQUEST_SECONDS = 60
-TRIES = 6
 
 _HEAD = struct.Struct("<qq")
 """What the file begins with: the length of the log, and how many of its full blocks are uploaded."""
@@ -108,8 +107,7 @@ class LiveLog:
     def __init__(self, name: str, store: LogStore, task: Context) -> None:
         self._store = store
         self._task = task
-        request = {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": task.expires}
-        self._artifact = {"name": name, "request": request}
+        self._name = name
         self._readable = -1
         """Bytes that can be read by now."""
         self._url, self._use_until = "", _NEVER
@@ -122,15 +120,6 @@ class LiveLog:
                 await self.upload()
             except (Refused, Unreached, aiohttp.ClientError, TimeoutError) as problem:
                 log.warning("the log is not shown yet: %s", shown(problem))
-
-    async def finish(self) -> bool:
-        """Uploads the rest; returns whether that worked. It raises nothing, since no task fails because of its log."""
-        try:
-            await persist("storing the log", lambda: self.upload(is_over=True), TRIES)
-        except (Refused, Unreached) as problem:
-            log.warning("the log is not stored: %s", shown(problem))
-            return False
-        return True
 
     async def upload(self, *, is_over: bool = False) -> None:
         """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over.
@@ -166,7 +155,7 @@ class LiveLog:
     async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
         asked = datetime.now(UTC)
         if asked >= self._use_until:
-            answer = await self._task.worker.ask("create", **self._artifact)
+            answer = await self._task.create(self._name, storageType="azure", contentType=CONTENT_TYPE)
             self._url = answer["putUrl"]
             self._use_until = asked + (datetime.fromisoformat(answer["expires"]) - asked) * FRESH
         async with self._task.session.put(

@@ -1,7 +1,7 @@
 """Puts files, directories and the content of caches into the task's folder before its commands run.
 
-Content is fetched with the rights of the task; for the URL of another task's artifact, which takes credentials, the
-worker is asked. The guard has put caches into their places already (folders.py).
+Content is fetched with the rights and scopes of the task. The guard has put caches into their places already
+(folders.py).
 """
 
 from __future__ import annotations
@@ -15,12 +15,15 @@ import tempfile
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, BinaryIO
+from urllib.parse import quote
 
 import aiohttp
+from taskcluster.aio import Object
+from taskcluster.exceptions import TaskclusterFailure
 from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
-from worker.messages import Context, Refused, TaskException, Unreached, persist
+from worker.context import Context, Refused, TaskException, Unreached, persist
 from worker.text import shown
 from worker.users import is_shortage
 
@@ -86,11 +89,9 @@ async def _fetch(task: Context, content: Mount, target: BinaryIO) -> None:
 
 async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
     """Writes what the content's URL leads to; its sha256. Raises BadContent, OSError; what may pass."""
-    digest, asked = hashlib.sha256(), ("taskId", "namespace", "artifact")
+    digest = hashlib.sha256()
     try:
-        url = content.get("url") or await task.worker.ask(
-            "content", **{name: content[name] for name in asked if name in content}
-        )
+        url = content.get("url") or await _location(task, content)
         async with task.session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
             if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise BadContent(f"the server answers {answer.status}")
@@ -101,11 +102,26 @@ async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
                 digest.update(chunk)
                 leave_room(target.fileno(), len(chunk))
                 await asyncio.to_thread(target.write, chunk)
-    except Refused as refused:
-        raise BadContent(f"the queue refuses it: {refused}") from None
+    except (Refused, TaskclusterFailure) as refused:
+        raise BadContent(f"the queue refuses it: {shown(refused)}") from None
     except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
         raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
     return digest.hexdigest()
+
+
+async def _location(task: Context, content: Mount) -> str:
+    """The URL of an artifact, of a task or of the one that the index has. Raises BadContent; as Context.call does."""
+    task_id = content.get("taskId")
+    if task_id is None:
+        task_id = (await task.call("GET", f"index/v1/task/{quote(content['namespace'], safe='')}"))["taskId"]
+    path = f"queue/v1/task/{task_id}/artifact-content/{quote(content['artifact'], safe='')}"
+    found = await task.call("GET", path)
+    if found["storageType"] == "error":
+        raise BadContent(f"it is missing: {found['message']}")
+    if found["storageType"] == "object":
+        objects = Object({"rootUrl": task.root_url, "credentials": found["credentials"]}, session=task.session)
+        found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
+    return str(found["url"])
 
 
 def describe(content: Mount) -> str:

@@ -18,7 +18,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from worker.users import User
 
@@ -39,47 +39,33 @@ def id_of_host(name: str) -> str:
     return plain if len(plain) <= _ID_LENGTH else f"{plain[: _ID_LENGTH - 9]}-{digest}"
 
 
-def _refuse(text: str, what: str) -> NoReturn:
-    raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
+def _matching(pattern: str, what: str, made: Callable[[str], Any] = str) -> Callable[[str], Any]:
+    def parse(text: str) -> Any:
+        if re.fullmatch(pattern, text):
+            return made(text)
+        raise argparse.ArgumentTypeError(f"{text!r} is not {what}")
 
-
-def _matching(pattern: str, what: str) -> Callable[[str], str]:
-    return lambda text: text if re.fullmatch(pattern, text) else _refuse(text, what)
-
-
-def _count(text: str) -> int:
-    return int(text) if re.fullmatch("0*[1-9][0-9]*", text) else _refuse(text, "a number above 0")
-
-
-def _mib(text: str) -> int:
-    return _count(text) * MIB
-
-
-def _seconds(text: str, least: float = 0.001) -> float:
-    is_number = re.fullmatch(r"[0-9]+(\.[0-9]+)?", text)
-    return float(text) if is_number and least <= float(text) <= 3600 else _refuse(text, "from 0 to 3600 seconds")
-
-
-def _user(text: str) -> User:
-    try:
-        return User.of(text)
-    except ValueError as problem:
-        raise argparse.ArgumentTypeError(str(problem)) from None
-
-
-def _folder(text: str) -> Path:
-    path = Path(text).resolve()
-    return path if path.is_dir() else _refuse(text, "a folder")
-
-
-def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more: Any) -> Any:
-    """A field that is an option of the command line."""
-    return field(default=default, metadata={"type": parse, "help": help, **more})
+    return parse
 
 
 _id = _matching(r"[a-zA-Z0-9_-]{1,38}", "1 to 38 letters, digits, _ or -")
 _task_queue = _matching(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?", "<provisionerId>/<workerType>")
 _root_url = _matching(r"https?://[^/].*", "a URL that begins with https:// (or http://)")
+_count = _matching("0*[1-9][0-9]*", "a number above 0", int)
+_mib = _matching("0*[1-9][0-9]*", "a number above 0", lambda text: int(text) * MIB)
+_seconds = _matching(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", "seconds, above 0 and below 10000", float)
+_seconds_or_0 = _matching(r"[0-9]{1,4}(\.[0-9]+)?", "seconds, below 10000", float)
+
+
+def _folder(text: str) -> Path:
+    if (path := Path(text).resolve()).is_dir():
+        return path
+    raise argparse.ArgumentTypeError(f"{text!r} is not a folder")
+
+
+def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more: Any) -> Any:
+    """A field that is an option of the command line."""
+    return field(default=default, metadata={"type": parse, "help": help, **more})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,20 +79,13 @@ class Options:
     worker_group: str = _option(_id, "whatever groups workers: a region, a host", required=True)
     worker_id: str = _option(_id, "unique in its group at any time", id_of_host(socket.gethostname()))
     poll_mode: str = _option(
-        str,
-        "signed: poll Azure queues by signed URLs; claim-work: wait in claimWork",
-        "signed",
-        choices=("signed", "claim-work"),
+        _matching("signed|claim-work", "signed or claim-work"), "poll by signed URLs, or wait in claimWork", "signed"
     )
     idle_seconds: float = _option(_seconds, "longest pause when idle, in signed mode", 10.0)
-    idle_timeout: float | None = _option(
-        lambda text: _seconds(text, 0), "end after this many seconds without a task; 0: at once"
-    )
+    idle_timeout: float | None = _option(_seconds_or_0, "end after this many seconds without a task; 0: at once")
     max_tasks: int | None = _option(_count, "end after this many tasks")
     work_dir: Path = _option(  # noqa: RUF009 - a field, though it does not look like one
-        _folder,
-        "the folder of a run, and caches; of this worker alone (default: a new one for temporary files)",
-        Path(),
+        _folder, "the folder of a run, and caches; of this worker alone (default: one for temporary files)", Path()
     )
     keep_free: int = _option(_mib, "remove caches until this many MiB of the disk are free", 1024 * MIB, metavar="MIB")
     max_run_time: int | None = _option(_count, "seconds that a task may ask for, and gets if it asks for none")
@@ -115,7 +94,7 @@ class Options:
     log_seconds: float = _option(_seconds, "between uploads of a log that grows", 2.0)
     log_limit: int = _option(_mib, "leave out the middle of longer logs", 100 * MIB, metavar="MIB")
     task_user: User | None = _option(  # noqa: RUF009 - as above
-        _user, "whom tasks run as, and nobody else: a name or a number; the worker must be root"
+        str, "whom tasks run as, and nobody else: a name or a number; the worker must be root"
     )
 
 
@@ -140,6 +119,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
                 local = 'For the local stack: ./dev up --detach, then eval "$(./dev env)".'
                 raise ValueError(f"set {name} in the environment. {local}")
         root_url = _root_url(environment["TASKCLUSTER_ROOT_URL"])
+        given.task_user = None if given.task_user is None else User.of(given.task_user)
     except (ValueError, argparse.ArgumentTypeError) as problem:
         parser.error(str(problem))
     if given.task_user is not None and (os.getuid() != 0 or sys.platform != "linux"):

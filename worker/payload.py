@@ -15,8 +15,8 @@ from typing import Any
 
 import jsonschema_rs
 
-from worker.folders import CACHE_SCOPE, is_inside, may_mount
-from worker.messages import TaskException
+from worker.context import TaskException
+from worker.folders import CACHE_SCOPE, may_mount
 
 Payload = dict[str, Any]
 
@@ -26,11 +26,10 @@ LOGS = {"live": "public/logs/live.log", "backing": "public/logs/live_backing.log
 MOST_PROBLEMS = 20
 """What is named of all that is wrong."""
 _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
-_LACKS = "this worker cannot do that, generic-worker can (worker/README.md)"
 
 
 def parse(task: Any, *, most_run_time: float | None = None) -> Payload:
-    """The payload of a task's definition, in one form: a list of commands, a list of artifacts, all defaults.
+    """The payload of a task's definition, in one form: lists of commands, artifacts and names of the log, all defaults.
 
     `most_run_time`: seconds, the worker's limit, which also applies where the payload has none. Raises TaskException,
     one reason a line.
@@ -48,6 +47,8 @@ def parse(task: Any, *, most_run_time: float | None = None) -> Payload:
     command, artifacts = payload["command"], payload.get("artifacts", [])
     if isinstance(artifacts, dict):
         artifacts = [{"type": "file", "name": name, "path": path} for name, path in artifacts.items()]
+    features = {"liveLog": True, "backingLog": True, "taskclusterProxy": False, **payload.get("features", {})}
+    names = {**LOGS, **payload.get("logs", {})}
     return {
         "env": {},
         "mounts": [],
@@ -56,22 +57,13 @@ def parse(task: Any, *, most_run_time: float | None = None) -> Payload:
         "command": [command] if isinstance(command[0], str) else command,
         "artifacts": artifacts,
         "onExitStatus": {"retry": [], "purgeCaches": [], **payload.get("onExitStatus", {})},
-        "features": {"liveLog": True, "backingLog": True, "taskclusterProxy": False, **payload.get("features", {})},
-        "logs": {**LOGS, **payload.get("logs", {})},
+        "features": features,
+        "logs": [names[kind] for kind in LOGS if features[f"{kind}Log"]],
     }
 
 
 def _contradictions(task: Any, payload: Any, most_run_time: float | None) -> Iterator[str]:
-    """What the schema does not see: paths, and what the payload needs of the rest of the definition, as generic-worker
-    asks for it."""
-    artifacts = payload.get("artifacts", [])
-    files = artifacts.values() if isinstance(artifacts, dict) else [each["path"] for each in artifacts]
-    paths = {f"artifacts[{number}].path": path for number, path in enumerate(files)}
-    for number, mount in enumerate(payload.get("mounts", [])):
-        paths |= {f"mounts[{number}].{kind}": mount[kind] for kind in ("file", "directory") if kind in mount}
-    for where, path in paths.items():
-        if not is_inside(path):
-            yield f"payload.{where}: must be a path inside the task's folder"
+    """What the schema does not see: what the payload needs of the rest of the definition, as generic-worker asks."""
     caches: set[str] = set()
     for number, mount in enumerate(payload.get("mounts", [])):
         where, cache = f"payload.mounts[{number}]", mount.get("cacheName")
@@ -90,5 +82,9 @@ def _contradictions(task: Any, payload: Any, most_run_time: float | None) -> Ite
 def _reason(error: jsonschema_rs.ValidationError) -> str:
     """One problem: where, and what."""
     path = [f"[{each}]" if isinstance(each, int) else f".{each}" for each in error.instance_path]
-    message = _LACKS if error.schema_path[-1] in ("const", "maxItems") else error.message
+    rule = list(error.schema_path)
+    if rule[-1] in ("const", "maxItems"):
+        message = "this worker cannot do that, generic-worker can (worker/README.md)"
+    else:
+        message = "must be a path inside the task's folder" if rule[-2:] == ["path", "pattern"] else error.message
     return f"payload{''.join(path)}: {message}"

@@ -21,7 +21,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from worker.messages import Asking, Refused
+from worker.context import Asking, Refused
 from worker.text import shown
 from worker.users import User
 
@@ -45,7 +45,7 @@ class Proxy:
 
     def __init__(self, root_url: str, worker: Asking, user: User | None) -> None:
         """`user`: connections of others are refused."""
-        self._root_url = root_url.rstrip("/")
+        self._root_url = root_url
         self._worker = worker
         self._user = user
 
@@ -80,7 +80,7 @@ class Proxy:
         if request.body_exists and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
         signed = {"method": request.method, "url": url, "contentType": headers.get("Content-Type", "")}
-        headers["Authorization"] = await self._worker.ask("sign", **signed)
+        headers["Authorization"] = self._worker.ask("sign", **signed)
         try:
             async with self._session.request(
                 request.method,
@@ -108,7 +108,7 @@ class Proxy:
         url = (await request.text()).strip()
         if len(url) > LONGEST_LINE:
             return web.Response(status=413, text=f"The URL has more than {LONGEST_LINE} characters.\n")
-        signed = await self._worker.ask("bewit", url=url)
+        signed = self._worker.ask("bewit", url=url)
         return web.Response(status=303, headers={"Location": signed}, text=signed)
 
 

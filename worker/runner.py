@@ -1,13 +1,15 @@
-"""The process that works on one task: mounts, commands, log, proxy, artifacts.
+"""The process that works on a part of one run: its mounts, its commands, its artifacts, or the end of its log.
 
 The guard forks it (guard.py). It gives up all rights but those of the task's user before it looks at the task, and has
-no token: what takes credentials it asks the worker for (claim.py). Whatever the task does to it, it does to itself.
+no token: what takes credentials it asks the worker for (claim.py). Whatever the task does to it, it does to itself: the
+next part is another process.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import importlib
 import itertools
 import logging
@@ -15,63 +17,63 @@ import os
 import socket
 import sys
 import traceback
-from contextlib import AsyncExitStack
+from asyncio.subprocess import DEVNULL, Process, create_subprocess_exec
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
 import aiohttp
 
-from worker import processes
 from worker.archives import BadContent
-from worker.artifacts import create, upload_all
+from worker.artifacts import upload_all
+from worker.context import Asking, Context, Message, Refused, TaskException, Unreached, persist
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
-from worker.messages import LONGEST_OF_WORKER, Asking, Channel, Context, Message, Refused, TaskException, Unreached
 from worker.mounts import place
 from worker.payload import LOGS, Payload, parse
 from worker.proxy import Proxy
 from worker.text import Formatter, lines, shown
-from worker.users import User, become, bounded_memory, is_shortage
+from worker.users import User, become, bound_memory, is_shortage
 
 log = logging.getLogger("worker")
 
 WARNINGS = 20
 """Messages that a task's process may add to the worker's own log."""
+CHUNK = 1 << 20
+"""Bytes: as many as a pipe may hold."""
+_TASKS_FAULT = {errno.E2BIG, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOEXEC}
+_TASKS_FAULT |= {errno.ENOTDIR}
 
 for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "encodings.raw_unicode_escape"):
     importlib.import_module(name)  # now: the task's user may not be allowed to read what is loaded when it is needed
 
 
 class Runner:
-    """One run's task, from its payload to the end of its log."""
+    """One run's task, in one of its parts."""
 
-    def __init__(self, task: Context, begin: Message, store: LogStore, user: User | None) -> None:
-        """`begin`: what the worker has said of the run (run.py)."""
+    def __init__(
+        self, task: Context, begin: Message, store: LogStore, caches: Mapping[str, bool | str], user: User | None
+    ) -> None:
+        """`begin`: what the worker has said of the run (run.py). `caches`: as the guard has placed them."""
         self._task = task
         self._begin = begin
         self._store = store
+        self._caches = caches
         self._user = user
-        self._log: LiveLog | None = None
-        self._streaming: asyncio.Task[None] | None = None
 
-    async def finish(self, text: str, *, is_failed: bool) -> None:
-        """Writes the end of the log of a run whose process was killed."""
-        payload = None
-        with contextlib.suppress(TaskException):
-            payload = self._payload()
-        self._task.say(text)
-        await self._finish_log(payload if is_failed else None)
-
-    async def run(self, ancestor: int) -> None:
-        """Executes, and tells the worker how that ended. Whatever ends it earlier kills this process.
-
-        First the report, then the log: a worker in trouble should not risk the report (contract 7.1). `ancestor`: the
-        process that all of the task descend from (processes.py).
-        """
-        begin, payload, outcome, text = self._begin, None, "internal-error", ""
+    async def run(self) -> Message:
+        """Does its part; what to tell the worker of it. Whatever ends it earlier kills this process."""
+        if self._begin["part"] == "log":
+            return await self._finish_log()
+        parts = {"mounts": self._mount, "commands": self._execute, "artifacts": self._upload}
+        begin, outcome, text = self._begin, "internal-error", ""
         try:
-            self._task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
-            payload = self._payload()
-            outcome = "completed" if await self._execute(payload, ancestor) else "failed"
+            if begin["part"] == "mounts":
+                self._task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
+            payload = parse(begin["task"], most_run_time=begin["mostRunTime"])
+            if payload["features"]["liveLog"]:
+                live = LiveLog(payload["logs"][0], self._store, self._task)
+                self._streaming = asyncio.create_task(live.stream(begin["logSeconds"]))
+            return await parts[begin["part"]](payload)
         except BadContent as problem:
             outcome, text = "failed", str(problem)
         except TaskException as problem:
@@ -90,92 +92,129 @@ class Runner:
                 log.exception("the worker failed")
         with contextlib.suppress(OSError):  # the disk may be full
             self._task.say(text)
-        await self._task.worker.tell("outcome", outcome=outcome)
-        await self._finish_log(payload if outcome in ("completed", "failed") else None)
+        return {"outcome": outcome}
 
-    def _payload(self) -> Payload:
-        """What the task asks for; from now on its log is shown. Raises TaskException."""
-        self._log = LiveLog(LOGS["live"], self._store, self._task)
-        payload = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])
-        is_live, is_kept = payload["features"]["liveLog"], payload["features"]["backingLog"]
-        name = payload["logs"]["live" if is_live else "backing"]
-        self._log = LiveLog(name, self._store, self._task) if is_live or is_kept else None
-        if self._log is not None and is_live:
-            self._streaming = asyncio.create_task(self._log.stream(self._begin["logSeconds"]))
-        return payload
+    async def _mount(self, payload: Payload) -> Message:
+        for mount in payload["mounts"]:
+            await place(self._task, mount, self._caches)
+        return {"outcome": "done"}
 
-    async def _execute(self, payload: Payload, ancestor: int) -> bool:
-        """Whether the task has completed, or else failed.
-
-        Raises BadContent, TaskException; Refused, Unreached; OSError for what the machine lacks.
-        """
-        task, begin, codes, folder = self._task, self._begin, payload["onExitStatus"], str(self._task.folder)
+    async def _execute(self, payload: Payload) -> Message:
+        task, begin, folder = self._task, self._begin, str(self._task.folder)
         # The worker's own variables come last: no payload changes what a task is told of itself.
         env = {"HOME": folder, **begin["passedOn"]}
         env |= {} if self._user is None else {"USER": self._user.name, "LOGNAME": self._user.name}
         env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": folder}
-        with bounded_memory():
-            for mount in payload["mounts"]:
-                await place(task, mount, begin["caches"])
-        await task.worker.tell("filled")
-        async with AsyncExitStack() as stack:
+        async with contextlib.AsyncExitStack() as stack:
             if payload["features"]["taskclusterProxy"]:
-                proxy = Proxy(begin["rootUrl"], task.worker, self._user)
+                proxy = Proxy(task.root_url, task.worker, self._user)
                 env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
-            exit_code = await processes.run(
-                payload["command"], task.folder, env, self._store, ancestor=ancestor, user=self._user
-            )
+            exit_code = await _run(payload["command"], task.folder, env, self._store)
         task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-        with bounded_memory():
-            uploaded = await upload_all(task, payload["artifacts"])
+        return {"outcome": "done", "exitCode": exit_code}
+
+    async def _upload(self, payload: Payload) -> Message:
+        exit_code, codes = self._begin["exitCode"], payload["onExitStatus"]
+        uploaded = await upload_all(self._task, payload["artifacts"])
+        told = {"outcome": "completed" if exit_code == 0 and uploaded else "failed"}
         if exit_code in codes["purgeCaches"]:
-            task.say(f"The task's caches are purged, since its exit code is {exit_code}")
-            await task.worker.tell("purge")
+            self._task.say(f"The task's caches are purged, since its exit code is {exit_code}")
+            told["purge"] = "all"
         if exit_code in codes["retry"]:
-            raise TaskException("intermittent-task", f"The task is to be retried, since its exit code is {exit_code}")
-        return exit_code == 0 and uploaded
+            self._task.say(f"The task is to be retried, since its exit code is {exit_code}")
+            told["outcome"] = "intermittent-task"
+        return told
 
-    async def _finish_log(self, payload: Payload | None = None) -> None:
-        """Uploads the rest of the log; if both features are on, gives the whole log its second name."""
-        if self._streaming is not None:
-            self._streaming.cancel()
-            await asyncio.wait([self._streaming])
-        is_stored = self._log is not None and await self._log.finish()
-        if payload and is_stored and payload["features"]["liveLog"] and payload["features"]["backingLog"]:
-            try:
-                names = {"name": payload["logs"]["backing"], "artifact": payload["logs"]["live"]}
-                await create(self._task, **names, storageType="link", contentType=CONTENT_TYPE)
-            except (Refused, Unreached) as refused:
-                log.warning("the log gets no second name: %s", shown(refused))
+    async def _finish_log(self) -> Message:
+        """Uploads the rest of the log; where the run is done, gives it its second name."""
+        names, second = [LOGS["live"]], list[str]()
+        with contextlib.suppress(TaskException):
+            names = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])["logs"]
+            second = names[1:] if self._begin["isDone"] else []
+        self._task.say(self._begin["say"])
+        try:
+            if names:
+                live = LiveLog(names[0], self._store, self._task)
+                await persist("storing the log", lambda: live.upload(is_over=True))
+            if second:
+                link = {"storageType": "link", "contentType": CONTENT_TYPE, "artifact": names[0]}
+                await persist("naming the log", lambda: self._task.create(second[0], **link))
+        except (Refused, Unreached) as problem:  # no task fails because of its log
+            log.warning("the log is not stored: %s", shown(problem))
+        return {"outcome": "done"}
 
 
-async def _main(connection: socket.socket, file: int, ancestor: int, user: User | None) -> None:
-    worker = Asking(await Channel.over(connection, LONGEST_OF_WORKER))
-    begin = await worker.begin()
+async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str, str], store: LogStore) -> int:
+    """Runs commands, one after the other until one fails; the last exit code, negative for a signal.
+
+    Processes that they leave go on. Raises TaskException; OSError when the output cannot be kept.
+    """
+    receiving, sending = os.pipe()
+    os.set_blocking(receiving, False)
+    loop, code = asyncio.get_running_loop(), 0
+    unkept: asyncio.Future[int] = loop.create_future()
+
+    def copy() -> None:
+        try:
+            store.write(os.read(receiving, CHUNK))
+        except BlockingIOError:
+            pass
+        except OSError as problem:
+            loop.remove_reader(receiving)
+            unkept.set_exception(problem)
+
+    loop.add_reader(receiving, copy)
+    try:
+        for number, command in enumerate(commands, start=1):
+            if len(commands) > 1:
+                store.say(f"Command {number} of {len(commands)}")
+            ending = asyncio.create_task((await _start(command, folder, env, sending)).wait())
+            await asyncio.wait((ending, unkept), return_when=asyncio.FIRST_COMPLETED)
+            if unkept.done() or (code := ending.result()) != 0:
+                break
+    finally:
+        if loop.remove_reader(receiving):
+            copy()  # what was written last
+    return unkept.result() if unkept.done() else code
+
+
+async def _start(command: Sequence[str], folder: Path, env: Mapping[str, str], output: int) -> Process:
+    """Starts a command in a session of its own. Raises TaskException."""
+    try:
+        return await create_subprocess_exec(
+            *command, cwd=folder, env=env, start_new_session=True, stdin=DEVNULL, stdout=output, stderr=output
+        )
+    except OSError as problem:
+        other = "resource-unavailable" if is_shortage(problem) else "internal-error"
+        reason = "malformed-payload" if problem.errno in _TASKS_FAULT else other
+        raise TaskException(reason, f"{command[0]} could not be started: {problem.strerror}") from None
+
+
+async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bool | str], user: User | None) -> None:
+    begin = worker.receive()
+    if begin["part"] != "commands":
+        bound_memory()
     output, warned = logging.StreamHandler(sys.stderr), itertools.count()
     output.setFormatter(Formatter(f"%(asctime)s %(levelname)s {begin['taskId']}/{begin['runId']}: %(message)s"))
     output.addFilter(lambda _: next(warned) < WARNINGS)
     logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
     store = LogStore(file, begin["logLimit"])
     async with aiohttp.ClientSession() as session:
-        task = Context(Path(begin["folder"]), begin["task"]["expires"], worker, session, store.say)
-        runner = Runner(task, begin, store, user)
-        if "finish" in begin:
-            await runner.finish(begin["finish"], is_failed=begin["isFailed"])
-        else:
-            await runner.run(ancestor)
+        run, root_url = f"{begin['taskId']}/runs/{begin['runId']}", begin["rootUrl"].rstrip("/")
+        task = Context(folder, run, begin["task"]["expires"], root_url, worker, session, store.say)
+        worker.tell(await Runner(task, begin, store, caches, user).run())
 
 
-def main(connection: int, file: int, user: User | None) -> NoReturn:
+def main(connection: int, file: int, folder: Path, caches: Mapping[str, bool | str], user: User | None) -> NoReturn:
     """Works on a task, in a process that the guard has just forked. It ends without waiting for its threads.
 
-    `connection`: a socket to the worker. `file`: that of the log. `user`: whom the task runs as; None: the worker's
-    own.
+    `connection`: a socket to the worker, which notices by it that this process has ended. `file`: that of the log.
+    `folder`, `caches`: the task's, as WorkDirectory.begin says. `user`: whom the task runs as; None: the worker's own.
     """
-    code, ancestor = 1, os.getppid()
+    code = 1
     try:
         become(user)
-        asyncio.run(_main(socket.socket(fileno=connection), file, ancestor, user))
+        asyncio.run(_main(Asking(socket.socket(fileno=connection)), file, folder, caches, user))
         code = 0
     except BaseException:
         print(*lines(traceback.format_exc()), sep="\n", file=sys.stderr, flush=True)

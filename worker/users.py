@@ -5,13 +5,15 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import math
 import os
 import pwd
 import re
 import resource
 import signal
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -72,7 +74,7 @@ def check_rights(status: Path = Path("/proc/self/status")) -> None:
 def hide() -> None:
     """Keeps other processes of the same user, such as tasks, from this one's memory, environment and descriptors
     (Linux). A process with the capability CAP_SYS_PTRACE can still read them."""
-    control(PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_DUMPABLE, 0)
 
 
 def become(user: User | None) -> None:
@@ -89,33 +91,45 @@ def become(user: User | None) -> None:
     if user is not None:
         _limit(resource.RLIMIT_NPROC, PROCESSES)
         # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
-        control(PR_SET_NO_NEW_PRIVS, 1)
-        os.setgroups(os.getgrouplist(user.name, user.gid))
-        os.setregid(user.gid, user.gid)
-        os.setreuid(user.uid, user.uid)
-    control(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would undo it
+        prctl(PR_SET_NO_NEW_PRIVS, 1)
+    _drop_rights(user)
+    prctl(PR_SET_PDEATHSIG, signal.SIGKILL)  # after the change of user, which would undo it
     hide()
 
 
-@contextlib.contextmanager
-def bounded_memory() -> Iterator[None]:
-    """Bounds this process's address space to MEMORY; commands that it starts must not be."""
-    before = resource.getrlimit(resource.RLIMIT_AS)
+def as_user(user: User | None, do: Callable[[], object], seconds: float = math.inf) -> None:
+    """Does something in a process that has the rights of the task's user alone, and waits for it. Raises OSError."""
+    pid, give_up = os.fork(), time.monotonic() + seconds
+    if pid == 0:
+        try:
+            _drop_rights(user)
+            do()
+        finally:
+            os._exit(0)
+    with contextlib.suppress(ChildProcessError):  # it has been waited for where all children are
+        while not os.waitpid(pid, os.WNOHANG)[0] and time.monotonic() < give_up:
+            time.sleep(0.001)
+
+
+def _drop_rights(user: User | None) -> None:
+    if user is not None:
+        os.setgroups(os.getgrouplist(user.name, user.gid))
+        os.setregid(user.gid, user.gid)
+        os.setreuid(user.uid, user.uid)
+
+
+def bound_memory() -> None:
+    """Bounds this process's address space to MEMORY; commands that it starts would be, too."""
     with contextlib.suppress(ValueError, OSError):  # not known everywhere
-        _limit(resource.RLIMIT_AS, MEMORY, hard=False)
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_AS, before)
+        _limit(resource.RLIMIT_AS, MEMORY)
 
 
-def _limit(kind: int, most: int, *, hard: bool = True) -> None:
-    now = resource.getrlimit(kind)
-    lower = [most if each == resource.RLIM_INFINITY else min(each, most) for each in now]
-    resource.setrlimit(kind, (lower[0], lower[1] if hard else now[1]))
+def _limit(kind: int, most: int) -> None:
+    soft, hard = (most if now == resource.RLIM_INFINITY else min(now, most) for now in resource.getrlimit(kind))
+    resource.setrlimit(kind, (soft, hard))
 
 
-def control(option: int, value: int) -> None:
+def prctl(option: int, value: int) -> None:
     """Sets something of this process that only Linux has."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)

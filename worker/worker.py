@@ -1,4 +1,7 @@
-"""The worker: asks for a task, has it executed, and asks for the next one."""
+"""The worker: asks for a task, has it executed, and asks for the next one, until SIGTERM or SIGINT.
+
+A second signal ends it at once.
+"""
 
 from __future__ import annotations
 
@@ -7,24 +10,32 @@ import contextlib
 import functools
 import gc
 import logging
+import os
+import signal
+import sys
 import time
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Mapping
 
 import psutil  # type: ignore[import-untyped]  # comes without types
 
-from worker.child import Guard
+from worker.child import Guard, GuardLost
 from worker.claim import Claim
-from worker.options import Options
-from worker.queue import CONNECTIONS, TROUBLE, ClaimWork, Json, SignedUrls, connect, open_session, pauses
+from worker.options import TOKEN_FILE, Options, parse
+from worker.queue import CONNECTIONS, REFUSED, TROUBLE, ClaimWork, Json, SignedUrls, connect, open_session, pauses
 from worker.run import Run
-from worker.text import shown
-from worker.users import check_rights
+from worker.text import Formatter, shown
+from worker.users import check_rights, hide
 
 log = logging.getLogger("worker")
 
-MEMORY = 128 << 20
-"""Bytes that the worker may have more than before its first task: a definition has up to 10 MiB."""
+SIGNALS = (signal.SIGTERM, signal.SIGINT)
+EXIT_REFUSED = 1
+EXIT_CHANGED = 3
+"""A task has left something behind, or something is missing: a new worker has to take its place."""
+SHARED_USER = """tasks run as the worker's own user, %s: they reach its files and processes, its token where it comes \
+by a variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on Linux"""
+MAY_GROW = {"descriptors": CONNECTIONS, "MiB of memory": 128}
+"""How much more the worker may hold than before its first task: a definition has up to 10 MiB."""
 
 
 class Changed(Exception):
@@ -35,94 +46,111 @@ Execute = Callable[[Json], Awaitable[list[str]]]
 """Has a claimed run executed; what is not as it was before."""
 
 
-class Held(NamedTuple):
-    """What this process holds of the machine."""
-
-    descriptors: int
-    memory: int
-    """Resident bytes."""
-
-    @classmethod
-    def now(cls) -> Held:
-        """What it holds now, but for garbage."""
-        gc.collect()
-        process = psutil.Process()
-        return cls(process.num_fds(), process.memory_info().rss)
-
-    def more_than(self, before: Held) -> list[str]:
-        """What it is more than it may be, in words."""
-        found = []
-        if self.descriptors > before.descriptors + CONNECTIONS:
-            found.append(f"the worker has {self.descriptors} descriptors, and had {before.descriptors}")
-        if self.memory > before.memory + MEMORY:
-            found.append(f"the worker has {self.memory >> 20} MiB of memory, and had {before.memory >> 20}")
-        return found
+def held() -> dict[str, int]:
+    """What this process holds of the machine, but for garbage."""
+    gc.collect()
+    process = psutil.Process()
+    return {"descriptors": process.num_fds(), "MiB of memory": process.memory_info().rss >> 20}
 
 
-class Worker:
-    """Has one task executed after the other."""
+def grown(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
+    """What it holds more than it may, in words."""
+    found = [what for what, most in MAY_GROW.items() if now[what] > before[what] + most]
+    return [f"the worker has {now[what]} {what}, and had {before[what]}" for what in found]
 
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._shutdown = asyncio.Event()
-        self._guard: Guard | None = None
 
-    def shut_down(self) -> None:
-        """Take no more work, and give back what is running."""
-        self._shutdown.set()
+async def work(options: Options) -> int:
+    """Runs a worker; the exit code."""
+    loop, shutdown = asyncio.get_running_loop(), asyncio.Event()
 
-    async def run(self) -> None:
-        """Works until it is to end.
+    def asked(number: signal.Signals) -> None:
+        log.info("%s: giving back what is running; once more ends the worker at once", number.name)
+        for each in SIGNALS:
+            loop.remove_signal_handler(each)
+        shutdown.set()
 
-        Raises REFUSED when the queue does not let this worker ask for work; OSError when the work directory cannot be
-        used, or tasks cannot be another user; Changed.
-        """
-        options = self._options
+    for number in SIGNALS:
+        loop.add_signal_handler(number, asked, number)
+    where = f"{options.task_queue_id} at {options.root_url} ({options.poll_mode})"
+    log.info("%s/%s takes tasks of %s", options.worker_group, options.worker_id, where)
+    if options.task_user is None:
+        log.warning(SHARED_USER, os.getuid() or "root", TOKEN_FILE)
+    try:
         if options.task_user is not None:
             check_rights()
-        self._guard = guard = await Guard.start(options)
+        async with open_session() as session, Guard(options) as guard:
+            client = functools.partial(connect, options.root_url, session)
+            queue = client(options.credentials)
+
+            async def execute(claimed: Json) -> list[str]:
+                claim = Claim(claimed, client, options.root_url, queue, options.watch_seconds)
+                return await Run(claim, options, guard).run(shutdown)
+
+            source = SignedUrls if options.poll_mode == "signed" else ClaimWork
+            await take_work(options, source(queue, session, options), execute, guard, shutdown)
+    except REFUSED as refused:
+        log.error("the queue does not let this worker ask for work: %s", shown(refused))
+        return EXIT_REFUSED
+    except (OSError, GuardLost) as problem:
+        log.error("the worker cannot go on: %s", problem)
+        return EXIT_REFUSED
+    except Changed as changed:
+        log.error("the worker ends, since it is not as it was before its last task: %s", changed)
+        return EXIT_CHANGED
+    return 0
+
+
+async def take_work(
+    options: Options, source: ClaimWork, execute: Execute, guard: Guard, shutdown: asyncio.Event
+) -> None:
+    """Asks and executes, until shut down, idle for too long, or after the last task that it may take.
+
+    Raises REFUSED when the queue does not let this worker ask for work; Changed.
+    """
+    trouble_pauses, taken, idle_since, before = pauses(longest=60), 0, time.monotonic(), held()
+    while taken != options.max_tasks and not shutdown.is_set():
+        if guard.is_lost:  # by a process that an earlier task has left
+            raise Changed("its guard has ended")
+        # A shutdown waits for the answer: it may bring a claim, which can then be given back at once.
         try:
-            async with open_session() as session:
-                client = functools.partial(connect, options.root_url, session)
-                queue = client(options.credentials)
+            claim = await source.claim()
+        except TROUBLE as trouble:
+            log.warning("no work can be asked for at %s, trying again: %s", options.root_url, shown(trouble))
+            claim, pause = None, next(trouble_pauses)
+        else:
+            trouble_pauses = pauses(longest=60)
+            pause = source.pause() if claim is None else 0.0
+        if claim is not None:
+            left = await execute(claim)
+            taken, idle_since = taken + 1, time.monotonic()
+            if left := [*left, *grown(before, held())]:
+                raise Changed("; ".join(left))
+            continue
+        if options.idle_timeout is not None:
+            # Time in which the service cannot be reached is idle time.
+            patience = options.idle_timeout - (time.monotonic() - idle_since)
+            if patience <= 0:
+                log.info("no task for %g seconds: the worker ends", options.idle_timeout)
+                return
+            pause = min(pause, patience)
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(shutdown.wait(), pause)
 
-                async def execute(claimed: Json) -> list[str]:
-                    claim = Claim(claimed, client, watching=queue, watch_seconds=options.watch_seconds)
-                    return await Run(claim, options, session, guard).run(self._shutdown)
 
-                source = SignedUrls if options.poll_mode == "signed" else ClaimWork
-                await self._take_work(source(queue, session, options), execute)
-        finally:
-            await guard.close()
+def _is_trouble(record: logging.LogRecord) -> bool:
+    """Whether a repetition is worth a line. By 503 claimWork says that there is work; other 503 fail in the end."""
+    text = record.getMessage()
+    return not ("503" in text and "/claim-work/" in text)
 
-    async def _take_work(self, source: ClaimWork, execute: Execute) -> None:
-        """Asks and executes, until shut down, idle for too long, or after the last task that it may take."""
-        options, trouble_pauses = self._options, pauses(longest=60)
-        taken, idle_since, before = 0, time.monotonic(), Held.now()
-        while taken != options.max_tasks and not self._shutdown.is_set():
-            if self._guard is not None and self._guard.is_lost:  # by a process that an earlier task has left
-                raise Changed("its guard has ended")
-            # A shutdown waits for the answer: it may bring a claim, which can then be given back at once.
-            try:
-                claim = await source.claim()
-            except TROUBLE as trouble:
-                log.warning("no work can be asked for at %s, trying again: %s", options.root_url, shown(trouble))
-                claim, pause = None, next(trouble_pauses)
-            else:
-                trouble_pauses = pauses(longest=60)
-                pause = source.pause() if claim is None else 0.0
-            if claim is not None:
-                left = await execute(claim)
-                taken, idle_since = taken + 1, time.monotonic()
-                if left := [*left, *Held.now().more_than(before)]:
-                    raise Changed("; ".join(left))
-                continue
-            if options.idle_timeout is not None:
-                # Time in which the service cannot be reached is idle time.
-                patience = options.idle_timeout - (time.monotonic() - idle_since)
-                if patience <= 0:
-                    log.info("no task for %g seconds: the worker ends", options.idle_timeout)
-                    return
-                pause = min(pause, patience)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._shutdown.wait(), pause)
+
+def main() -> None:
+    """The command line."""
+    hide()
+    options = parse(sys.argv[1:], os.environ)
+    output = logging.StreamHandler(sys.stderr)
+    output.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[output])
+    repeats = logging.getLogger("taskcluster.aio.retry")
+    repeats.setLevel(logging.WARNING)
+    repeats.addFilter(_is_trouble)
+    sys.exit(asyncio.run(work(options)))

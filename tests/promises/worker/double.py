@@ -39,11 +39,14 @@ class FakeQueue:
 
     tasks: list[dict[str, Any]] = field(default_factory=list)
     """Definitions that are to be claimed."""
+    added: int = 0
     told: bool = False
     """Whether the worker was told that there is a task: it gets one when it calls again."""
     claim_seconds: float = 3600.0
     url: str = ""
     reports: dict[str, list[str]] = field(default_factory=lambda: defaultdict(list))
+    begun: list[str] = field(default_factory=list)
+    """Reports that have come, answered or not."""
     renewed: list[str] = field(default_factory=list)
     """Tasks whose claims were renewed."""
     taken_until: float = 0.0
@@ -62,7 +65,8 @@ class FakeQueue:
 
     def add(self, payload: Any, *scopes: str, **more: Any) -> str:
         """A task to be claimed; its id."""
-        task_id = f"{len(self.tasks) + len(self.reports) + 10 * id(payload) % 10**6:07d}aQaCaaaaaaaaaaA"[-22:]
+        self.added += 1
+        task_id = f"{self.added:07d}aQaCaaaaaaaaaaA"
         later = (datetime.now(UTC) + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
         definition = {"payload": payload, "scopes": list(scopes), "taskGroupId": task_id, "deadline": later}
         self.tasks.append({"id": task_id, **definition, "expires": later, **more})
@@ -98,6 +102,7 @@ class FakeQueue:
             later = (datetime.now(UTC) + timedelta(hours=1)).isoformat().replace("+00:00", "Z")
             return 200, {"storageType": body["storageType"], "putUrl": url, "expires": later}
         report = body["reason"] if words[-1] == "exception" else words[-1]
+        self.begun.append(report)
         if report in self.held:
             self.held[report].wait(SECONDS)
         self.reports[task_id].append(report)

@@ -41,7 +41,7 @@ class Scene:
             "runId": 3,
             **self.renewal(seconds),
         }
-        (reason,) = self._simulation.run(Claim(claimed, script.connect).keep())
+        (reason,) = self._simulation.run(Claim(claimed, script.connect, "https://tc.example.com").keep())
         return str(reason)
 
 

@@ -28,10 +28,9 @@ def work(tmp_path: Path) -> WorkDirectory:
     return WorkDirectory(tmp_path / "work", None, 0)
 
 
-def run(work: WorkDirectory, cache: str = "a", place: str = "c", *, is_filled: bool = True) -> tuple[Path, bool | str]:
+def run(work: WorkDirectory, cache: str = "a", place: str = "c") -> tuple[Path, bool | str]:
     """A run with a cache: where that is, and whether it is new."""
     folder, caches = work.begin("run", {cache: place})
-    work.is_filled = is_filled
     return folder / place, caches[cache]
 
 
@@ -155,26 +154,25 @@ def test_a_cache_is_found_as_it_was_left(work: WorkDirectory, tmp_path: Path) ->
     place, is_new = run(work, place="some/where")
     assert is_new is True
     (place / "file").write_text("first")
-    work.put_back()
+    work.put_back(filled=True)
     assert not place.exists()
     assert run(work, "b")[1] is True
-    work.put_back()
+    work.put_back(filled=True)
     place, is_new = run(work)
     assert is_new is False
     assert (place / "file").read_text(encoding="utf-8") == "first"
     assert stat.S_IMODE((tmp_path / "work" / "caches").stat().st_mode) == 0o700, "nobody else reaches it"
 
 
-@pytest.mark.parametrize(("is_new", "is_filled", "is_purged"), [(True, False, False), (False, True, True)])
+@pytest.mark.parametrize(("is_new", "filled", "purged"), [(True, False, False), (False, True, True)])
 def test_a_cache_that_is_not_filled_or_purged_is_new_again(
-    work: WorkDirectory, is_new: bool, is_filled: bool, is_purged: bool
+    work: WorkDirectory, is_new: bool, filled: bool, purged: bool
 ) -> None:
     if not is_new:
         run(work)
-        work.put_back()
-    assert run(work, is_filled=is_filled)[1] is is_new
-    work.is_purged = is_purged
-    work.put_back()
+        work.put_back(filled=True)
+    assert run(work)[1] is is_new
+    work.put_back(filled=filled, purged=purged)
     assert run(work)[1] is True
 
 
@@ -186,7 +184,7 @@ def _linked_elsewhere(place: Path) -> None:
 @pytest.mark.parametrize("spoil", [shutil.rmtree, _linked_elsewhere, lambda place: place.rename(f"{place}2")])
 def test_a_cache_that_the_task_has_replaced_is_forgotten(work: WorkDirectory, spoil: Callable[[Path], object]) -> None:
     spoil(run(work)[0])
-    assert work.put_back() == ""
+    assert work.put_back(filled=True) == ""
     assert run(work)[1] is True
 
 
@@ -197,11 +195,11 @@ def test_a_link_above_a_cache_is_not_followed(work: WorkDirectory, tmp_path: Pat
     place, _ = run(work, place="x/secrets")
     place.parent.rename(place.parent.with_name("y"))
     place.parent.symlink_to(outside.parent)
-    assert work.put_back() == ""
+    assert work.put_back(filled=True) == ""
     assert (outside / "key").exists()
     inner, _ = run(work)
     (inner / "link").symlink_to(outside.parent)
-    work.put_back()
+    work.put_back(filled=True)
     folder, caches = work.begin("run", {"a": "c", "b": "c/link/in", "d": "c", "e": "../x", "f": "/x"})
     assert (caches["a"], caches["b"]) == (False, "a link is in the way")
     assert caches["d"] == "File exists"
@@ -215,7 +213,7 @@ def test_caches_make_room_the_longest_unused_first(
 ) -> None:
     for age, name in enumerate(("new", "old")):
         run(work, name)
-        work.put_back()
+        work.put_back(filled=True)
         (cache,) = (each for each in (tmp_path / "work" / "caches").iterdir() if each.stat().st_mtime > 2000)
         os.utime(cache, (1000 - age, 1000 - age))
     free = iter([0, 200, 0, 0])
@@ -223,7 +221,7 @@ def test_caches_make_room_the_longest_unused_first(
     work._keep_free = 100
     assert work.make_room() == ""
     assert run(work, "old")[1] is True
-    work.put_back()
+    work.put_back(filled=True)
     assert run(work, "new")[1] is False
     assert "0 MiB left" in work.make_room(), "a cache in use is not removed"
 

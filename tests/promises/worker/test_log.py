@@ -7,18 +7,17 @@ import re
 import tempfile
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import Any, cast
+from types import SimpleNamespace
+from typing import cast
 
 import aiohttp
 import pytest
 from aiohttp import web
 
+from worker.context import Context, Unreached, persist
 from worker.log import BLOCK, CONTENT_TYPE, LiveLog, LogStore
-from worker.messages import Asking, Context
 
 LIMIT = 40_000
-EXPIRES = "2030-01-01T00:00:00.000Z"
 
 
 class Storage:
@@ -37,10 +36,9 @@ class Storage:
     def content(self) -> bytes:
         return b"".join(self.blocks[block_id] for block_id in self.listed)
 
-    async def ask(self, do: str, name: str, request: dict[str, Any]) -> dict[str, str]:
+    async def create(self, name: str, **request: str) -> dict[str, str]:
         """createArtifact."""
-        assert (do, name) == ("create", "log")
-        assert request == {"storageType": "azure", "contentType": CONTENT_TYPE, "expires": EXPIRES}
+        assert (name, request) == ("log", {"storageType": "azure", "contentType": CONTENT_TYPE})
         self.created += 1
         return {"putUrl": f"{self.url}/blob?sig=a%2Bb", "expires": "2029-01-01T00:00:00.000Z"}
 
@@ -95,7 +93,12 @@ def store() -> Iterator[LogStore]:
 
 
 def context(storage: Storage, session: aiohttp.ClientSession) -> Context:
-    return Context(Path(), EXPIRES, cast(Asking, storage), session, lambda _: None)
+    return cast(Context, SimpleNamespace(create=storage.create, session=session))
+
+
+async def finish(live: LiveLog) -> None:
+    """Uploads the rest."""
+    await persist("storing the log", lambda: live.upload(is_over=True))
 
 
 @pytest.fixture
@@ -114,7 +117,7 @@ async def test_what_has_come_is_shown_byte_for_byte_and_by_few_blocks(
         await live.upload()
         assert storage.content == written
     assert len(storage.listed) == 1
-    assert await live.finish()
+    await finish(live)
     assert storage.content == written
     assert storage.content_type == CONTENT_TYPE
     assert storage.created == 1
@@ -133,7 +136,7 @@ async def test_a_log_at_its_limit_is_whole(storage: Storage, store: LogStore, li
     store.write(content[: LIMIT // 2])
     await live.upload()
     store.write(content[LIMIT // 2 :])
-    assert await live.finish()
+    await finish(live)
     assert storage.content == content
 
 
@@ -145,7 +148,7 @@ async def test_a_longer_log_loses_its_middle_and_says_so(storage: Storage, store
     shown = storage.content
     assert b"".join(lines).startswith(shown)
     assert len(shown) == LIMIT * 3 // 4
-    assert await live.finish()
+    await finish(live)
     beginning, notice, end = re.split(
         rb"\n(\[taskcluster .*\] (?:\d+) bytes of this log are left out.*)\n", storage.content
     )
@@ -168,7 +171,7 @@ async def test_lines_longer_than_any_block(storage: Storage, session: aiohttp.Cl
             store = LogStore(store._file, 4 * BLOCK)
             live = LiveLog("log", store, context(storage, session))
         put = storage.put_blocks
-        assert await live.finish()
+        await finish(live)
         assert storage.put_blocks - put == 2 + 1 + 1, "not the first one again"
     assert storage.content.startswith(b"x" * (BLOCK + BLOCK // 2) + b"y")
     assert b" bytes of this log are left out" in storage.content
@@ -179,13 +182,13 @@ async def test_lines_longer_than_any_block(storage: Storage, session: aiohttp.Cl
 async def test_failures_that_pass_lose_nothing(
     storage: Storage, store: LogStore, live: LiveLog, fails: list[int | None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.log.TRIES", 4)
+    monkeypatch.setattr("worker.context.TRIES", 4)
     for number in range(3):
         store.say(str(number))
         await live.upload()
     store.say("last")
     storage.fails = [*fails]
-    assert await live.finish()
+    await finish(live)
     assert storage.content == store.read(0, store.size)
 
 
@@ -196,17 +199,18 @@ async def test_blocks_that_are_gone_are_uploaded_again(storage: Storage, session
         await live.upload()
         storage.blocks.clear()
         store.write(b"y")
-        assert await live.finish()
+        await finish(live)
         assert storage.content == b"x" * 3 * BLOCK + b"y"
 
 
 async def test_storage_that_takes_nothing_fails_nothing(
     storage: Storage, store: LogStore, live: LiveLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("worker.log.TRIES", 2)
+    monkeypatch.setattr("worker.context.TRIES", 2)
     store.say("a line")
     storage.fails = [500] * 10
-    assert not await live.finish()
+    with pytest.raises(Unreached):
+        await finish(live)
 
 
 def test_the_store_takes_no_more_of_the_disk_than_its_limit() -> None:

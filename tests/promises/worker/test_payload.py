@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker import payload as module
-from worker.messages import TaskException
+from worker.context import TaskException
 from worker.payload import MOST_PROBLEMS, SCHEMA, Payload
 
 LS: dict[str, Any] = {"command": ["ls"]}
@@ -31,7 +31,7 @@ def test_the_command_alone_is_enough() -> None:
         "artifacts": [],
         "onExitStatus": {"retry": [], "purgeCaches": []},
         "features": {"liveLog": True, "backingLog": True, "taskclusterProxy": False},
-        "logs": {"live": "public/logs/live.log", "backing": "public/logs/live_backing.log"},
+        "logs": ["public/logs/live.log", "public/logs/live_backing.log"],
     }
 
 
@@ -71,7 +71,9 @@ EVERYTHING: dict[str, Any] = {
 
 
 def test_every_property_is_taken() -> None:
-    assert parse(EVERYTHING) == EVERYTHING
+    assert parse(EVERYTHING) == {**EVERYTHING, "logs": []}
+    for on, names in ({"liveLog": True}, ["public/a.log"]), ({"backingLog": True}, ["public/b.log"]):
+        assert parse({**EVERYTHING, "features": {"liveLog": False, "backingLog": False, **on}})["logs"] == names
 
 
 OF_GENERIC_WORKER: dict[str, Any] = {
@@ -154,8 +156,12 @@ RAW = {"raw": ""}
         ({**LS, "maxRunTime": True}, "payload.maxRunTime:"),
         ({**LS, "maxRunTime": "60"}, "payload.maxRunTime:"),
         ({**LS, "maxRunTime": float("inf")}, "payload.maxRunTime:"),
-        ({**LS, "artifacts": {"a": "/etc/passwd"}}, "payload.artifacts[0].path: must be a path inside"),
-        ({**LS, "artifacts": {"a": "../a"}}, "payload.artifacts[0].path: must be a path inside"),
+        ({**LS, "artifacts": {"a": "/etc/passwd"}}, "payload.artifacts.a: must be a path inside"),
+        *(
+            ({**LS, "artifacts": {"a": path}}, "payload.artifacts.a: must be")
+            for path in ("../a", "b/..", "..", "a\0b")
+        ),
+        (_artifact(path="a/../../b"), "payload.artifacts[0].path: must be a path inside"),
         ({**LS, "artifacts": {"a": ""}}, "payload.artifacts.a:"),
         ({**LS, "artifacts": {"a": 1}}, "payload.artifacts.a:"),
         ({**LS, "artifacts": {"é": "e"}}, 'payload.artifacts: "é"'),

@@ -21,8 +21,8 @@ import taskcluster.aio
 from aiohttp import web
 from yarl import URL
 
-from worker.claim import Calls, Claim
-from worker.messages import Asking, Message, Refused
+from worker.claim import Claim
+from worker.context import Asking, Message
 from worker.proxy import LONGEST_LINE, Proxy
 from worker.users import User
 
@@ -33,7 +33,7 @@ SCOPES = ["test:mine", "queue:create-artifact:task/0"]
 """What calls are signed for: the task's scopes, and that of its artifacts."""
 
 
-def claim_of(**features: bool) -> Claim:
+def claim_of(root_url: str, **features: bool) -> Claim:
     """A claim, and what comes with it."""
     claimed = {
         "status": {"taskId": "task"},
@@ -41,7 +41,7 @@ def claim_of(**features: bool) -> Claim:
         "task": {"payload": {"features": features}, "scopes": SCOPES[:1]},
         **renewal("first"),
     }
-    return Claim(claimed, lambda _: cast(Any, None))
+    return Claim(claimed, lambda _: cast(Any, None), root_url)
 
 
 def renewal(token: str) -> dict[str, Any]:
@@ -50,18 +50,17 @@ def renewal(token: str) -> dict[str, Any]:
     return {"takenUntil": "2100-01-01T00:00:00.000Z", "credentials": credentials}
 
 
-class Worker:
-    """Does what the worker does for the task's process."""
+class Worker(Asking):
+    """Asks a claim as a task's process does."""
 
-    def __init__(self, calls: Calls) -> None:
-        self._calls = calls
+    def __init__(self, claim: Claim) -> None:
+        self._claim = claim
 
-    async def ask(self, do: str, **what: Any) -> Any:
-        """As Asking does it."""
-        answer: Message = await self._calls.answer({"do": do, "id": 1, **what})
-        if "refused" in answer:
-            raise Refused(*answer["refused"])
-        return answer["done"]
+    def tell(self, message: Message) -> None:
+        self._answer = self._claim.answer(message)
+
+    def receive(self) -> Message:
+        return self._answer
 
 
 class Deployment:
@@ -123,9 +122,6 @@ class Front:
     session: aiohttp.ClientSession
     url: str = ""
 
-    def worker(self, url: str) -> Asking:
-        return cast(Asking, Worker(Calls(self.claim, url, self.session)))
-
     async def call(self, method: str, path: str, **more: Any) -> tuple[int, str]:
         url = URL(self.url + path, encoded=True)
         async with self.session.request(method, url, allow_redirects=False, **more) as answer:
@@ -135,8 +131,8 @@ class Front:
 @pytest.fixture
 async def front(deployment: Deployment) -> AsyncIterator[Front]:
     async with aiohttp.ClientSession() as session:
-        front = Front(deployment, claim_of(taskclusterProxy=True), session)
-        async with Proxy(deployment.url, front.worker(deployment.url), None).serving() as front.url:
+        front = Front(deployment, claim_of(deployment.url, taskclusterProxy=True), session)
+        async with Proxy(deployment.url, Worker(front.claim), None).serving() as front.url:
             yield front
 
 
@@ -199,21 +195,34 @@ async def test_only_urls_of_the_deployment_are_signed(front: Front) -> None:
     assert (await front.call("POST", "/bewit", data="x" * (LONGEST_LINE + 1)))[0] == 413
 
 
-async def test_a_process_gets_what_its_task_may_and_no_credentials(front: Front) -> None:
-    """Whoever it is: a task may have changed the process that works on it."""
-    calls = Calls(claim_of(), "https://tc.example.com", front.session)
-    for message in (
-        {"do": "sign", "method": "POST", "url": "https://tc.example.com/api/queue/v1/x", "contentType": ""},
-        {"do": "bewit", "url": "https://tc.example.com/"},
-        {"do": "create", "name": "a", "request": {"storageType": "reference", "url": "https://example.com"}},
+def test_a_process_gets_what_its_task_may_and_no_credentials() -> None:
+    """Whoever it is: a task may have changed the process that works on it. Without a proxy, what its parts call."""
+    deployed = "https://tc.example.com"
+    with_proxy, without = claim_of(deployed, taskclusterProxy=True), claim_of(f"{deployed}/")
+    own = f"{deployed}/api/queue/v1/task/task/runs/0/artifacts/public%2Fa"
+    artifact = f"{deployed}/api/queue/v1/task/other/artifact-content/public%2Fa"
+    calls = [own, artifact, f"{deployed}/api/index/v1/task/a.b"]
+    for url in (
+        *calls,
+        *(
+            f"{deployed}/api/queue/v1/{path}"
+            for path in ("x", "task/task/runs/0/completed", "task/task/runs/1/artifacts/a")
+        ),
+        f"{own}/../../../runs/0/completed",
+        f"{artifact}?x=1",
+        f"https://example.com/{own}",
+        f"{deployed}/api/\ud800",
     ):
-        assert "refused" in await calls.answer(message), "it has not asked for a proxy, and makes no such artifact"
-    for nothing in ({"do": "report"}, {"do": "sign"}, {}):
-        with pytest.raises((LookupError, TypeError)):
-            await calls.answer(nothing)
-    signing = Calls(claim_of(taskclusterProxy=True), "https://tc.example.com", front.session)
-    odd = {"do": "sign", "method": "GET", "url": "https://tc.example.com/api/\ud800", "contentType": ""}
-    assert "refused" in await signing.answer(odd)
+        message = {"do": "sign", "method": "POST", "url": url, "contentType": ""}
+        assert ("done" in without.answer(message)) == (url in calls), url
+        is_signed = url.startswith(f"{deployed}/api/") and url.isascii()
+        assert ("done" in with_proxy.answer(message)) == is_signed, url
+    assert "refused" in without.answer({"do": "bewit", "url": f"{deployed}/x"})
+    for nothing in ({"do": "report"}, {"do": "sign"}, {"do": "sign", "method": 1, "url": own, "contentType": ""}, {}):
+        with pytest.raises(ValueError, match="nothing that is known"):
+            with_proxy.answer(nothing)
+    answers = str([with_proxy.answer({"do": "sign", "method": "GET", "url": url, "contentType": ""}) for url in calls])
+    assert "first" not in answers, "the token is in none"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the one address of loopback")
@@ -225,7 +234,8 @@ def test_it_is_reached_by_its_own_address_alone(front: Front) -> None:
 
 async def test_a_deployment_that_is_down(front: Front) -> None:
     down = "http://127.0.0.1:1"
-    async with Proxy(down, front.worker(down), None).serving() as front.url:
+    front.claim = claim_of(down, taskclusterProxy=True)
+    async with Proxy(down, Worker(front.claim), None).serving() as front.url:
         assert (await front.call("GET", "/api/queue/v1/x"))[0] == 502
 
 
@@ -244,7 +254,7 @@ with socket.socket(family) as connection:
 async def test_it_serves_its_user_alone(front: Front, user: User, version: str) -> None:
     other = User.of(str(user.uid + 1))
     deployed = front.deployment.url
-    async with Proxy(deployed, front.worker(deployed), user).serving() as url:
+    async with Proxy(deployed, Worker(front.claim), user).serving() as url:
         for caller, status in ((user, b"200\n"), (other, b"403\n")):
             calling = await asyncio.create_subprocess_exec(
                 *("/usr/bin/python3", "-I", "-c", CALL, version, str(urlsplit(url).port)),

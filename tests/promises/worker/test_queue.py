@@ -14,7 +14,7 @@ from aiohttp import web
 
 from worker.options import Options
 from worker.queue import SHORT, ClaimWork, Json, SignedUrls
-from worker.worker import Worker
+from worker.worker import take_work
 
 OPTIONS = Options(
     root_url="https://tc.example.com",
@@ -78,12 +78,12 @@ async def test_a_poll_url_that_fails_is_logged_without_its_signature(caplog: pyt
     async def execute(_: Any) -> list[str]:
         raise AssertionError
 
-    worker = Worker(OPTIONS)
+    shutdown, guard = asyncio.Event(), cast(Any, SimpleNamespace(is_lost=False))
     async with aiohttp.ClientSession() as session:
         source = SignedUrls(FakeQueue(), session, OPTIONS)
-        working = asyncio.create_task(worker._take_work(source, execute))
+        working = asyncio.create_task(take_work(OPTIONS, source, execute, guard, shutdown))
         await asyncio.wait_for(asked.wait(), 30)
-        worker.shut_down()
+        shutdown.set()
         await asyncio.wait_for(working, 30)
     await runner.cleanup()
     assert "/queue/messages?…" in caplog.text
