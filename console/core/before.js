@@ -107,7 +107,8 @@ const hasFailed = ({ status }) => isWrong(status) || status.runs.some(({ state }
 export function verdictOn({ status }, found) {
   const before = found.filter(({ member }) => isFinal(member.status.state) && !isCanceled(member.status));
   if (before.length === 0) return "It is not resolved where it ran before.";
-  const count = (/** @type {number} */ number) => (number === 1 ? "the push before" : `the ${number} pushes before`);
+  const count = (/** @type {number} */ number) =>
+    number === 1 ? "the push before" : `the last ${number} pushes that ran it`;
   const failed = before.map((one) => hasFailed(one.member));
   const failures = failed.filter(Boolean).length;
   const wrong = isWrong(status);
@@ -122,6 +123,11 @@ export function verdictOn({ status }, found) {
       : `It failed in ${count(before.length)}; now it did not.`;
   if (wrong && failures === inARow)
     return `It has failed since ${before[inARow - 1]?.how}, ${inARow + 1} times in a row.`;
+  const isSteady = [{ member: { status } }, ...before].every(
+    ({ member }) => isWrong(member.status) === hasFailed(/** @type {Member} */ (member)),
+  );
+  if (!wrong && isSteady && failed.indexOf(true) + failures === failed.length)
+    return `It failed in ${failures} of ${count(before.length)}, and completed in all after those.`;
   return `It is flaky: it failed in ${failures} of ${count(before.length)}, and completed in between.`;
 }
 

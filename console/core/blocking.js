@@ -9,7 +9,7 @@ import { counted, isFinal, isWrong, named, shortReason, shownState } from "./wor
 const NAMED = 5;
 
 /** Whether what needs a task to complete waits for it in vain. @param {import("./types").Status} status */
-const isLost = ({ state }) => state === "failed" || state === "exception";
+export const isLost = ({ state }) => state === "failed" || state === "exception";
 
 /** Tasks by the id of what they depend on. @param {Member[]} members */
 function dependentsOf(members) {
@@ -97,8 +97,12 @@ function ledIn(members) {
 }
 
 /** Why a task has its state, in two or three words. @param {import("./types").Status} status
- * @param {Member[]} [roots] the failures that it waits for in vain */
-export const reasonOf = (status, roots = []) => (roots[0] ? `blocked by ${named(roots[0].task)}` : shortReason(status));
+ * @param {Map<string, Member[]>} [blocked] what waits in vain, and for which failures; nothing: that is not known */
+export function reasonOf(status, blocked) {
+  const [root] = blocked?.get(status.taskId) ?? [];
+  if (root) return `blocked by ${named(root.task)}`;
+  return status.state === "unscheduled" && blocked ? "waiting for dependencies" : shortReason(status);
+}
 
 /** Why a task without a run has none, and the failures that keep it from one.
  * @param {import("./types").Definition} task @param {{name: string, status: import("./types").Status | undefined}[]}
@@ -109,6 +113,7 @@ export function whyUnscheduled(task, needed, roots, now) {
   if (all === 0) return "It depends on nothing and has no run: it is scheduled by hand.";
   const lost = needed.filter(({ status }) => status && isLost(status));
   const open = needed.filter(({ status }) => status && !isFinal(status.state));
+  const unseen = all - needed.filter(({ status }) => status).length;
   const [first] = roots;
   const ends = (/** @type {import("./types").Status | undefined} */ status) => ENDS[status ? shownState(status) : ""];
   if (task.requires !== "all-resolved" && lost.length > 0) {
@@ -119,9 +124,16 @@ export function whyUnscheduled(task, needed, roots, now) {
   }
   if (first)
     return `It cannot be scheduled: what it waits for is blocked by ${named(first.task)}, which ${ends(first.status)}.`;
-  const due = Math.min(...open.map(({ status }) => Date.parse(status?.deadline ?? "")));
-  const until = Number.isFinite(due) ? ` They end within ${duration(due - now)}, by their deadlines.` : "";
-  return `It is waiting for ${open.length.toLocaleString()} of its ${counted(all, "dependency")}.${until}`;
+  if (open.length === 0)
+    return unseen > 0
+      ? `It depends on ${counted(unseen, "task")} that cannot be seen here.`
+      : "All its dependencies are resolved: it is about to be scheduled.";
+  const within = duration(Math.max(...open.map(({ status }) => Date.parse(status?.deadline ?? ""))) - now);
+  const then =
+    open.length === 1 ? `It ends within ${within}, by its deadline.` : `They end within ${within}, by their deadlines.`;
+  if (all === 1) return `It is waiting for its only dependency, ${open[0]?.name}. ${then}`;
+  const others = unseen > 0 ? `; ${counted(unseen, "other")} cannot be seen here` : "";
+  return `It is waiting for ${open.length.toLocaleString()} of its ${counted(all, "dependency")}${others}. ${then}`;
 }
 
 /** @type {Record<string, string>} */

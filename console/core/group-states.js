@@ -19,7 +19,7 @@ const RESOLVED_RESTS = 120_000;
 export const GROUP_STATES = /** @type {const} */ (["failed", "open", "cancelled", "completed"]);
 
 /** @typedef {object} GroupState @property {Record<string, number>} counts by state
- * @property {string} wrong as in `endings` @property {string} canceled @property {number} open
+ * @property {string} wrong as in `endings` @property {string} canceled @property {string} all @property {number} open
  * @property {boolean} more whether there are tasks that were not counted @property {number} readAt */
 
 /** States by taskGroupId, of those that were read so far; null for one that may not be read, or is gone.

@@ -130,16 +130,15 @@ export function countByState(members) {
   return counts;
 }
 
-/** How many tasks ended without completing: `2 failed, 1 exception`, `5 cancelled`, which is no failure; empty if none
- * did. @param {Member[]} members */
+/** How many tasks ended without completing: `2 failed, 1 exception`, `5 cancelled`, which is no failure, and both;
+ * empty if none did. @param {Member[]} members */
 export function endings(members) {
   const latest = latestCopies(members);
   const wrong = countByState(latest.filter(({ status }) => isWrong(status)));
   const canceled = latest.filter(({ status }) => isCanceled(status)).length;
   const said = (/** @type {number} */ count, /** @type {string} */ word) =>
     count ? [`${count.toLocaleString()} ${word}`] : [];
-  return {
-    wrong: [...said(wrong["failed"] ?? 0, "failed"), ...said(wrong["exception"] ?? 0, "exception")].join(", "),
-    canceled: said(canceled, "cancelled").join(),
-  };
+  const failures = [...said(wrong["failed"] ?? 0, "failed"), ...said(wrong["exception"] ?? 0, "exception")];
+  const cancelled = said(canceled, "cancelled");
+  return { wrong: failures.join(", "), canceled: cancelled.join(), all: [...failures, ...cancelled].join(", ") };
 }

@@ -74,12 +74,11 @@ export function liveness() {
   const silent = [...all, ...(heard.at < last ? [pulse] : [])].filter(
     ({ asked, error, patience }) => isSilence(error) || (asked > 0 && performance.now() - asked > patience),
   );
-  const known = (/** @type {Reader[]} */ of) => of.flatMap(({ at }) => (at > 0 ? [at] : []));
-  const affected = silent.includes(pulse) ? all : silent;
+  const oldest = (/** @type {Reader[]} */ of) => of.map(({ at }) => at).filter(Boolean).sort((a, b) => a - b)[0] ?? 0; // prettier-ignore
   const reason = silent.find(({ error }) => error)?.error?.message;
   return {
-    at: Math.min(...known(all), now()) * (known(all).length > 0 ? 1 : 0),
+    at: oldest(all),
     silence: silent.length === 0 ? "" : (reason ?? "It has not answered for some seconds."),
-    since: silent.length > 0 ? Math.min(...known(affected), now()) * (known(affected).length > 0 ? 1 : 0) : 0,
+    since: oldest(silent.includes(pulse) ? all : silent),
   };
 }

@@ -8,7 +8,8 @@ const SLOWEST = 15_000;
 const GROWTH = 1.3;
 /** After what may pass: a service or a storage that does not answer. */
 const SLOWEST_RETRY = 60_000;
-const SHOWN_FROM_END = 16 * 2 ** 20;
+/** Of a longer log so much of the end is shown. */
+export const SHOWN_FROM_END = 16 * 2 ** 20;
 /** Of a log that is kept compressed so much is unpacked: what is stored says nothing of how much that becomes. */
 const MOST_UNPACKED = 256 * 2 ** 20;
 /** Of a longer line the beginning is kept. */

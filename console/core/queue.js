@@ -95,8 +95,6 @@ export const artifact = (taskId, runId, name, options) => {
 export const listTaskQueues = (options) => pages(`${QUEUE}/task-queues`, options);
 /** All task queues with their counts, those without workers too. @param {Options} [options] */
 export const listTaskQueueStates = (options) => pages(`${QUEUE}/task-queue-states`, options);
-/** @param {string} id @param {Options} [options] @returns {Promise<import("./types").TaskQueue>} */
-export const getTaskQueue = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}`, options);
 /** Counts as a scaler wants them, and why nothing takes what waits. @param {string} id @param {Options} [options] @returns {Promise<import("./types").Load>} */
 export const taskQueueLoad = (id, options) => call(`${QUEUE}/task-queues/${arg(id)}/load`, options);
 /** @param {string} id @param {Options & {limit?: number}} [options] */

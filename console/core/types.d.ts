@@ -110,14 +110,6 @@ export interface WorkerDetails extends Worker {
   quarantineDetails?: { updatedAt: string; clientId: string; quarantineUntil: string; quarantineInfo: string }[];
 }
 
-export interface TaskQueue {
-  taskQueueId: string;
-  stability: string;
-  description: string;
-  expires: string;
-  lastDateActive: string;
-}
-
 export interface Counts {
   taskQueueId: string;
   pendingTasks: number;

@@ -27,6 +27,9 @@ export const byName = compare;
 /** What a task is called. @param {{metadata: {name: string}}} task */
 export const named = ({ metadata }) => label(metadata.name);
 
+/** The same of one that may be gone. @param {{metadata: {name: string}} | undefined} task @param {string} id */
+export const namedOr = (task, id) => (task ? named(task) : id);
+
 /** States as they are shown, in their order: what somebody cancelled is apart from other exceptions. @type {string[]} */
 export const STATES = ["failed", "exception", "running", "pending", "unscheduled", "cancelled", "completed"];
 
@@ -86,18 +89,17 @@ export function explainRun(run, now) {
 /** The reason to show beside a state, if the state alone does not tell. @param {Status} status */
 export function shortReason(status) {
   const last = status.runs.at(-1);
-  if (!last) return "waiting for dependencies";
+  if (!last) return "";
   if (last.state === "exception") return last.reasonResolved ?? "";
   return status.runs.length > 1 ? `run ${last.runId}` : "";
 }
 
-/** Milliseconds that the last run has been running, or null if it never ran. @param {Status} status @param {number} now
- */
-export function runtime(status, now) {
-  const last = status.runs.at(-1);
-  if (!last?.started) return null;
-  return (last.resolved ? Date.parse(last.resolved) : now) - Date.parse(last.started);
-}
+/** Milliseconds that a run has been running, or null if it never ran. @param {Run | undefined} run @param {number} now */
+export const ranFor = (run, now) =>
+  run?.started ? (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started) : null;
+
+/** The same for the last run of a task. @param {Status} status @param {number} now */
+export const runtime = (status, now) => ranFor(status.runs.at(-1), now);
 
 /** Calls of a worker that finds nothing to do are noted so often. */
 export const NOTED_EVERY = 31 * 60_000;

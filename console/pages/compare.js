@@ -9,7 +9,7 @@ import * as queue from "../core/queue.js";
 import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { useTitle } from "../core/title.js";
-import { explainRun, isFinal, named } from "../core/words.js";
+import { explainRun, isFinal, named, ranFor } from "../core/words.js";
 import { logOf, useArtifacts } from "../parts/artifacts.js";
 import { Empty, Loaded, Loading } from "../parts/feedback.js";
 import { useLogEnd } from "../parts/log-end.js";
@@ -72,7 +72,7 @@ function Compared({ sides: [one, other] }) {
 
 /** @param {{side: Side, now: number}} properties */
 function Head({ side: { task, status, run }, now }) {
-  const ran = run?.started ? (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started) : null;
+  const ran = ranFor(run, now);
   return html`<section class=${`why ${run?.state ?? ""}`} aria-label=${`Run ${run?.runId ?? ""} of ${named(task)}`}>
     <p class="verdict"><a href=${to.task(status.taskId, run?.runId)}>Run ${run?.runId ?? "?"}</a> ${run && html`<${State} state=${run.state} reason=${run.state === "exception" ? run.reasonResolved : ""} />`}
       ${ran !== null && html` <span class="reason">ran ${duration(ran)}</span>`}</p>

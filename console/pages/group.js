@@ -14,7 +14,7 @@ import { counted, isFinal, label, named, runtime, shownState, STATES } from "../
 import { History } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Controls } from "../parts/controls.js";
-import { Copy, Empty, Loaded } from "../parts/feedback.js";
+import { Copy, Empty, Loaded, Loading } from "../parts/feedback.js";
 import { DependencyGraph } from "../parts/graph.js";
 import { CancelProgress, GroupActions, SelectionActions } from "../parts/group-actions.js";
 import { GroupBefore } from "../parts/group-before.js";
@@ -124,18 +124,19 @@ function Group({ found, view, query, refresh, notified, notify }) {
     <${Controls} title="Actions and filters">
       <div class="controls-row">
         <${Filters} members=${members} filter=${filter} axes=${axes} />
-        <${GroupActions} group=${group} members=${members} open=${unresolved} bulk=${bulk} refresh=${refresh} cancelling=${cancelling} now=${now} />
+        <${GroupActions} group=${group} members=${members} complete=${complete} open=${unresolved} bulk=${bulk} refresh=${refresh} cancelling=${cancelling} now=${now} />
       </div>
     <//>
     <div class="tabs-line">
       <${Tabs} label="Views of the group" current=${view} views=${VIEWS.map(([key, title]) => ({ name: key, title, href: href({ view: key }) }))} />
-      <span role="status">${listed.length === members.length ? "" : `${listed.length.toLocaleString()} of ${counted(members.length, "task")}`}</span>
+      <span role="status">${listed.length === members.length ? "" : `${listed.length.toLocaleString()} of `}${listed.length === members.length && complete ? "" : counted(members.length, "task")}${complete ? "" : " so far …"}</span>
     </div>
     ${listed.length === 0 && view !== "audit" && html`<${Empty}>${members.length ? "No task matches the filter." : "The group has no task yet."}<//>`}
     ${view === "matrix" && html`<${Matrix} members=${listed} all=${all} blocked=${blocked} axes=${axes} open=${open} now=${now} href=${href} refresh=${refresh} />`}
     ${view === "graph" && html`<${DependencyGraph} members=${listed} blocked=${blocked} />`}
     ${view === "timeline" && html`<${Timeline} members=${listed} now=${now} />`}
-    ${view === "before" && html`<${GroupBefore} groupId=${group.taskGroupId} members=${listed} chosen=${query.get("before") ?? ""} now=${now} sort=${query.get("sort") ?? ""} />`}
+    ${view === "before" && !complete && html`<${Loading} label="Reading the rest of the group" />`}
+    ${view === "before" && complete && html`<${GroupBefore} groupId=${group.taskGroupId} members=${members} listed=${listed} blocked=${blocked} chosen=${query.get("before") ?? ""} now=${now} sort=${query.get("sort") ?? ""} />`}
     ${view === "audit" && html`<${History} read=${ofGroup(group.taskGroupId)} title="Who did what" members=${all} />`}
     ${
       !VIEWS.slice(1).some(([key]) => key === view) &&
@@ -176,7 +177,7 @@ const column = /** @type {import("../parts/table.js").ColumnOf<Member>} */ (colu
 /** @param {{members: Member[], all: Member[], blocked: Map<string, Member[]>, now: number, sort: string, selected: Set<string>, select: (ids: Set<string>) => void, open: string, refresh: () => void}} properties */
 function TaskTable({ members, all, blocked, now, sort, selected, select, open, refresh }) {
   const reasonIn = (/** @type {Member} */ { task, status }) =>
-    [reasonOf(status, blocked.get(status.taskId)), ...(originalOf(task) ? ["copy"] : [])].filter(Boolean).join(", ");
+    [reasonOf(status, blocked), ...(originalOf(task) ? ["copy"] : [])].filter(Boolean).join(", ");
   const columns = useMemo(
     () => [
       column("name", "Name", ({ task, status }) => html`<a href=${to.task(status.taskId)}>${named(task)}</a>`, {
@@ -238,16 +239,10 @@ function matches(member, { state, text, queue: taskQueueId, row, column: across 
 const hasEnded = (found) =>
   found !== undefined && found.complete && found.members.every(({ status }) => isFinal(status.state));
 
-/** How its tasks ended, if not all completed. @param {GroupTasks} found */
-function endingOf({ members }) {
-  const { wrong, canceled } = endings(members);
-  return [wrong, canceled].filter(Boolean).join(", ");
-}
-
 /** What is said when it has. @param {GroupTasks | undefined} data */
 function ending(data) {
   const { group, members } = /** @type {GroupTasks} */ (data);
-  const ended = endingOf(/** @type {GroupTasks} */ (data));
+  const ended = endings(members).all;
   const tasks = counted(latestCopies(members).length, "task");
   return {
     title: nameOfMembers(group.taskGroupId, members).name || group.taskGroupId,
@@ -262,8 +257,8 @@ function useTitle(data) {
     if (!data) return;
     const members = latestCopies(data.members);
     const done = members.filter(({ status }) => isFinal(status.state)).length;
-    const ended = endingOf(data);
+    const ended = endings(members).all;
     const name = nameOfMembers(data.group.taskGroupId, data.members).name || data.group.taskGroupId;
-    document.title = `${ended && `${ended} · `}${done.toLocaleString()}/${members.length.toLocaleString()} · ${name}`;
+    document.title = `${ended && `${ended} · `}${done.toLocaleString()}/${members.length.toLocaleString()}${data.complete ? "" : " so far"} · ${name}`;
   }, [data]);
 }

@@ -5,7 +5,7 @@ import { pushLabel } from "../core/group-name.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
 import { useReader } from "../core/live.js";
 import { causeIn, tellsOfError } from "../core/log-cause.js";
-import { followLog } from "../core/log-source.js";
+import { SHOWN_FROM_END } from "../core/log-source.js";
 import { openArtifact, saveArtifact } from "../core/open-artifact.js";
 import { usePolled } from "../core/polling.js";
 import { task } from "../core/queue.js";
@@ -14,6 +14,7 @@ import { useTitle } from "../core/title.js";
 import { counted, named } from "../core/words.js";
 import { plain } from "../parts/ansi.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
+import { useLogEnd } from "../parts/log-end.js";
 import { LINE_HEIGHT, LogLines, usePlaces } from "../parts/log-lines.js";
 import { Crumbs } from "../parts/tabs.js";
 
@@ -29,7 +30,15 @@ export default function LogPage({ params }) {
   const about = usePolled((signal) => task(taskId, { signal }), [taskId], { until: () => true });
   const title = about.data ? named(about.data) : `Task ${taskId}`;
   useTitle(about.data && `${name} · ${title}`);
-  const { state, error, again } = useLog(taskId, Number(runId), name);
+  const [attempt, setAttempt] = useState(0);
+  const { state, error } = useLogEnd({
+    taskId,
+    runId: Number(runId),
+    name,
+    keep: SHOWN_FROM_END,
+    reader: useReader(),
+    attempt,
+  });
   const [range, setRange] = useState(rangeOf(location.hash));
   const [follow, setFollow] = useState(range === null && localStorage.getItem(FOLLOW_KEY) !== "no");
   const [wrap, setWrap] = useState(localStorage.getItem(WRAP_KEY) === "yes");
@@ -109,37 +118,10 @@ export default function LogPage({ params }) {
       ${before === null && html`<p class="notice">The log is long: only its end was read, so its lines have no numbers${range && ", and those of the link cannot be found"}. Open the raw log for all of it.</p>`}
       ${before !== null && before > 0 && html`<p class="notice">The log is long: shown is its end, from line ${(before + 1).toLocaleString()} on. Open the raw log for all of it.</p>`}
     </header>
-    ${error && html`<${Failure} error=${error} retry=${again} />`}
+    ${error && html`<${Failure} error=${error} retry=${() => setAttempt(attempt + 1)} />`}
     ${!state && !error && html`<${Loading} label="Loading the log" />`}
     ${state && html`<${LogLines} frame=${frame} lines=${lines} before=${before} range=${range} marked=${search.current} places=${places} wrap=${wrap} choose=${choose} scrolled=${scrolled} />`}
   </article>`;
-}
-
-/** @param {string} taskId @param {number} runId @param {string} name */
-function useLog(taskId, runId, name) {
-  const [state, setState] = useState(/** @type {LogState | null} */ (null));
-  const [error, setError] = useState(/** @type {Error | null} */ (null));
-  const [attempt, setAttempt] = useState(0);
-  const reader = useReader();
-  useEffect(() => {
-    const control = new AbortController();
-    setState(null);
-    setError(null);
-    const show = (/** @type {LogState} */ next) => {
-      setState(next);
-      setError(null);
-      if (next.ended) reader.ends();
-      else reader.answered();
-    };
-    const fail = (/** @type {Error} */ caught) => {
-      if (control.signal.aborted) return;
-      setError(caught);
-      reader.failed(caught);
-    };
-    followLog({ taskId, runId, name, asks: reader.asks }, show, fail, control.signal).catch(fail);
-    return () => control.abort();
-  }, [taskId, runId, name, attempt]);
-  return { state, error, again: () => setAttempt(attempt + 1) };
 }
 
 /** Where a text occurs, and which of these places is the current one. @param {string[]} lines

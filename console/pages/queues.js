@@ -35,19 +35,9 @@ export default function QueuesPage({ params, query }) {
         sort: ({ taskQueueId }) => taskQueueId,
       }),
       column("stalled", "State", ({ stalled }) => stalled && html`<strong class="state failed" title=${stalled.message}>starved: ${STALLED[stalled.reason]}</strong>`, { sort: (row) => (row.stalled ? -1e9 : 0) - row.pendingTasks }), // prettier-ignore
-      column(
-        "pending",
-        "Pending",
-        (row) => row.pendingTasks.toLocaleString(),
-        number((row) => row.pendingTasks),
-      ),
+      column("pending", "Pending", (row) => row.pendingTasks.toLocaleString(), number((row) => row.pendingTasks)), // prettier-ignore
       column("oldest", "Oldest pending", (row) => row.oldestPending && html`<${Time} at=${row.oldestPending} now=${now} />`, { sort: (row) => (row.oldestPending ? -Date.parse(row.oldestPending) : -Infinity) }), // prettier-ignore
-      column(
-        "claimed",
-        "Running",
-        (row) => row.claimedTasks.toLocaleString(),
-        number((row) => row.claimedTasks),
-      ),
+      column("claimed", "Running", (row) => row.claimedTasks.toLocaleString(), number((row) => row.claimedTasks)), // prettier-ignore
       column("workers", "Workers", (row) => html`<${WorkerCounts} row=${row} now=${now} />`, number((row) => row.workers)), // prettier-ignore
       column("active", "Last active", (row) => row.lastDateActive && html`<${Time} at=${row.lastDateActive} now=${now} />`, { sort: (row) => row.lastDateActive ?? "" }), // prettier-ignore
       column("description", "Description", (row) => row.description, { class: "wide" }),

@@ -1,20 +1,20 @@
 // One task: its state with the reason, its runs and their logs, what it waits for, and what can be done with it.
 
 import { ofTask } from "../core/audit.js";
-import { blockedTasks, reasonOf, whyUnscheduled } from "../core/blocking.js";
-import { originalOf, readGroup } from "../core/group.js";
+import { blockedTasks, isLost, reasonOf, whyUnscheduled } from "../core/blocking.js";
+import { distrust, originalOf, readGroup } from "../core/group.js";
 import { pushLabel } from "../core/group-name.js";
-import { html, useEffect, useMemo, useState } from "../core/html.js";
+import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
 import { pathsOf } from "../core/index-service.js";
 import { useNow, usePolled } from "../core/polling.js";
 import * as queue from "../core/queue.js";
 import { compareHref, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { isFinal, label, named, reasonCreated, shownState } from "../core/words.js";
+import { isFinal, label, named, ranFor, reasonCreated, shownState } from "../core/words.js";
 import { Artifacts, useArtifacts } from "../parts/artifacts.js";
 import { AuditHistory } from "../parts/audit.js";
 import { Before } from "../parts/before.js";
-import { Copy, Loaded } from "../parts/feedback.js";
+import { Copy, Loaded, Loading } from "../parts/feedback.js";
 import { Dependencies, useRelatives } from "../parts/dependencies.js";
 import { Definition } from "../parts/definition.js";
 import { Blocks, Roots } from "../parts/look.js";
@@ -62,24 +62,31 @@ export default function TaskPage({ params }) {
 
 /** @param {string} taskId @param {AbortSignal} signal @param {Member | undefined} previous */
 async function read(taskId, signal, previous) {
-  if (!previous) {
-    const [task, status] = await Promise.all([queue.task(taskId, { signal }), queue.status(taskId, { signal })]);
-    return { task, status };
-  }
-  const status = await queue.status(taskId, { signal });
-  return JSON.stringify(status) === JSON.stringify(previous.status) ? previous : { task: previous.task, status };
+  const asked = [previous?.task ?? queue.task(taskId, { signal }), queue.status(taskId, { signal })];
+  const [task, status] = await Promise.all(asked);
+  return { task, status };
 }
 
 /** The group of a task that keeps others waiting, or waits itself: which failures are at the root, and what they block.
- * @param {Status} status */
-function useGroup({ taskGroupId, state }) {
+ * It is read again when what is watched of it changes. @param {Status} status
+ * @param {(string | undefined)[]} watched what was seen, once it was; nothing to be seen is an empty text */
+function useGroup({ taskGroupId, state }, watched) {
   const wanted = state !== "completed" && state !== "pending" && state !== "running";
-  return usePolled(
+  const polled = usePolled(
     async (signal, previous) =>
       wanted ? readGroup(taskGroupId, signal, /** @type {any} */ (previous), () => {}) : null,
     [taskGroupId, state],
     { until: () => true, ...(wanted ? { name: `group ${taskGroupId}` } : {}) },
-  ).data;
+  );
+  const seen = useRef(watched);
+  useEffect(() => {
+    const changed = watched.some((one, at) => one && seen.current[at] !== undefined && one !== seen.current[at]);
+    seen.current = watched.map((one, at) => one ?? seen.current[at]);
+    if (!changed || !polled.data) return;
+    distrust(polled.data);
+    polled.refresh();
+  }, watched);
+  return { group: polled.data ?? undefined, known: !wanted || polled.data !== undefined || polled.error !== undefined };
 }
 
 /** @param {{member: Member, runId?: string, refresh: () => void, notified: boolean, notify: (on: boolean) => void}} properties */
@@ -89,16 +96,21 @@ function Task({ member, runId, refresh, notified, notify }) {
   const shown = Number(runId ?? status.runs.length - 1);
   const run = status.runs[shown];
   const tags = Object.entries(task.tags);
-  const relatives = useRelatives(task, status);
-  const group = useGroup(status);
+  const rootIds = useRef(/** @type {string[]} */ ([]));
+  const relatives = useRelatives(task, status, rootIds);
+  const waiting = relatives.dependents.data?.related.filter((one) => one.status?.state === "unscheduled").length;
+  const { group, known } = useGroup(status, [relatives.required.data?.turned, waiting?.toString()]);
   const members = group?.members ?? [member];
-  const blocked = useMemo(() => blockedTasks(members), [members]);
-  const roots = blocked.get(status.taskId);
+  const blocked = useMemo(() => group && blockedTasks(group.members), [group]);
+  const roots = blocked?.get(status.taskId) ?? [];
+  rootIds.current = roots.map((/** @type {Member} */ one) => one.status.taskId);
+  const needed = relatives.required.data?.related;
+  const isClear = known || needed?.some((one) => one.status && isLost(one.status));
   const original = originalOf(task);
   const copies = members.filter((/** @type {Member} */ one) => originalOf(one.task) === status.taskId);
   const actions = html`<${TaskActions} task=${task} status=${status} refresh=${refresh} />`;
   const blocks = html`<${Blocks} member=${member} members=${members} complete=${group?.complete ?? false} />`;
-  const reason = reasonOf(status, roots);
+  const reason = reasonOf(status, blocked);
   const filtered = (/** @type {string} */ word) => `${to.group(status.taskGroupId)}?name=${encodeURIComponent(word)}`;
   return html`
     <${Crumbs} of=${[
@@ -120,7 +132,7 @@ function Task({ member, runId, refresh, notified, notify }) {
     ${
       run
         ? html`<${RunPart} key=${run.runId} member=${member} run=${run} now=${now} actions=${actions} blocks=${blocks} />`
-        : html`<div class="first">${actions}<section class="why" aria-label="What it waits for"><p class="verdict">${whyUnscheduled(task, relatives.required.data ?? [], roots ?? [], now)}</p><${Roots} of=${roots ?? []} />${blocks}</section></div>`
+        : html`<div class="first">${actions}<section class="why" aria-label="What it waits for">${needed && isClear ? html`<p class="verdict">${whyUnscheduled(task, needed, roots, now)}</p>` : html`<${Loading} label="Looking at what it waits for" />`}<${Roots} of=${roots} />${blocks}</section></div>`
     }
     <div class="columns">
       <section aria-labelledby="related">
@@ -176,8 +188,7 @@ function RunPart({ member, run, now, actions, blocks }) {
   const worker =
     run.workerId &&
     html`<a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerGroup}/${run.workerId}</a>`;
-  const ran =
-    run.started === undefined ? undefined : (run.resolved ? Date.parse(run.resolved) : now) - Date.parse(run.started);
+  const ran = ranFor(run, now);
   const waited = (run.started ? Date.parse(run.started) : run.resolved ? 0 : now) - Date.parse(run.scheduled);
   return html`
     <div class="first">${actions}<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} blocks=${blocks} /></div>
@@ -187,7 +198,7 @@ function RunPart({ member, run, now, actions, blocks }) {
       ["Scheduled", html`<${Time} at=${run.scheduled} now=${now} />`],
       ...(waited > 0 ? [["Waited", duration(waited)]] : []),
       ...(run.started ? [["Started", html`<${Time} at=${run.started} now=${now} />`]] : []),
-      ...(ran === undefined ? [] : [["Ran", duration(ran)]]),
+      ...(ran === null ? [] : [["Ran", duration(ran)]]),
       ...(run.resolved ? [["Resolved", html`<${Time} at=${run.resolved} now=${now} />`]] : []),
       ...(worker ? [["Worker", worker]] : []),
     ]} />

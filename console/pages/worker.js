@@ -6,7 +6,7 @@ import { useNow, usePolled } from "../core/polling.js";
 import { getWorker, statuses, tasks, workerRemoved } from "../core/queue.js";
 import { to } from "../core/router.js";
 import { useTitle } from "../core/title.js";
-import { counted, named, shortReason, workerState } from "../core/words.js";
+import { counted, namedOr, workerState } from "../core/words.js";
 import { AuditHistory } from "../parts/audit.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
 import { lacks, QuarantineFields, useQuarantine } from "../parts/quarantine.js";
@@ -32,9 +32,6 @@ export default function WorkerPage({ params }) {
   </article>`;
 }
 
-/** @param {import("../core/types").Definition | undefined} task */
-const nameIn = (task) => task && named(task);
-
 /** @param {string} id @param {string} group @param {string} name @param {AbortSignal} signal */
 async function read(id, group, name, signal) {
   const worker = await getWorker(id, group, name, { signal });
@@ -44,7 +41,7 @@ async function read(id, group, name, signal) {
     .map(({ taskId, runId }) => ({
       taskId,
       runId,
-      name: nameIn(definitions.get(taskId)) ?? taskId,
+      name: namedOr(definitions.get(taskId), taskId),
       status: states.get(taskId),
     }))
     .reverse();
@@ -107,7 +104,7 @@ function Details({ id, worker, recent, refresh }) {
           : html`<ul class="related">
         ${recent.map(
           ({ taskId, runId, name, status }) => html`<li key=${`${taskId}/${runId}`}>
-          <a href=${to.task(taskId, runId)}>${name}</a> ${status ? html`<${State} state=${status.runs[runId]?.state ?? status.state} reason=${shortReason(status)} />` : html`<span class="reason">expired</span>`}
+          <a href=${to.task(taskId, runId)}>${name}</a> ${status ? html`<${State} state=${status.runs[runId]?.state ?? status.state} reason=${status.runs[runId]?.reasonResolved !== status.runs[runId]?.state ? status.runs[runId]?.reasonResolved : ""} />` : html`<span class="reason">expired</span>`}
           ${" "}<span class="reason">${status && html`started <${Time} at=${status.runs[runId]?.started} now=${now} />`}</span></li>`,
         )}
       </ul>`

@@ -1,11 +1,11 @@
 // What a task waits for, and what waits for it: those that block first.
 
-import { reasonOf } from "../core/blocking.js";
+import { isLost, reasonOf } from "../core/blocking.js";
 import { html, useRef } from "../core/html.js";
 import { gather, usePolled } from "../core/polling.js";
 import { listDependentTasks, statuses, tasks } from "../core/queue.js";
 import { to } from "../core/router.js";
-import { byName, isFinal, named } from "../core/words.js";
+import { byName, isFinal, named, namedOr } from "../core/words.js";
 import { Empty, Loaded } from "./feedback.js";
 import { State } from "./states.js";
 
@@ -14,10 +14,11 @@ const MOST_DEPENDENTS = 500;
 /** @typedef {{taskId: string, name: string, status: import("../core/types").Status | undefined}} Related */
 
 /** What a task waits for and what waits for it. @param {import("../core/types").Definition} task
- * @param {import("../core/types").Status} status */
-export function useRelatives(task, status) {
+ * @param {import("../core/types").Status} status
+ * @param {{current: string[]}} roots what failed farther away, and is watched with what it waits for: that costs nothing */
+export function useRelatives(task, status, roots) {
   const names = useRef(/** @type {Map<string, string>} */ (new Map()));
-  const required = usePolled((signal) => namesAndStates(task.dependencies, names.current, signal), [status.taskId], {
+  const required = usePolled((signal) => namesAndStates(task, roots.current, names.current, signal), [status.taskId], {
     interval: 15_000,
     until: () => isFinal(status.state) || task.dependencies.length === 0,
   });
@@ -26,7 +27,7 @@ export function useRelatives(task, status) {
 }
 
 /** @param {{task: import("../core/types").Definition, relatives: ReturnType<typeof useRelatives>, blocked: Map<string,
- * import("../core/types").Member[]>}} properties `blocked`: what waits in vain, and for which failures */
+ * import("../core/types").Member[]> | undefined}} properties `blocked`: what waits in vain, and for which failures, if that is known */
 export function Dependencies({ task, relatives: { required, dependents }, blocked }) {
   return html`
     <h3>Waits for</h3>
@@ -34,7 +35,7 @@ export function Dependencies({ task, relatives: { required, dependents }, blocke
       task.dependencies.length === 0
         ? html`<${Empty}>Nothing.<//>`
         : html`<p class="reason">${task.requires === "all-completed" ? "All must complete." : "All must be resolved, whatever the outcome."}</p>
-          <${Loaded} of=${required}>${(/** @type {Related[]} */ found) => html`<${List} of=${found} blocked=${blocked} />`}<//>`
+          <${Loaded} of=${required}>${(/** @type {{related: Related[]}} */ { related }) => html`<${List} of=${related} blocked=${blocked} />`}<//>`
     }
     <h3>Needed by</h3>
     <${Loaded} of=${dependents}>
@@ -45,12 +46,12 @@ export function Dependencies({ task, relatives: { required, dependents }, blocke
     <//>`;
 }
 
-/** @param {{of: Related[], blocked: Map<string, import("../core/types").Member[]>}} properties */
+/** @param {{of: Related[], blocked: Map<string, import("../core/types").Member[]> | undefined}} properties */
 const List = ({ of, blocked }) =>
   html`<ul class="related">
     ${[...of].sort(blockingFirst).map(
       ({ taskId, name, status }) => html`<li key=${taskId}>
-        ${status ? html`<a href=${to.task(taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked.get(taskId))} />` : html`<code>${taskId}</code> <span class="reason">expired</span>`}
+        ${status ? html`<a href=${to.task(taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked)} />` : html`<code>${taskId}</code> <span class="reason">expired</span>`}
       </li>`,
     )}
   </ul>`;
@@ -62,16 +63,25 @@ function blockingFirst(a, b) {
   return rank(a) - rank(b) || byName(a.name, b.name);
 }
 
-/** @param {import("../core/types").Definition | undefined} task */
-const nameIn = (task) => task && named(task);
-
-/** @param {string[]} taskIds @param {Map<string, string>} names those that are known already, and never change
- * @param {AbortSignal} signal @returns {Promise<Related[]>} */
-async function namesAndStates(taskIds, names, signal) {
-  const unknown = taskIds.filter((taskId) => !names.has(taskId));
-  const [definitions, states] = await Promise.all([tasks(unknown), statuses(taskIds, signal)]);
-  for (const taskId of unknown) names.set(taskId, nameIn(definitions.get(taskId)) ?? taskId);
-  return taskIds.map((taskId) => ({ taskId, name: names.get(taskId) ?? taskId, status: states.get(taskId) }));
+/** @param {import("../core/types").Definition} task @param {string[]} roots
+ * @param {Map<string, string>} names those that are known already, and never change @param {AbortSignal} signal
+ * @returns {Promise<{related: Related[], turned: string}>} `turned`: which dependencies have failed, and which roots have not */
+async function namesAndStates({ dependencies }, roots, names, signal) {
+  const unknown = dependencies.filter((taskId) => !names.has(taskId));
+  const asked = [...new Set([...dependencies, ...roots])];
+  const [definitions, states] = await Promise.all([tasks(unknown), statuses(asked, signal)]);
+  for (const taskId of unknown) names.set(taskId, namedOr(definitions.get(taskId), taskId));
+  const lost = new Set([...states].flatMap(([taskId, status]) => (isLost(status) ? [taskId] : [])));
+  const turned = [
+    ...dependencies.flatMap((taskId) => (lost.has(taskId) ? [`-${taskId}`] : [])),
+    ...roots.flatMap((taskId) => (lost.has(taskId) ? [] : [`+${taskId}`])),
+  ];
+  const related = dependencies.map((taskId) => ({
+    taskId,
+    name: names.get(taskId) ?? taskId,
+    status: states.get(taskId),
+  }));
+  return { related, turned: turned.join() };
 }
 
 /** @param {string} taskId @param {AbortSignal} signal */

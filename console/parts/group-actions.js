@@ -17,25 +17,26 @@ import { ActionButton } from "./feedback.js";
 /** Longer than the page of a large group rests between two looks. */
 const SILENT = 120_000;
 
-/** @param {{group: import("../core/types").GroupSummary, members: Member[], open: number, bulk: Bulk, refresh: () =>
- * void, cancelling: Cancelling, now: number}} properties `open`: how many tasks of the group are not resolved */
-export function GroupActions({ group, members, open, bulk, refresh, cancelling, now }) {
+/** @param {{group: import("../core/types").GroupSummary, members: Member[], complete: boolean, open: number, bulk: Bulk, refresh: () =>
+ * void, cancelling: Cancelling, now: number}} properties `complete`: whether these are all its members; `open`: how many of its tasks are not resolved */
+export function GroupActions({ group, members, complete, open, bulk, refresh, cancelling, now }) {
   const id = group.taskGroupId;
   const wrong = members.filter(({ status }) => isWrong(status));
   const useful = wrong.filter((member) => unfit(member, now) === "");
-  const left = ["past their deadline", "with a malformed payload"].flatMap((why) => {
+  const left = [LATE, MALFORMED].flatMap((why) => {
     const count = wrong.filter((member) => unfit(member, now) === why).length;
-    return count > 0 ? [`${count.toLocaleString()} ${why}`] : [];
+    return count > 0 ? [`${count.toLocaleString()} (${why})`] : [];
   });
+  const unread = complete ? "" : "The group is still being read";
   const then = (/** @type {Promise<unknown>} */ done) => done.then(refresh);
   const rerun = () => bulk.start("Rerun", useful.map(idOf), queue.rerunTask);
   return html`<div class="buttons" role="group" aria-label="Actions on the group">
-    <${ActionButton} kind="primary" disabled=${useful.length === 0} action=${rerun} verb=${`Rerun ${counted(useful.length, "task")}`}
+    <${ActionButton} kind="primary" disabled=${!complete || useful.length === 0} title=${unread} action=${rerun} verb=${`Rerun ${counted(useful.length, "task")}`}
       confirm=${`All that failed or ended as an exception, and nothing that was cancelled.${left.length > 0 ? ` Left out: ${left.join(", ")}.` : ""}`}>Rerun all that failed<//>
     ${!group.sealed && html`<${ActionButton} action=${() => then(queue.sealTaskGroup(id))} verb="Seal the group" confirm="No task can be added to it after that.">Seal<//>`}
-    <${PriorityChoice} label="Priority of all" of=${counted(open, "task")} change=${(/** @type {string} */ priority) => then(queue.changeTaskGroupPriority(id, priority))} disabled=${open === 0} />
+    <${PriorityChoice} label="Priority of all" of=${counted(open, "task")} change=${(/** @type {string} */ priority) => then(queue.changeTaskGroupPriority(id, priority))} disabled=${!complete || open === 0} />
     <${DecisionActions} taskGroupId=${id} />
-    <span class="apart"><${ActionButton} kind="danger" verb=${`Cancel ${counted(open, "task")}`} disabled=${!group.sealed || open === 0} title=${group.sealed ? "" : "Only a sealed group can be cancelled"}
+    <span class="apart"><${ActionButton} kind="danger" verb=${`Cancel ${counted(open, "task")}`} disabled=${!group.sealed || !complete || open === 0} title=${group.sealed ? unread : "Only a sealed group can be cancelled"}
       action=${() => then(cancelling.during(open, queue.cancelTaskGroup(id)))} confirm="All tasks of the group that are not resolved.">Cancel<//></span>
   </div>`;
 }
@@ -43,12 +44,15 @@ export function GroupActions({ group, members, open, bulk, refresh, cancelling, 
 /** @param {Member} member */
 const idOf = ({ status }) => status.taskId;
 
+export const LATE = "the deadline has passed";
+export const MALFORMED = "the payload is malformed";
+
 /** Why a task cannot be rerun, or would fail again in any case; empty if neither is so. @param {Member} member @param {number} now */
 export const unfit = ({ status }, now) =>
   Date.parse(status.deadline) < now
-    ? "past their deadline"
+    ? LATE
     : status.runs.at(-1)?.reasonResolved === "malformed-payload"
-      ? "with a malformed payload"
+      ? MALFORMED
       : "";
 
 /** How far the cancellation of a group is: the service goes on with a large one after it has answered.
@@ -73,12 +77,12 @@ export function SelectionActions({ selected, members, bulk, now, clear }) {
   const chosen = members.filter(({ status }) => selected.has(status.taskId));
   if (chosen.length === 0) return null;
   const resolved = chosen.filter(({ status }) => isFinal(status.state));
-  const inTime = resolved.filter((member) => unfit(member, now) !== "past their deadline").map(idOf);
+  const inTime = resolved.filter((member) => unfit(member, now) !== LATE).map(idOf);
   const canceled = chosen.filter(({ status }) => isCanceled(status)).length;
   const late = resolved.length - inTime.length;
   const open = chosen.filter(({ status }) => !isFinal(status.state)).map(idOf);
   const waiting = chosen.filter(({ status }) => status.state === "unscheduled").map(idOf);
-  const about = [...(canceled > 0 ? [`Including ${canceled} cancelled.`] : []), ...(late > 0 ? [`${late} past their deadline are left out.`] : [])]; // prettier-ignore
+  const about = [...(canceled > 0 ? [`Including ${canceled} cancelled.`] : []), ...(late > 0 ? [`Left out: ${late} (${LATE}).`] : [])]; // prettier-ignore
   return html`<div class="buttons selection" role="group" aria-label="Actions on the selected tasks">
     <strong>${counted(chosen.length, "task")} selected</strong>
     <${ActionButton} disabled=${inTime.length === 0} action=${() => bulk.start("Rerun", inTime, queue.rerunTask)} verb=${`Rerun ${counted(inTime.length, "task")}`} confirm=${about.join(" ") || "Tasks that wait for them go on when they complete."}>Rerun ${inTime.length}<//>

@@ -1,12 +1,14 @@
 // A group against the one before it: what fails now and did not, what takes longer, what is new or gone.
 
-import { html, useEffect, useMemo, useState } from "../core/html.js";
+import { html, useMemo } from "../core/html.js";
 import { groupsBefore } from "../core/before.js";
-import { readGroup } from "../core/group.js";
+import { reasonOf } from "../core/blocking.js";
+import { latestCopies, readGroup } from "../core/group.js";
 import { nameOf } from "../core/group-name.js";
+import { usePolled } from "../core/polling.js";
 import { compareHref, setQuery, to } from "../core/router.js";
 import { absolute, duration } from "../core/time.js";
-import { counted, isFinal, isWrong, named, runtime, shortReason } from "../core/words.js";
+import { counted, isFinal, isWrong, named, runtime } from "../core/words.js";
 import { Failure, Loading } from "./feedback.js";
 import { State } from "./states.js";
 import { columnOf, Table } from "./table.js";
@@ -15,28 +17,20 @@ import { columnOf, Table } from "./table.js";
 /** @typedef {import("../core/types").RecentGroup} RecentGroup */
 /** @typedef {{key: string, name: string, member: Member | undefined, old: Member | undefined, change: string, rank: number}} Row */
 
-/** @param {{groupId: string, members: Member[], chosen: string, now: number, sort: string}} properties `chosen`: the other group's id, if that is in the address */
-export function GroupBefore({ groupId, members, chosen, now, sort }) {
-  const [groups, setGroups] = useState(/** @type {RecentGroup[] | null} */ (null));
-  const [old, setOld] = useState(/** @type {Member[] | null} */ (null));
-  const [error, setError] = useState(/** @type {Error | null} */ (null));
+/** @param {{groupId: string, members: Member[], listed: Member[], blocked: Map<string, Member[]>, chosen: string, now: number, sort: string}} properties `chosen`: the other group's id, if that is in the address */
+export function GroupBefore({ groupId, members, listed, blocked, chosen, now, sort }) {
+  const { data: groups, error: unlisted } = usePolled((signal) => groupsBefore(groupId, signal), [groupId], ONCE);
   const other = chosen || groups?.[0]?.taskGroupId || "";
-  useEffect(() => {
-    const control = new AbortController();
-    groupsBefore(groupId, control.signal).then(setGroups, (caught) => control.signal.aborted || setError(caught));
-    return () => control.abort();
-  }, [groupId]);
-  useEffect(() => {
-    if (!other) return undefined;
-    const control = new AbortController();
-    setOld(null);
-    readGroup(other, control.signal, undefined, () => {}).then(
-      (read) => setOld(read.members),
-      (caught) => control.signal.aborted || setError(caught),
-    );
-    return () => control.abort();
-  }, [other]);
-  const rows = useMemo(() => (old ? compared(members, old) : []), [members, old]);
+  const { data: old, error: unread } = usePolled(
+    async (signal) => (other ? latestCopies((await readGroup(other, signal, undefined, () => {})).members) : null),
+    [other],
+    ONCE,
+  );
+  const error = unlisted ?? unread;
+  const rows = useMemo(() => {
+    const [all, shown] = [old ? compared(members, old) : [], new Set(listed)];
+    return listed.length === members.length ? all : all.filter(({ member }) => member && shown.has(member)); // what is gone matches no filter
+  }, [members, listed, old]);
   if (error) return html`<${Failure} error=${error} />`;
   if (groups && !other)
     return html`<p class="empty">No earlier group with the same scheduler and source was found.</p>`;
@@ -53,8 +47,10 @@ export function GroupBefore({ groupId, members, chosen, now, sort }) {
       <a href=${to.group(other)}>The group before</a>
       <strong role="status">${fails === 0 ? "Nothing fails that did not before." : `${counted(fails, "task")} fail${fails === 1 ? "s" : ""} that did not before.`}</strong>
     </div>
-    <${Table} rows=${rows} columns=${columns(now)} id=${(/** @type {Row} */ { key }) => key} caption="Tasks against those before" sort=${SORTS.includes(sort.replace("-", "")) ? sort : "change"} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} />`;
+    <${Table} rows=${rows} columns=${columns(blocked, now)} id=${(/** @type {Row} */ { key }) => key} caption="Tasks against those before" sort=${SORTS.includes(sort.replace("-", "")) ? sort : "change"} onSort=${(/** @type {string} */ by) => setQuery({ sort: by })} />`;
 }
+
+const ONCE = { until: () => true };
 
 /** Columns that rows can be ordered by: the address may name one of another view. */
 const SORTS = ["name", "change", "longer"];
@@ -63,18 +59,18 @@ const column = /** @type {import("./table.js").ColumnOf<Row>} */ (columnOf);
 const took = (/** @type {Member | undefined} */ member, /** @type {number} */ now) =>
   member ? runtime(member.status, now) : null;
 
-/** @param {number} now */
-const columns = (now) => {
-  const shown = (/** @type {Member | undefined} */ member) => {
+/** @param {Map<string, Member[]>} blocked @param {number} now */
+const columns = (blocked, now) => {
+  const shown = (/** @type {Member | undefined} */ member, /** @type {Map<string, Member[]> | undefined} */ known) => {
     const ran = took(member, now);
     return member
-      ? html`<${State} state=${member.status.state} reason=${shortReason(member.status)} /> ${ran !== null && html`<span class="reason">${duration(ran)}</span>`}`
+      ? html`<${State} state=${member.status.state} reason=${reasonOf(member.status, known)} /> ${ran !== null && html`<span class="reason">${duration(ran)}</span>`}`
       : "–";
   };
   const longer = (/** @type {Row} */ { member, old }) => {
     const [a, b] = [took(member, now), took(old, now)];
     if (a === null || b === null) return "–";
-    return a >= b ? duration(a - b) : `−${duration(b - a)}`;
+    return `${Math.round((b - a) / 1000) > 0 ? "−" : ""}${duration(Math.abs(a - b))}`;
   };
   const compare = (/** @type {Row} */ { member, old }) => {
     const [a, b] = [member?.status.runs.at(-1), old?.status.runs.at(-1)];
@@ -85,8 +81,8 @@ const columns = (now) => {
   return [
     column("name", "Name", ({ name, member, old }) => html`<a href=${to.task((member ?? old)?.status.taskId ?? "")}>${name}</a>`, { class: "wide", sort: ({ name }) => name }), // prettier-ignore
     column("change", "Change", ({ change, rank }) => html`<span class=${rank === 0 ? "state failed" : ""}>${change}</span>`, { sort: ({ rank, name }) => `${rank} ${name}` }), // prettier-ignore
-    column("now", "Now", ({ member }) => shown(member)),
-    column("before", "Before", ({ old }) => shown(old)),
+    column("now", "Now", ({ member }) => shown(member, blocked)),
+    column("before", "Before", ({ old }) => shown(old, undefined)),
     column("longer", "Longer by", longer, { sort: ({ member, old }) => (took(old, now) ?? 0) - (took(member, now) ?? 0) }), // prettier-ignore
     column("compare", "Logs", compare),
   ];

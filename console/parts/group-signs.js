@@ -44,7 +44,7 @@ export function GroupSigns({ members, blocked }) {
     ${ended.length > 0 && html`<li>${ended.join(", ")}: ${wrong.slice(0, NAMED).map(link)}${wrong.length > NAMED && ` and ${wrong.length - NAMED} more`}.</li>`}
     ${blocks}
     ${canceled > 0 && html`<li>${counted(canceled, "task")} ${canceled === 1 ? "was" : "were"} cancelled.</li>`}
-    ${stalled.map(({ id, message }) => html`<li key=${id}>${message} <a href=${to.queue(id)}>Task queue<span class="visually-hidden"> ${id}</span></a></li>`)}
+    ${stalled[0] && html`<li>${stalled.length === 1 ? stalled[0].message : `No worker takes the tasks of ${stalled.length} task queues:`} ${stalled.map(({ id, message }, at) => html`${at > 0 ? ", " : ""}<a key=${id} href=${to.queue(id)} title=${message}>${stalled.length === 1 ? html`Task queue<span class="visually-hidden"> ${id}</span>` : id}</a>`)}</li>`}
   </ul>`;
 }
 

@@ -1,7 +1,7 @@
 // Whether what is shown is fresh, and the service well. A verdict that nobody has just given is none.
 
 import { now } from "../core/clock.js";
-import { html, useEffect, useRef, useState } from "../core/html.js";
+import { html, useEffect, useRef } from "../core/html.js";
 import { liveness } from "../core/live.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { health } from "../core/queue.js";
@@ -11,25 +11,12 @@ import { duration, ofDay, useTimes } from "../core/time.js";
 const KEPT = 75_000;
 /** What is older than this is said with its age: a page at rest reads once a minute, and may not seem to know more. */
 const FRESH = 10_000;
-const EVERY = 1000;
 
 /** What is to be said of the page, each second anew. */
 function useLiveness() {
-  const time = useNow(EVERY);
-  const isOffline = useOffline();
+  const time = useNow();
   const found = liveness();
-  return { ...found, time, silence: isOffline ? "This browser is offline." : found.silence };
-}
-
-function useOffline() {
-  const [offline, setOffline] = useState(!navigator.onLine);
-  useEffect(() => {
-    const update = () => setOffline(!navigator.onLine);
-    const types = ["online", "offline"];
-    for (const type of types) addEventListener(type, update);
-    return () => types.forEach((type) => removeEventListener(type, update));
-  }, []);
-  return offline;
+  return { ...found, time, silence: navigator.onLine ? found.silence : "This browser is offline." };
 }
 
 /** As of when what the page shows is, and how long ago that was where it is long. */

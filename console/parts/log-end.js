@@ -21,9 +21,10 @@ const LONGEST = 1000;
 /** @typedef {import("../core/log-cause.js").Cause} Cause */
 
 /** The end of a log, followed while its run goes on. @param {{taskId: string, runId: number, name: string | undefined,
- * over: boolean, keep?: number}} of no name: nothing is read @returns {{state: LogState | null, error: Error | null}}
- */
-export function useLogEnd({ taskId, runId, name, over, keep = READ }) {
+ * over?: boolean, keep?: number, reader?: ReturnType<typeof import("../core/live.js").useReader>, attempt?: number}} of
+ * no name: nothing is read; `over`: whether the run is resolved, where that is followed; `reader`: is told, where the log is all that the page reads
+ * @returns {{state: LogState | null, error: Error | null}} */
+export function useLogEnd({ taskId, runId, name, over, keep = READ, reader, attempt }) {
   const [read, setRead] = useState(/** @type {{state: LogState | null, error: Error | null}} */ (NOTHING));
   const ended = useRef(over);
   ended.current = over;
@@ -31,13 +32,20 @@ export function useLogEnd({ taskId, runId, name, over, keep = READ }) {
     setRead(NOTHING);
     if (!name) return undefined;
     const control = new AbortController();
-    const show = (/** @type {LogState} */ state) => setRead({ state, error: null });
-    const fail = (/** @type {Error} */ error) => {
-      if (!control.signal.aborted) setRead(({ state }) => ({ state, error }));
+    const show = (/** @type {LogState} */ state) => {
+      setRead({ state, error: null });
+      if (state.ended) reader?.ends();
+      else reader?.answered();
     };
-    followLog({ taskId, runId, name, keep, over: () => ended.current }, show, fail, control.signal).catch(fail);
+    const fail = (/** @type {Error} */ error) => {
+      if (control.signal.aborted) return;
+      setRead(({ state }) => ({ state, error }));
+      reader?.failed(error);
+    };
+    const isOver = over === undefined ? undefined : () => ended.current === true;
+    followLog({ taskId, runId, name, keep, over: isOver, asks: reader?.asks }, show, fail, control.signal).catch(fail);
     return () => control.abort();
-  }, [taskId, runId, name]);
+  }, [taskId, runId, name, attempt]);
   return read;
 }
 

@@ -25,10 +25,10 @@ export function Look({ member, members, blocked, now, close, refresh }) {
   const why = unfit(member, now);
   return html`<section class="look" aria-label=${`About ${named(task)}`}>
     <div class="buttons">
-      ${close && html`<strong><a href=${to.task(status.taskId)}>${named(task)}</a></strong> <span><${State} state=${status.state} reason=${reasonOf(status, blocked.get(status.taskId))} /></span>`}
+      ${close && html`<strong><a href=${to.task(status.taskId)}>${named(task)}</a></strong> <span><${State} state=${status.state} reason=${reasonOf(status, blocked)} /></span>`}
       ${ran !== null && html`<span class="reason">ran ${duration(ran)}${run?.workerId && html` on <a href=${to.worker(status.taskQueueId, run.workerGroup ?? "", run.workerId)}>${run.workerId}</a>`}</span>`}
       <span class="apart">
-        ${isFinal(status.state) && html`<${ActionButton} disabled=${why !== ""} title=${why && `It is ${why}`} action=${() => rerunTask(status.taskId).then(refresh)} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
+        ${isFinal(status.state) && html`<${ActionButton} disabled=${why !== ""} title=${why && `Of no use: ${why}`} action=${() => rerunTask(status.taskId).then(refresh)} verb="Rerun the task" confirm="Tasks that wait for it go on when it completes.">Rerun<//>`}
         ${close && html`<button type="button" class="quiet" onClick=${close}>Close</button>`}
       </span>
     </div>
@@ -63,13 +63,15 @@ function Unscheduled({ member: { task, status }, members, blocked, now }) {
       ids.has(one.status.taskId) ? [{ name: named(one.task), status: one.status }] : [],
     );
   }, [task, members]);
-  const waits = needed.filter(({ status }) => status.state !== "completed");
+  const waits = needed.filter(({ status: { state } }) =>
+    task.requires === "all-resolved" ? !isFinal(state) : state !== "completed",
+  );
   return html`<div class="why"><p class="verdict">${whyUnscheduled(task, needed, roots, now)}</p>
     <${Roots} of=${roots} />
     ${
       waits.length > 0 &&
       html`<p class="reason">It waits for:</p><ul class="related">
-      ${waits.slice(0, NAMED).map(({ name, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked.get(status.taskId))} /></li>`)}
+      ${waits.slice(0, NAMED).map(({ name, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked)} /></li>`)}
       ${waits.length > NAMED && html`<li>and ${waits.length - NAMED} more</li>`}</ul>`
     }</div>`;
 }

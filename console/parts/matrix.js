@@ -5,7 +5,7 @@ import { axesOf, matrixOf, OTHERS, titleOf, usualAxes } from "../core/matrix.js"
 import { setQuery } from "../core/router.js";
 import { counted, isWrong, named, shownState } from "../core/words.js";
 import { Look } from "./look.js";
-import { signOf } from "./states.js";
+import { signOf, SIGNS } from "./states.js";
 
 /** @typedef {import("../core/types").Member} Member */
 /** @typedef {import("../core/matrix.js").Axes} Axes */
@@ -68,18 +68,8 @@ function AxisChoice({ members, axes }) {
       ${options.map((one) => html`<option key=${one} value=${one}>${titleOf(one)}</option>`)}
     </select></label>`;
   return html`<div class="buttons axes">${select("rows", "Rows")} ${select("columns", "Columns")}
-    <span class="reason legend" aria-hidden="true">${LEGEND.map(([sign, word]) => html`<span key=${word}>${sign} ${word}</span> `)}</span></div>`;
+    <span class="reason legend" aria-hidden="true">${Object.entries(SIGNS).map(([word, sign]) => html`<span key=${word}>${sign} ${word}</span> `)}</span></div>`;
 }
-
-const LEGEND = [
-  ["✗", "failed"],
-  ["!", "exception"],
-  ["▶", "running"],
-  ["○", "pending"],
-  ["·", "unscheduled"],
-  ["⊘", "cancelled"],
-  ["✓", "completed"],
-];
 
 /** @param {Member[]} members @param {Axes} axes @param {string} open @param {(changes: Record<string, string>) => string} href */
 function grid(members, axes, open, href) {

@@ -119,9 +119,9 @@ const Choice = ({ label, all, of, value, change }) =>
 /** @param {{state: GroupState | null | undefined, asked: boolean}} properties */
 function StateOf({ state, asked }) {
   if (!state) return asked ? html`<span class="reason">not readable</span>` : "";
-  const { counts, wrong, canceled, open, more } = state;
+  const { counts, wrong, all, open, more } = state;
   const rest = open > 0 ? `, ${open.toLocaleString()} open` : "";
-  const both = [wrong, canceled].filter(Boolean).join(", ");
+  const both = all && `${more ? "at least " : ""}${all}`;
   const total = STATES.reduce((sum, one) => sum + (counts[one] ?? 0), 0);
   const said = both
     ? html`<span class=${`state ${wrong ? "failed" : "unscheduled"}`}>${both}</span>${rest}`

@@ -57,7 +57,9 @@ export function SearchBox({ then, focused = false }) {
     if (own !== latest.current) return;
     setFound(all);
     if (all.length === 1 && all[0]) return go(all[0].href);
-    setMessage(all.length > 1 ? `${all.length} things have this in their name: choose one.` : NOT_FOUND);
+    setMessage(
+      all.length > 1 ? "Several things have this in their name, of which the first are listed: choose one." : NOT_FOUND,
+    );
   };
   const onKeyDown = (/** @type {KeyboardEvent} */ event) => {
     const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];

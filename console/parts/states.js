@@ -1,7 +1,7 @@
 // States and times as people see them: a word and a colour, never the colour alone.
 
 import { html } from "../core/html.js";
-import { isCanceled, STATES } from "../core/words.js";
+import { shownState, STATES } from "../core/words.js";
 import { absolute, distance, useTimes } from "../core/time.js";
 
 /** @param {{state: string, reason?: string}} properties */
@@ -11,10 +11,10 @@ export const State = ({ state, reason }) =>
     : html`<span class=${`state ${state}`}>${state}</span>${reason && html` <span class="reason">${reason}</span>`}`;
 
 /** @type {Record<string, string>} */
-const SIGNS = { failed: "✗", exception: "!", running: "▶", pending: "○", unscheduled: "·", completed: "✓" };
+export const SIGNS = { failed: "✗", exception: "!", running: "▶", pending: "○", unscheduled: "·", cancelled: "⊘", completed: "✓" }; // prettier-ignore
 
 /** A sign for a state, which says it without its colour. @param {import("../core/types").Status} status */
-export const signOf = (status) => (isCanceled(status) ? "⊘" : (SIGNS[status.state] ?? "?"));
+export const signOf = (status) => SIGNS[shownState(status)] ?? "?";
 
 /** A time as a distance, with the exact one as its title, or the other way round; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties */
 export function Time({ at, now }) {

@@ -5,7 +5,7 @@ import { NARROW } from "./controls.js";
 
 const ROW_HEIGHT = 34;
 /** Of a row that is a card, in a table of which only a part is in the document: as in style.css. */
-const CARD_HEIGHT = 86;
+const CARD_HEIGHT = 106;
 const MARGIN = 12;
 /** A table of so few rows is in the document as a whole. */
 const FEW = 60;

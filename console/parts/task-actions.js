@@ -8,15 +8,15 @@ import { isFinal } from "../core/words.js";
 import { BulkProgress, useBulk } from "./bulk.js";
 import { ActionButton } from "./feedback.js";
 import { DecisionActions } from "./decision-actions.js";
-import { PriorityChoice, Retrigger, unfit } from "./group-actions.js";
+import { LATE, MALFORMED, PriorityChoice, Retrigger, unfit } from "./group-actions.js";
 
 /** @param {{task: import("../core/types").Definition, status: import("../core/types").Status, refresh: () => void}} properties */
 export function TaskActions({ task, status, refresh }) {
   const id = status.taskId;
   const why = unfit({ task, status }, now());
-  const over = why === "past their deadline";
-  const late = over ? "The deadline has passed" : "";
-  const mended = why === "with a malformed payload"; // it fails again, until somebody corrects the definition
+  const over = why === LATE;
+  const late = over ? `Of no use: ${LATE}` : "";
+  const mended = why === MALFORMED; // it fails again, until somebody corrects the definition
   const bulk = useBulk(refresh, "copy");
   const then = (/** @type {Promise<unknown>} */ done) => done.then(refresh);
   const rerun = async () => {

@@ -14,6 +14,7 @@ from tests.promises.clients.deployment import Deployment
 from tests.promises.console.browser import Watch
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import LOG, Scene
+from tests.promises.console.test_look import PHONE
 from tests.promises.host.service import eventually
 
 REVISIONS = ("1111111aaaa", "2222222bbbb")
@@ -72,6 +73,30 @@ def test_a_failure_is_called_new_and_its_log_is_put_beside_the_one_before(
     expect(page.get_by_text("differences of the definitions")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="payload.command")).to_contain_text("make 1")
     assert page.locator(".log .line").count() < 400
+
+
+_VERDICT = """
+async (runs) => {
+  const { verdictOn } = await import(new URL("core/before.js", document.querySelector("script[src]").src));
+  const run = (sign) => ({ state: sign === "C" ? "completed" : "failed" });
+  const found = runs.split(" ").map((signs) => ({ runs: [...signs].map(run), state: run(signs.at(-1)).state }));
+  const [status, ...before] = found.map((status) => ({ how: "", member: { status } }));
+  return verdictOn(status.member, before);
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("runs", "verdict"),
+    [
+        ("C C F", "It failed in 1 of the last 2 pushes that ran it, and completed in all after those."),
+        ("C F C F", "It is flaky: it failed in 2 of the last 3 pushes that ran it, and completed in between."),
+        ("C C FC", "It is flaky: it failed in 1 of the last 2 pushes that ran it, and completed in between."),
+    ],
+)
+def test_what_was_mended_is_not_called_flaky(runs: str, verdict: str, open_page: OpenPage) -> None:
+    """The latest task first, each by its runs: C completed, F failed."""
+    assert open_page("/login", None).evaluate(_VERDICT, runs) == verdict
 
 
 def test_two_logs_scroll_together(pushes: tuple[Scene, Scene], open_page: OpenPage) -> None:
@@ -139,6 +164,11 @@ def test_a_group_is_put_against_the_one_before(pushes: tuple[Scene, Scene], open
         "test": "as before",
     }
     expect(table.get_by_role("row").nth(1)).to_contain_text("build")
+    page.set_viewport_size(PHONE)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    page.goto(f"/tasks/groups/{new.group}?view=before&state=failed")
+    expect(table.get_by_role("row")).to_have_count(2)  # what a filter hides is not gone
+    page.goto(f"/tasks/groups/{new.group}?view=before")
     expect(page.get_by_role("link", name="The group before")).to_have_attribute("href", f"/tasks/groups/{old.group}")
     table.get_by_role("link", name="Compare").first.click()
     expect(page.locator(".line.marked")).to_have_count(2)

@@ -9,6 +9,7 @@ from tests.promises.clients.deployment import format_time
 from tests.promises.console.browser import answered
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import Scene
+from tests.promises.console.test_look import PHONE
 
 
 def _has(page: Page, **counts: int) -> None:
@@ -136,21 +137,31 @@ def test_what_cannot_be_rerun_is_left_out(scene: Scene, open_page: OpenPage) -> 
     page = open_page(f"/tasks/groups/{scene.group}", script=answered("/list", answer))
     page.get_by_role("button", name="Rerun all that failed").click()
     expect(page.get_by_role("dialog", name="Rerun 1 task")).to_contain_text(
-        "Left out: 1 past their deadline, 1 with a malformed payload."
+        "Left out: 1 (the deadline has passed), 1 (the payload is malformed)."
     )
 
 
+_HALF = """
+const asks = globalThis.fetch;
+globalThis.fetch = (url, options) =>
+  new URL(url).searchParams.has("continuationToken") ? new Promise(() => {}) : asks(url, options);
+"""
+
+
+def test_a_group_that_is_still_being_read_counts_nothing_as_all(settled: Scene, open_page: OpenPage) -> None:
+    answer = {**settled.client().listTaskGroup(settled.group), "continuationToken": "there are more"}
+    page = open_page(f"/tasks/groups/{settled.group}", viewport=PHONE, script=answered("/list", answer) + _HALF)
+    expect(page.get_by_text("7 tasks so far …")).to_be_visible()
+    expect(page).to_have_title(re.compile("3/7 so far"))
+    page.get_by_text("Actions and filters").click()
+    expect(page.get_by_role("button", name="Rerun all that failed")).to_be_disabled()
+    page.get_by_role("link", name="Before", exact=True).click()
+    expect(page.get_by_text("Reading the rest of the group")).to_be_visible()
+
+
 def test_back_leads_to_the_same_place(settled: Scene, open_page: OpenPage) -> None:
-    answer = settled.client().listTaskGroup(settled.group)
-    copied = next(one for one in answer["tasks"] if one["status"]["state"] == "completed")
-    named = [
-        {
-            "task": {**copied["task"], "metadata": {**copied["task"]["metadata"], "name": f"zz-{number:03}"}},
-            "status": {**copied["status"], "taskId": settled.ids["build-1"][:-4] + f"{number:03}A"},
-        }
-        for number in range(400)
-    ]
-    page = open_page(f"/tasks/groups/{settled.group}", script=answered("/list", {**answer, "tasks": named}))
+    listed = answered("/list", settled.many("completed", 400))
+    page = open_page(f"/tasks/groups/{settled.group}", script=listed)
     expect(page.get_by_role("link", name="zz-000", exact=True)).to_be_visible()
     page.mouse.wheel(0, 6000)
     link = page.get_by_role("link", name="zz-170", exact=True)

@@ -81,20 +81,8 @@ def test_a_task_without_a_run_says_what_it_waits_for(platforms: Scene, open_page
 
 
 def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scene) -> None:
-    answer = platforms.client().listTaskGroup(platforms.group)
-    failed = next(one for one in answer["tasks"] if one["status"]["state"] == "failed")
-    copies = []
-    for number in range(400):
-        copies.append(
-            {
-                "task": {**failed["task"], "metadata": {**failed["task"]["metadata"], "name": f"zz-{number:03}"}},
-                "status": {**failed["status"], "taskId": f"{number:022}"},
-            }
-        )
-    page = open_page(
-        f"/tasks/groups/{platforms.group}?open={failed['status']['taskId']}&sort=name",
-        script=answered("/list", {**answer, "tasks": [failed, *copies]}),
-    )
+    listed = answered("/list", platforms.many("failed", 400))
+    page = open_page(f"/tasks/groups/{platforms.group}?open={platforms.ids['build-mac']}&sort=name", script=listed)
     expect(_look(page, "build-mac").locator(".line.cause")).to_be_visible()
     assert page.get_by_role("row").count() < 150
     page.keyboard.press("End")
@@ -104,16 +92,8 @@ def test_rows_below_an_open_one_are_reached(open_page: OpenPage, platforms: Scen
 
 
 def test_the_first_rows_are_there_wherever_the_way_up_was_interrupted(open_page: OpenPage, platforms: Scene) -> None:
-    answer = platforms.client().listTaskGroup(platforms.group)
-    copied = next(one for one in answer["tasks"] if one["status"]["state"] == "completed")  # named once
-    copies = [
-        {
-            "task": {**copied["task"], "metadata": {**copied["task"]["metadata"], "name": f"zz-{number:03}"}},
-            "status": {**copied["status"], "taskId": f"{number:022}"},
-        }
-        for number in range(400)
-    ]
-    listed = answered("/list", {**answer, "tasks": copies})
+    answer = platforms.many("completed", 400)  # which is named once
+    listed = answered("/list", {**answer, "tasks": answer["tasks"][1:]})
     page = open_page(f"/tasks/groups/{platforms.group}?sort=name", script=listed)
     expect(page.get_by_role("link", name="zz-000", exact=True)).to_be_attached()
     for stop in range(11, 20):

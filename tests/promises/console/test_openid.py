@@ -24,21 +24,18 @@ ME = f"login/entra/object-{GROUP}"
 
 
 @pytest.fixture
-def callback(deployment: Deployment) -> str:
-    return f"{deployment.root_url}/login/callback"
-
-
-@pytest.fixture
-def impostor(callback: str) -> Iterator[str]:
+def impostor(deployment: Deployment) -> Iterator[str]:
     """A provider that the deployment does not know."""
-    with running_issuer(free_ports().api, callback) as address:
+    with running_issuer(free_ports().api, f"{deployment.root_url}/login/callback") as address:
         yield address
 
 
 @pytest.fixture
-def late(callback: str, issuer: str) -> Iterator[str]:
+def late(deployment: Deployment, issuer: str) -> Iterator[str]:
     """The provider two hours ago: what it issues has expired."""
-    with running_issuer(free_ports().api, callback, name=issuer, hours_late=2) as address:
+    with running_issuer(
+        free_ports().api, f"{deployment.root_url}/login/callback", name=issuer, hours_late=2
+    ) as address:
         yield address
 
 
@@ -182,35 +179,27 @@ def test_a_provider_that_gives_no_refresh_token_is_asked_in_a_hidden_frame(issue
 
 
 @pytest.mark.large
-def test_a_token_for_another_application(issuer: str, open_page: OpenPage) -> None:
+@pytest.mark.parametrize(
+    ("provider", "changes", "reason"),
+    [
+        ("issuer", {"client_id": "another"}, "Audience doesn't match"),
+        ("issuer", {"nonce": "that of another sign-in"}, "the ID token belongs to another sign-in"),
+        ("impostor", {}, "Invalid issuer"),
+        ("late", {}, "Signature has expired"),
+    ],
+)
+def test_a_token_that_is_not_for_this_sign_in(
+    provider: str,
+    changes: dict[str, str],
+    reason: str,
+    issuer: str,
+    request: pytest.FixtureRequest,
+    open_page: OpenPage,
+) -> None:
     page = open_page("/login", None)
-    redirected(page, issuer, client_id="another")
+    redirected(page, issuer, to=request.getfixturevalue(provider).replace(issuer, ""), **changes)
     sign_in(page, GROUP)
-    refused(page, "Audience doesn't match")
-
-
-@pytest.mark.large
-def test_a_token_of_another_sign_in(issuer: str, open_page: OpenPage) -> None:
-    page = open_page("/login", None)
-    redirected(page, issuer, nonce="the nonce of another sign-in")
-    sign_in(page, GROUP)
-    refused(page, "the ID token belongs to another sign-in")
-
-
-@pytest.mark.large
-def test_a_token_of_another_issuer(issuer: str, impostor: str, open_page: OpenPage) -> None:
-    page = open_page("/login", None)
-    redirected(page, issuer, to=impostor)
-    sign_in(page, GROUP)
-    refused(page, "Invalid issuer")
-
-
-@pytest.mark.large
-def test_a_token_that_has_expired(issuer: str, late: str, open_page: OpenPage) -> None:
-    page = open_page("/login", None)
-    redirected(page, issuer, to=late)
-    sign_in(page, GROUP)
-    refused(page, "Signature has expired")
+    refused(page, reason)
 
 
 @pytest.mark.large

@@ -6,7 +6,6 @@ Requests of the API and of the storage, not the console's own files. Figures of 
 
 from __future__ import annotations
 
-import copy
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -15,7 +14,6 @@ from urllib.parse import quote, urlsplit
 import pytest
 from playwright.sync_api import Request, expect
 
-from shared.base.ids import new_slugid
 from tests.promises.console.browser import Watch
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import LOG, Scene
@@ -42,11 +40,7 @@ def asks(request: Request) -> bool:
 
 @pytest.mark.large
 def test_pages_that_are_looked_at_make_few_requests(settled: Scene, open_page: OpenPage, watch: Watch) -> None:
-    answer = settled.client().listTaskGroup(settled.group)
-    member = next(one for one in answer["tasks"] if one["status"]["state"] == "completed")
-    large = {**answer, "tasks": [copy.deepcopy(member) for _ in range(GROUP)]}
-    for one in large["tasks"]:
-        one["status"]["taskId"] = new_slugid()
+    large = settled.many("completed", GROUP)
     paths = {
         "group": f"/tasks/groups/{settled.group}",
         "failed": f"/tasks/{settled.ids['build-2']}",

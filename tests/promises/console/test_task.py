@@ -137,6 +137,35 @@ def test_a_blocked_task_says_what_blocks_it_and_a_failed_one_what_it_blocks(
     expect(page.get_by_role("region", name="Why it failed")).to_contain_text("Blocks 2 tasks")
 
 
+_WAITS_LITTLE = """
+const later = setTimeout, asked = globalThis.fetch;
+globalThis.setTimeout = (call, delay) => later(call, Math.min(delay, 200));
+globalThis.held = false;
+globalThis.fetch = async (url, options) => {
+  while (held && url.pathname.endsWith("/tasks/status")) await new Promise((go) => later(go, 20));
+  return asked(url, options);
+};
+"""
+"""No pause is long; what many tasks' states are is not answered while the test holds it."""
+
+
+def test_a_task_that_a_failure_blocked_says_what_has_become_of_that(scene: Scene, open_page: OpenPage) -> None:
+    """Also of one farther away than its dependencies; and before anything is known of them, that it is looked at."""
+    scene.create("build")
+    scene.create("test", ["build"])
+    scene.create("publish", ["test"])
+    scene.claim("build")
+    scene.fail("build")
+    page = open_page(f"/tasks/{scene.ids['publish']}", script=_WAITS_LITTLE.replace("held = false", "held = true"))
+    waits = page.get_by_role("region", name="What it waits for")
+    expect(waits).to_have_text("Looking at what it waits for …")
+    page.evaluate("held = false")
+    expect(waits).to_contain_text("what it waits for is blocked by build, which failed.")
+    scene.client().rerunTask(scene.ids["build"])
+    expect(waits).to_contain_text("It is waiting for its only dependency, test. It ends within")
+    expect(page.get_by_role("heading", level=1)).not_to_contain_text("blocked")
+
+
 def test_what_must_happen_first_is_said_of_several(scene: Scene, open_page: OpenPage) -> None:
     for name in ("one", "two", "three"):
         scene.create(name)
