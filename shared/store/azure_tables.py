@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from shared.base.frozen import dataclass
 from shared.store import limits, table_requests
@@ -20,6 +20,8 @@ class AzureTables:
 
     _wire: Wire
     _endpoint: StorageEndpoint
+    _make: Callable[[str], Awaitable[None]]
+    """Makes the table of that name, if it does not exist."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
         """One row, or None. Raises StorageUnavailable."""
@@ -84,14 +86,6 @@ class AzureTables:
                 raise
         await self._make(table)
         return await self._send(table, partition, operations)
-
-    async def _make(self, table: str) -> None:
-        """Makes the table if it does not exist."""
-        try:
-            await self._wire.send(table_requests.make(self._endpoint, table))
-        except Refused as answer:
-            if answer.code != "TableAlreadyExists":
-                raise
 
     async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
         """One request. Raises Refused when the table is missing, and for what we cannot explain."""

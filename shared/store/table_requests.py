@@ -91,12 +91,6 @@ def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Oper
     return Request(Kind.TABLE_WRITE, _METHOD[type(operation)], endpoint, resource, headers, content)
 
 
-def make(endpoint: StorageEndpoint, table: str) -> Request:
-    """Makes a table."""
-    headers = {**_COMMON, "Content-Type": "application/json", "Prefer": "return-no-content"}
-    return Request(Kind.MAKE, "POST", endpoint, "/Tables", headers, json.dumps({"TableName": table}).encode())
-
-
 def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
     """A row as JSON, whose names need no escapes. Texts, truth and small numbers need no type annotation."""
     text = f'{{"PartitionKey": {in_quotes(partition)}, "RowKey": {in_quotes(key)}'
