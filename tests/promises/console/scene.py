@@ -97,14 +97,11 @@ class Scene:
         """What listTaskGroup would answer of the first task in a state and so many copies of it: `zz-000` and on."""
         answer = self.client().listTaskGroup(self.group)
         one = next(each for each in answer["tasks"] if each["status"]["state"] == state)
-        copies = [
-            {
-                "task": {**one["task"], "metadata": {**one["task"]["metadata"], "name": f"zz-{number:03}"}},
-                "status": {**one["status"], "taskId": f"{number:021}A"},
-            }
-            for number in range(count)
-        ]
-        return {**answer, "tasks": [one, *copies]}
+        tasks = [one]
+        for number in range(count):
+            task = {**one["task"], "metadata": {**one["task"]["metadata"], "name": f"zz-{number:03}"}}
+            tasks.append({"task": task, "status": {**one["status"], "taskId": f"{number:021}A"}})
+        return {**answer, "tasks": tasks}
 
     def _create_artifact(self, name: str, artifact: str, storage_type: str, content_type: str, **stated: int) -> str:
         claim = self.claims[name]

@@ -79,9 +79,8 @@ _VERDICT = """
 async (runs) => {
   const { verdictOn } = await import(new URL("core/before.js", document.querySelector("script[src]").src));
   const run = (sign) => ({ state: sign === "C" ? "completed" : "failed" });
-  const found = runs.split(" ").map((signs) => ({ runs: [...signs].map(run), state: run(signs.at(-1)).state }));
-  const [status, ...before] = found.map((status) => ({ how: "", member: { status } }));
-  return verdictOn(status.member, before);
+  const found = runs.split(" ").map((signs) => ({ status: { runs: [...signs].map(run), ...run(signs.at(-1)) } }));
+  return verdictOn(found[0], found.slice(1).map((member) => ({ how: "", member })));
 }
 """
 

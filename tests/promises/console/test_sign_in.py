@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from shared.base.ids import new_slugid
 from tests.promises.clients.deployment import Credentials, Deployment, temporary
@@ -163,40 +160,19 @@ def test_signing_out_reaches_the_other_tabs(deployment: Deployment, open_page: O
     _is_nobody(other)
 
 
-class _CommandLine(HTTPServer):
-    """What `taskcluster signin` listens with: it keeps the queries that it gets."""
-
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), _Handler)
-        self.got: list[dict[str, list[str]]] = []
-
-    @property
-    def url(self) -> str:
-        return f"http://localhost:{self.server_port}"
+COMMAND_LINE = "http://localhost:17071"
 
 
-class _Handler(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        assert isinstance(self.server, _CommandLine)
-        parts = urlsplit(self.path)
-        if parts.query:
-            self.server.got.append(parse_qs(parts.query))
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"You may close this tab.")
+def _listening(page: Page) -> list[dict[str, list[str]]]:
+    """The queries that `taskcluster signin` gets, which listens there."""
+    got: list[dict[str, list[str]]] = []
 
-    def log_message(self, format: str, *args: object) -> None:
-        """Nothing: tests do not read it."""
+    def answer(route: Route) -> None:
+        got.append(parse_qs(urlsplit(route.request.url).query))
+        route.fulfill(body="You may close this tab.")
 
-
-@pytest.fixture
-def command_line() -> Iterator[_CommandLine]:
-    with _CommandLine() as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield server
-        server.shutdown()
-        thread.join()
+    page.route(f"{COMMAND_LINE}/**", answer)
+    return got
 
 
 def _asked(callback: str, *scopes: str) -> str:
@@ -213,15 +189,16 @@ def person(deployment: Deployment) -> Credentials:
 
 
 def test_a_command_line_gets_a_client_of_its_own(
-    deployment: Deployment, person: Credentials, command_line: _CommandLine, open_page: OpenPage, watch: Watch
+    deployment: Deployment, person: Credentials, open_page: OpenPage, watch: Watch
 ) -> None:
-    page = open_page(_asked(command_line.url, "queue:get-task:*", "queue:cancel-task:*"), person)
+    page = open_page(_asked(COMMAND_LINE, "queue:get-task:*", "queue:cancel-task:*"), person)
+    answers = _listening(page)
     client_id = f"{person['clientId']}/my-laptop-x1"
     expect(page.get_by_label("Client id")).to_have_value(client_id)
     expect(page.get_by_label("Scopes")).to_have_value("queue:get-task:*")  # what the person lacks is left out
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("You may close this tab.")).to_be_visible()
-    [got] = command_line.got
+    [got] = answers
     made = {"clientId": got["clientId"][0], "accessToken": got["accessToken"][0]}
     assert made["clientId"] == client_id
     definition = deployment.python("client", client_id, credentials=deployment.root).body
@@ -231,19 +208,18 @@ def test_a_command_line_gets_a_client_of_its_own(
     task_id = new_slugid()
     assert deployment.python("task", task_id, service="Queue", credentials=made).status == 404  # neither 401 nor 403
     assert watch.sent(person["accessToken"]) == []
-    assert all(address.startswith(f"GET {command_line.url}") for address in watch.sent(made["accessToken"]))
+    assert all(address.startswith(f"GET {COMMAND_LINE}") for address in watch.sent(made["accessToken"]))
 
 
-def test_the_root_client_is_offered_an_id_that_it_may_create(
-    deployment: Deployment, command_line: _CommandLine, open_page: OpenPage
-) -> None:
+def test_the_root_client_is_offered_an_id_that_it_may_create(deployment: Deployment, open_page: OpenPage) -> None:
     """Ids that begin with static/ are those of the settings."""
-    page = open_page(_asked(command_line.url, "*"), deployment.root)
+    page = open_page(_asked(COMMAND_LINE, "*"), deployment.root)
+    answers = _listening(page)
     client_id = f"{deployment.root['clientId'].removeprefix('static/')}/my-laptop-x1"
     expect(page.get_by_label("Client id")).to_have_value(client_id)
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_text("You may close this tab.")).to_be_visible()
-    assert [got["clientId"] for got in command_line.got] == [[client_id]]
+    assert [got["clientId"] for got in answers] == [[client_id]]
     deployment.python("deleteClient", client_id, credentials=deployment.root)
 
 
@@ -268,10 +244,9 @@ def test_no_credentials_go_to_another_machine(
     assert made.status == 404
 
 
-def test_who_must_sign_in_first_comes_back(
-    person: Credentials, command_line: _CommandLine, open_page: OpenPage
-) -> None:
-    page = open_page(_asked(command_line.url, "queue:get-task:*"), None)
+def test_who_must_sign_in_first_comes_back(person: Credentials, open_page: OpenPage) -> None:
+    page = open_page(_asked(COMMAND_LINE, "queue:get-task:*"), None)
+    _listening(page)
     page.get_by_role("main").get_by_role("link", name="Sign in", exact=True).click()
     _give(page, person)
     expect(page.get_by_label("Client id")).to_have_value(f"{person['clientId']}/my-laptop-x1")

@@ -169,10 +169,8 @@ def test_what_is_not_read_again_gets_no_younger(path: str, age: int, settled: Sc
     expect(page.get_by_role("banner")).to_contain_text(re.compile(r"as of \d\d:\d\d:\d\d(?!,)"))
     page.wait_for_function("looks === 1")
     page.evaluate("hurry(30)")
-    aged = page.wait_for_function(
-        "age => performance.now() > age * 1000 && [looks, document.querySelector('.as-of').innerText]", arg=age
-    )
-    looks, said = aged.json_value()
+    aged = "age => performance.now() > age * 1000 && [looks, document.querySelector('.as-of').innerText]"
+    looks, said = page.wait_for_function(aged, arg=age).json_value()
     assert looks == 1
     found = re.search(r"as of \d\d:\d\d:\d\d, (\d+) s ago", said)
     assert found and int(found[1]) > age - 8, said
