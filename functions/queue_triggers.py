@@ -145,8 +145,8 @@ CONNECTION = "AzureWebJobsStorage"
 
 
 async def _claim(services: Services, body: ClaimBody) -> None:
-    if body.claim is not None:
-        await services.giving_back.take_back(body.claim)
+    if body.undelivered is not None:
+        await services.giving_back.take_back(body.undelivered)
     else:
         await services.timers.claim_due(body.task_id, body.run_id, body.put, body.started)
 

@@ -6,11 +6,12 @@ An endpoint is one row of the one table behind routes, references and the OpenAP
 from __future__ import annotations
 
 import asyncio
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field
 from functools import cached_property
-from typing import Any, Generic, Literal, TypedDict, Unpack, cast
+from typing import Annotated, Any, Generic, Literal, TypedDict, Unpack, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from typing_extensions import TypeVar
@@ -60,6 +61,8 @@ Services = TypeVar("Services", contravariant=True, default=Any)
 """The services that a handler uses: those of its context. The services of the whole process are a subtype."""
 S = TypeVar("S", default=Any)
 R = TypeVar("R", bound="Awaitable[Answer | Mapping[str, Any]]")
+Json = Mapping[str, Any]
+"""The JSON object of an answer."""
 Handler = Callable[[Services, "Call"], Awaitable[Answer | Mapping[str, Any]]]
 """Calls one use-case; returns the JSON object of a 200, or an Answer."""
 Method = Literal["GET", "POST", "PUT", "DELETE"]
@@ -161,7 +164,9 @@ class _Properties(TypedDict, Generic[S], total=False):
 
 class Endpoints(list[Endpoint[S]]):
     """The endpoints of a family, in the order in which their routes are tried. As a decorator it adds the one that a
-    handler answers, whose description is the handler's docstring."""
+    handler answers. Its description is the handler's docstring, and the model of its answer is named beside the type
+    that the handler returns: `Annotated[Json, TaskStatusResponse]`. One that answers a page has the options of pages.
+    """
 
     def __init__(self, category: str, /, **common: Unpack[_Properties[S]]) -> None:
         """`common`: what each of them has unless it says otherwise."""
@@ -175,8 +180,13 @@ class Endpoints(list[Endpoint[S]]):
 
         def add(handler: Callable[[S, Call], R]) -> Callable[[S, Call], R]:
             method, _, route = target.partition(" ")
-            description = " ".join((handler.__doc__ or "").split())
-            given: Any = {"description": description, **self._common, **others}
+            given: Any = {"description": " ".join((handler.__doc__ or "").split()), **self._common}
+            returned: Any = inspect.get_annotations(handler, eval_str=True)["return"]
+            if get_origin(returned) is Annotated:
+                output = given["output"] = get_args(returned)[1]
+                if "continuationToken" in output.model_fields:
+                    given["query"] = PAGING
+            given |= others
             self.append(
                 Endpoint(name=name, method=cast(Method, method), route=route, handler=handler, title=title, **given)
             )

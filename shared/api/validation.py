@@ -7,8 +7,8 @@ import binascii
 import codecs
 import re
 from collections import deque
-from collections.abc import Collection, Mapping
-from typing import Any
+from collections.abc import Callable, Collection, Mapping
+from typing import Any, TypedDict, TypeVar
 from urllib.parse import parse_qsl
 
 import pydantic_core
@@ -197,6 +197,18 @@ def start_of(query: Mapping[str, str]) -> str:
     return text
 
 
+class Place(TypedDict):
+    """Where a page of a list starts, and how many entries it has at most."""
+
+    start: str
+    limit: int
+
+
+def place_of(query: Mapping[str, str]) -> Place:
+    """What a call asks for; up to a thousand entries unless it says how many. Raises InputError as `start_of`."""
+    return Place(start=start_of(query), limit=limit_of(query))
+
+
 def token_of(start: str) -> str:
     """The token, safe in URLs, of the page that starts at this key."""
     return base64.urlsafe_b64encode(start.encode("ascii")).rstrip(b"=").decode()
@@ -205,3 +217,14 @@ def token_of(start: str) -> str:
 def continued(resume: str | None) -> dict[str, str]:
     """The token of the next page, if there is one."""
     return {} if resume is None else {"continuationToken": token_of(resume)}
+
+
+Item = TypeVar("Item")
+
+
+def page_of(
+    name: str, page: tuple[list[Item], str | None], shown: Callable[[Item], Mapping[str, Any]]
+) -> dict[str, Any]:
+    """The JSON of a page of a list, its items under `name`."""
+    entries, resume = page
+    return {name: [shown(entry) for entry in entries], **continued(resume)}

@@ -19,7 +19,6 @@ from shared.queue.groups import endpoints as groups
 from shared.queue.pools import endpoints as task_queues
 from shared.queue.pools import provisioner_endpoints as provisioners
 from shared.queue.pools import worker_endpoints as workers
-from shared.queue.tasks import batches
 from shared.queue.tasks import endpoints as tasks
 
 
@@ -57,7 +56,6 @@ QUEUE = Api(
         *service.SERVICE_ENDPOINTS,
         *operators.OPERATIONS_ENDPOINTS,
         *tasks.ENDPOINTS,
-        *batches.ENDPOINTS,
         *groups.ENDPOINTS,
         *work.ENDPOINTS,
         *artifacts.ENDPOINTS,

@@ -26,7 +26,6 @@ from shared.queue.artifacts.creating import Artifacts, Finishing
 from shared.queue.artifacts.objects import Objects
 from shared.queue.artifacts.reading import Reading
 from shared.queue.artifacts.rows import ArtifactStore
-from shared.queue.artifacts.services import ArtifactUseCases
 from shared.queue.artifacts.upload_urls import Relay, UploadUrls
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
@@ -47,12 +46,13 @@ from shared.queue.groups.recent import RecentGroups, RecentGroupStore
 from shared.queue.groups.statuses import GroupStatuses
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
-from shared.queue.pools.index import PoolIndex, PoolSnapshots, PoolVouchers
+from shared.queue.pools.index import PoolIndex, PoolSnapshots
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import Stalls, TaskQueueStates, WaitingStore
 from shared.queue.pools.views import PoolViews
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Presence, Workers
+from shared.queue.services import ArtifactUseCases
 from shared.queue.tasks.create import CreateTask
 from shared.queue.tasks.definitions import DefinitionCache
 from shared.queue.tasks.dependents import Dependents
@@ -141,7 +141,7 @@ def assemble(
     following_executor = Executor(stores, following.begin, following.delay)
     presence = Presence(stores, worker_rows, directory, expiry)
     membership = Membership(stores.groups, MemberStore(storage, known), expiry, recent_groups, runtime)
-    group_statuses = GroupStatuses(stores.groups, PoolVouchers(storage, known), known, runtime)
+    group_statuses = GroupStatuses(stores.groups, pool_index, known, runtime)
 
     unsent_events = UnsentEvents(storage.queues, runtime)
     tasks_expiry = TaskExpiry(storage, stores, artifacts.expiry, definitions, unsent_events)
@@ -206,7 +206,7 @@ def assemble(
         directory=directory,
         task_queue_states=TaskQueueStates(directory, snapshots, stalls, worker_rows, lookups, now),
         workers=Workers(stores, executor, worker_rows, directory, pool_index, expiry),
-        pool_views=PoolViews(stores, pages, lookups, pool_index, snapshots, stalls),
+        pool_views=PoolViews(stores, pages, lookups, snapshots, stalls),
         gauges=Gauges(stores, snapshots, stalls, storage.queues, ending, refused, waiting_rows),
         waiting_workers=WaitingWorkerCounts(runtime, {"claimWork": poller.waiting, "pollTaskUrls": poll_urls.waiting}),
         refused_credentials=refused,

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from shared.api.endpoint import Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.auth.authenticate import Authenticator, target_of
 from shared.auth.clients.accounts import NEVER
 from shared.auth.clients.endpoints import ClientId
@@ -108,10 +108,8 @@ class TestAuthenticateResponse(Closed):
 ENDPOINTS = Endpoints[AuthServices]("Scopes and Auth")
 
 
-@ENDPOINTS(
-    "expandScopes", "POST /scopes/expand", "Expand Scopes", scopes="auth:expand-scopes", input=Scopeset, output=Scopeset
-)
-async def expand_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("expandScopes", "POST /scopes/expand", "Expand Scopes", scopes="auth:expand-scopes", input=Scopeset)
+async def expand_scopes(services: AuthServices, call: Call) -> Annotated[Json, Scopeset]:
     """Returns the scopes with everything that roles grant to their holder."""
     roles = await services.keyring.roles()
     try:
@@ -121,27 +119,16 @@ async def expand_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]
 
 
 @ENDPOINTS(
-    "currentScopes",
-    "GET /scopes/current",
-    "Get Current Scopes",
-    scopes="auth:current-scopes",
-    scopes_of_anonymous=True,
-    output=Scopeset,
+    "currentScopes", "GET /scopes/current", "Get Current Scopes", scopes="auth:current-scopes", scopes_of_anonymous=True
 )
-async def current_scopes(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def current_scopes(services: AuthServices, call: Call) -> Annotated[Json, Scopeset]:
     """Returns the expanded scopes of the request, whatever kind of credentials it has. Whoever has credentials needs no
     scope for it."""
     return {"scopes": list((await call.caller()).scopes)}
 
 
-@ENDPOINTS(
-    "authenticateHawk",
-    "POST /authenticate-hawk",
-    "Authenticate Hawk Request",
-    input=AuthenticateHawkRequest,
-    output=AuthenticateHawkResponse,
-)
-async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("authenticateHawk", "POST /authenticate-hawk", "Authenticate Hawk Request", input=AuthenticateHawkRequest)
+async def authenticate_hawk(services: AuthServices, call: Call) -> Annotated[Json, AuthenticateHawkResponse]:
     """For other services: verifies the signature of a request that one of them has received, and returns its clientId
     and scopes. The service itself has to compare the hash of the payload."""
     request = call.payload(AuthenticateHawkRequest)
@@ -166,24 +153,16 @@ async def authenticate_hawk(services: AuthServices, call: Call) -> Mapping[str, 
     }
 
 
-@ENDPOINTS(
-    "testAuthenticate",
-    "POST /test-authenticate",
-    "Test Authentication",
-    input=TestAuthenticateRequest,
-    output=TestAuthenticateResponse,
-)
-async def test_authenticate(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("testAuthenticate", "POST /test-authenticate", "Test Authentication", input=TestAuthenticateRequest)
+async def test_authenticate(services: AuthServices, call: Call) -> Annotated[Json, TestAuthenticateResponse]:
     """For authors of clients: accepts requests of the clientId `tester` with the accessToken `no-secret`, whose scopes
     are `clientScopes`, and checks that they satisfy `requiredScopes`."""
     request = call.payload(TestAuthenticateRequest)
     return await _tested(services, call, request.clientScopes, request.requiredScopes)
 
 
-@ENDPOINTS(
-    "testAuthenticateGet", "GET /test-authenticate-get/", "Test Authentication (GET)", output=TestAuthenticateResponse
-)
-async def test_authenticate_get(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("testAuthenticateGet", "GET /test-authenticate-get/", "Test Authentication (GET)")
+async def test_authenticate_get(services: AuthServices, call: Call) -> Annotated[Json, TestAuthenticateResponse]:
     """As testAuthenticate, for signed URLs: the scopes are `test:*` and `auth:create-client:test:*`, and
     `test:authenticate-get` is required."""
     return await _tested(services, call, ["test:*", "auth:create-client:test:*"], ["test:authenticate-get"])

@@ -34,10 +34,11 @@ GROUP_LOOKS = Remembered("groups/check.looks", 0)
 GROUP_LISTS = Remembered("groups/listing.lists", 0)
 """A page of a group's tasks. Not older than the question."""
 POOL_READINGS = Remembered("pools/index.readings", 0)
-"""Which runs of a pool have index rows. Not older than the question; that of a large pool is kept for a second besides.
-"""
-VOUCHERS = Remembered("groups/statuses.pools", 1000)
-"""What was read of a pool's index to vouch for statuses. Its own age is looked at: a second."""
+"""Which runs of a pool have index rows. Not older than the question."""
+POOL_COPIES = Remembered("pools/index.copies", 100, fresh=timedelta(seconds=1))
+"""Which runs of a large pool have index rows. To read a large pool takes long."""
+VOUCHERS = Remembered("groups/statuses.vouchers", 1000, fresh=timedelta(seconds=1))
+"""What was read of a pool's index to vouch for statuses. As old as a status that is shown without a look."""
 SENT = Remembered("events/announcer.sent", 20_000)
 """MessageIds of events that were sent, or kept a pointer to. One that is sent again is recognised by the topic."""
 WORKERS = Remembered("pools/worker_rows.known", 20_000, fresh=timedelta(seconds=30))
@@ -75,8 +76,9 @@ NEW_ARTIFACTS = Remembered("artifacts/creating.created", 10_000)
 some."""
 FULL = Remembered("artifacts/creating.full", 10_000, fresh=_MINUTE)
 """A task that has too many artifacts. To count them costs ten requests."""
-ARTIFACT_ROWS = Remembered("artifacts/upload_urls.rows", 10_000)
-"""The ETag of an artifact's row, until its content comes. The content is written only on that version of the row."""
+CREATED_ARTIFACTS = Remembered("artifacts/upload_urls.created", 10_000)
+"""An artifact that is to be uploaded, until its content comes. The content is written only on that version of the row.
+"""
 HISTORIES = Remembered("auth/audit.scheduled", 10_000)
 """The day of which entries of a history have a scheduled end. What is scheduled stays."""
 NAMESPACES = Remembered("index/rows.listed", 50_000)

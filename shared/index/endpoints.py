@@ -11,7 +11,7 @@ from urllib.parse import quote, urlsplit
 from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, redirection
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each, satisfies
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit, hawk
@@ -110,8 +110,8 @@ async def find_artifact(services: IndexServices, call: Call) -> Answer:
     return redirection(f"{url}?bewit={bewit}")
 
 
-@ENDPOINTS("findTask", "GET /task/<indexPath>", "Find Indexed Task", scopes=_FIND, output=IndexedTaskResponse)
-async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("findTask", "GET /task/<indexPath>", "Find Indexed Task", scopes=_FIND)
+async def find_task(services: IndexServices, call: Call) -> Annotated[Json, IndexedTaskResponse]:
     """Returns the entry of a path."""
     return _shown(await services.index.find(call.params["indexPath"]))
 
@@ -121,12 +121,10 @@ async def find_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
     "POST /tasks/indexes",
     "Find tasks at indexes",
     scopes=all_of(for_each("indexPath", "indexPaths", _FIND)),
-    query=PAGING,
     input=ListTasksAtIndex,
-    output=ListTasksResponse,
     stability="experimental",
 )
-async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[str, Any]:
+async def find_tasks_at_index(services: IndexServices, call: Call) -> Annotated[Json, ListTasksResponse]:
     """Returns the entries of those of the given paths that have one, in no promised order."""
     paths = list(dict.fromkeys(call.payload(ListTasksAtIndex).indexes))
     await call.authorise({"indexPaths": paths})
@@ -145,11 +143,9 @@ async def find_tasks_at_index(services: IndexServices, call: Call) -> Mapping[st
     "GET /namespaces/<namespace>",
     "List Namespaces",
     scopes="index:list-namespaces:<namespace>",
-    query=PAGING,
-    output=ListNamespacesResponse,
     authorised_late=True,
 )
-async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, Any]:
+async def list_namespaces(services: IndexServices, call: Call) -> Annotated[Json, ListNamespacesResponse]:
     """Lists the namespaces right below a namespace, or those at the top, by name."""
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
@@ -159,15 +155,9 @@ async def list_namespaces(services: IndexServices, call: Call) -> Mapping[str, A
 
 
 @ENDPOINTS(
-    "listTasks",
-    "GET /tasks/<namespace>",
-    "List Tasks",
-    scopes="index:list-tasks:<namespace>",
-    query=PAGING,
-    output=ListTasksResponse,
-    authorised_late=True,
+    "listTasks", "GET /tasks/<namespace>", "List Tasks", scopes="index:list-tasks:<namespace>", authorised_late=True
 )
-async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
+async def list_tasks(services: IndexServices, call: Call) -> Annotated[Json, ListTasksResponse]:
     """Lists the entries right below a namespace, or those at the top, by name."""
     namespace = call.params.get("namespace", "")
     await call.authorise({"namespace": namespace})
@@ -181,9 +171,8 @@ async def list_tasks(services: IndexServices, call: Call) -> Mapping[str, Any]:
     "Insert Task into Index",
     scopes="index:insert-task:<namespace>",
     input=InsertTaskRequest,
-    output=IndexedTaskResponse,
 )
-async def insert_task(services: IndexServices, call: Call) -> Mapping[str, Any]:
+async def insert_task(services: IndexServices, call: Call) -> Annotated[Json, IndexedTaskResponse]:
     """Makes a path name a task, unless an entry of a higher rank is there: what is stored afterwards is returned."""
     request = call.payload(InsertTaskRequest)
     entry = IndexEntry(

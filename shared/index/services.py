@@ -7,7 +7,7 @@ from shared.auth.keyring import TableKeyring
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
 from shared.index.entries import Index
-from shared.queue.artifacts.services import ArtifactUseCases
+from shared.queue.services import ArtifactUseCases
 from shared.runtime import Runtime
 
 

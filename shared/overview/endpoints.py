@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any, Literal
+from typing import Annotated, Literal
 
 from shared.api.answer import version_of
-from shared.api.endpoint import Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.base.errors import ServiceUnavailable
 from shared.base.types import Closed, optional
 from shared.overview.health import Finding
@@ -58,22 +57,20 @@ _started = time.monotonic()
 SERVICE_ENDPOINTS = Endpoints[OverviewServices]("Monitoring")
 
 
-@SERVICE_ENDPOINTS("ping", "GET /ping", "Ping Server", category="Ping Server", output=PingResponse, takes_any_load=True)
-async def ping(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+@SERVICE_ENDPOINTS("ping", "GET /ping", "Ping Server", category="Ping Server", takes_any_load=True)
+async def ping(services: OverviewServices, call: Call) -> Annotated[Json, PingResponse]:
     """Respond without doing anything. This endpoint is used to check that the service is up."""
     return {"alive": True, "uptime": time.monotonic() - _started}
 
 
-@SERVICE_ENDPOINTS(
-    "lbheartbeat", "GET /__lbheartbeat__", "Load Balancer Heartbeat", output=HeartbeatResponse, takes_any_load=True
-)
-async def lbheartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+@SERVICE_ENDPOINTS("lbheartbeat", "GET /__lbheartbeat__", "Load Balancer Heartbeat", takes_any_load=True)
+async def lbheartbeat(services: OverviewServices, call: Call) -> Annotated[Json, HeartbeatResponse]:
     """Returns 200 while this process serves requests; no storage is read."""
     return {}
 
 
-@SERVICE_ENDPOINTS("heartbeat", "GET /__heartbeat__", "Heartbeat", output=HeartbeatResponse, takes_any_load=True)
-async def heartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+@SERVICE_ENDPOINTS("heartbeat", "GET /__heartbeat__", "Heartbeat", takes_any_load=True)
+async def heartbeat(services: OverviewServices, call: Call) -> Annotated[Json, HeartbeatResponse]:
     """Returns 200 if storage and Service Bus responded within the last seconds; 503 names what did not."""
     silent = await services.heartbeat.silent()
     if silent:
@@ -86,12 +83,11 @@ async def heartbeat(services: OverviewServices, call: Call) -> Mapping[str, Any]
     "GET /health",
     "Health",
     scopes="queue:health",
-    output=HealthResponse,
     stability="experimental",
     takes_any_load=True,
     authorised_late=True,
 )
-async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+async def health(services: OverviewServices, call: Call) -> Annotated[Json, HealthResponse]:
     """Returns what is wrong with the deployment, and what to do about it: storage or Service Bus that does not respond,
     late timers, dead-lettered messages, waiting events. Not part of the public API."""
     findings = await services.health.outage()
@@ -103,8 +99,8 @@ async def health(services: OverviewServices, call: Call) -> Mapping[str, Any]:
     return {"healthy": not findings, "findings": [_shown(finding) for finding in findings]}
 
 
-@SERVICE_ENDPOINTS("version", "GET /__version__", "Taskcluster Version", output=VersionResponse, takes_any_load=True)
-async def version(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+@SERVICE_ENDPOINTS("version", "GET /__version__", "Taskcluster Version", takes_any_load=True)
+async def version(services: OverviewServices, call: Call) -> Annotated[Json, VersionResponse]:
     """Returns which version is deployed."""
     return version_of(services.settings.app_version)
 

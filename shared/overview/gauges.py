@@ -73,7 +73,7 @@ class Gauges:
             return
         await self.refresh()
         longest = sorted((name for name, age in self._busy.items() if age), key=lambda name: (-self._busy[name], name))
-        await self._waiting.put(Waiting(task_queue_ids=longest[: bounds.STALLED_QUEUES], time=now))
+        await self._waiting.put(Waiting(task_queue_ids=tuple(longest[: bounds.STALLED_QUEUES]), time=now))
         self._noted = now
 
     async def _pools(self) -> None:
@@ -111,7 +111,7 @@ class Gauges:
         self._meter.set(PENDING, counts.pending, *labels)
         self._meter.set(CLAIMED, counts.claimed, *labels)
         self._meter.set(OLDEST_PENDING, age, *labels)
-        self._meter.set(DESIRED_WORKERS, counts.unresolved, *labels)
+        self._meter.set(DESIRED_WORKERS, counts.pending + counts.claimed, *labels)
         self._meter.set(STALLED, stall.pending if stall is not None and stall.waited >= GRACE else 0, *labels)
 
     async def _backlog(self) -> None:

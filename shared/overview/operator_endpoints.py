@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import JsonValue
 
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import PAGING, Call, Endpoints, Json
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth import audit
 from shared.auth.audit import AuditEntry, Subject
@@ -76,10 +76,8 @@ _MANAGE = "queue:manage-poison-messages:<queueName>"
 OPERATIONS_ENDPOINTS = Endpoints[OverviewServices]("Monitoring", stability="experimental")
 
 
-@OPERATIONS_ENDPOINTS(
-    "operations", "GET /operations", "Operations", scopes="queue:operations", output=OperationsResponse
-)
-async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+@OPERATIONS_ENDPOINTS("operations", "GET /operations", "Operations", scopes="queue:operations")
+async def operations(services: OverviewServices, call: Call) -> Annotated[Json, OperationsResponse]:
     """Returns how many messages the internal queues hold and have given up, and when the timers ran last. Not part of
     the public API."""
     queues, times = await services.operations.look()
@@ -87,13 +85,9 @@ async def operations(services: OverviewServices, call: Call) -> Mapping[str, Any
 
 
 @OPERATIONS_ENDPOINTS(
-    "listPoisonMessages",
-    "GET /poison-messages/<queueName>",
-    "List Poison Messages",
-    scopes="queue:operations",
-    output=ListPoisonMessagesResponse,
+    "listPoisonMessages", "GET /poison-messages/<queueName>", "List Poison Messages", scopes="queue:operations"
 )
-async def list_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+async def list_poison_messages(services: OverviewServices, call: Call) -> Annotated[Json, ListPoisonMessagesResponse]:
     """Returns the first 32 messages that an internal queue gave up, and what each is about. Not part of the public
     API."""
     return {"messages": await services.operations.given_up(call.params["queueName"])}
@@ -105,9 +99,10 @@ async def list_poison_messages(services: OverviewServices, call: Call) -> Mappin
     "Redrive Poison Messages",
     scopes=_MANAGE,
     input=MovePoisonMessagesRequest,
-    output=MovePoisonMessagesResponse,
 )
-async def redrive_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+async def redrive_poison_messages(
+    services: OverviewServices, call: Call
+) -> Annotated[Json, MovePoisonMessagesResponse]:
     """Sends messages that an internal queue gave up to it once more, with all attempts before them: one, or all. What
     cannot be read stays. Not part of the public API."""
     return await _move(services, call, "redrive", "poison messages redriven")
@@ -119,9 +114,8 @@ async def redrive_poison_messages(services: OverviewServices, call: Call) -> Map
     "Delete Poison Messages",
     scopes=_MANAGE,
     input=MovePoisonMessagesRequest,
-    output=MovePoisonMessagesResponse,
 )
-async def delete_poison_messages(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+async def delete_poison_messages(services: OverviewServices, call: Call) -> Annotated[Json, MovePoisonMessagesResponse]:
     """Deletes messages that an internal queue gave up: one, or all. What they were to do is not done. Not part of the
     public API."""
     return await _move(services, call, "delete", "poison messages deleted")
@@ -176,9 +170,8 @@ ACCOUNTS = Endpoints[OverviewServices]("Audit", query=PAGING)
     "GET /audit/<entityType>/<entityId>",
     "Get Entity History",
     scopes="auth:audit-history:<entityType>",
-    output=EntityHistoryResponse,
 )
-async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+async def get_entity_history(services: OverviewServices, call: Call) -> Annotated[Json, EntityHistoryResponse]:
     """Returns who created, changed or deleted a client or a role, and when, the latest first. There is no history of
     secrets, hooks and worker pools, which this deployment does not have."""
     kind = call.params["auditedType" if _is_detailed(call) else "entityType"]
@@ -191,9 +184,8 @@ async def get_entity_history(services: OverviewServices, call: Call) -> Mapping[
     "GET /clients/<clientId>/audit",
     "List Audit History",
     scopes="auth:client-audit-history:<clientId>",
-    output=EntityHistoryResponse,
 )
-async def list_audit_history(services: OverviewServices, call: Call) -> Mapping[str, Any]:
+async def list_audit_history(services: OverviewServices, call: Call) -> Annotated[Json, EntityHistoryResponse]:
     """Returns what a client did to tasks, task groups, workers, clients and roles, and when, the latest first."""
     client_id = call.params["clientId"]
     return _page(await services.audit.by(client_id, **_place(call)), detailed=_is_detailed(call))

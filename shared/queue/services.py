@@ -7,11 +7,16 @@ from collections.abc import Callable
 from shared.auth.audit import Audit
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
-from shared.queue.artifacts.services import ArtifactUseCases
+from shared.queue.artifacts.creating import Artifacts, Finishing
+from shared.queue.artifacts.objects import Objects
+from shared.queue.artifacts.reading import Reading
+from shared.queue.artifacts.upload_urls import Relay, UploadUrls
+from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
 from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
 from shared.queue.claims.work import Work
 from shared.queue.expiry.job import Expiration
+from shared.queue.expiry.tasks import ArtifactExpiry
 from shared.queue.groups.jobs import GroupJobs
 from shared.queue.groups.listing import Batches, Groups
 from shared.queue.groups.recent import RecentGroups
@@ -27,6 +32,20 @@ from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.reconciler import Reconciler
 from shared.queue.tasks.resolution import Resolution
 from shared.runtime import Runtime
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactUseCases:
+    """The use-cases of artifacts."""
+
+    creation: Artifacts
+    finishing: Finishing
+    reading: Reading
+    urls: UploadUrls
+    relay: Relay
+    objects: Objects
+    uploads: Uploads
+    expiry: ArtifactExpiry
 
 
 @dataclass(frozen=True, kw_only=True)

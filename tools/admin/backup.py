@@ -22,7 +22,9 @@ from azure.data.tables import EdmType, EntityProperty, TableEntity
 from azure.data.tables.aio import TableClient, TableServiceClient
 
 from shared.auth.roles import rows as role_store
+from shared.queue.tasks.effects import PutClaim
 from shared.queue.tasks.rules import State
+from shared.queue.tasks.transitions import put_deadline
 from shared.store import keys
 from shared.store.connection import AzureStorage
 from shared.store.interface import MAX_OPERATIONS, Storage, Upsert, Value
@@ -184,10 +186,13 @@ async def revive(records: Records, task_id: str) -> bool:
     task = await records.tasks.status(task_id)
     if task is None or task.is_resolved:
         return False
-    await records.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
+    await records.messages.put_deadline(put_deadline(task))
     run = task.last_run if task.state is State.RUNNING else None
     if run is not None and run.taken_until is not None and run.started is not None:
-        await records.messages.put_claim(task.task_id, task.last_run_id, run.taken_until, started=run.started)
+        claim = PutClaim(
+            task_id=task.task_id, run_id=task.last_run_id, taken_until=run.taken_until, started=run.started
+        )
+        await records.messages.put_claim(claim)
     return True
 
 

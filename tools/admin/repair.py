@@ -10,8 +10,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from shared.queue.groups.rows import Group
 from shared.queue.tasks.codec import decode_task
-from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.effects import ChangePoolRows, PutClaim, PutResolved, row_of
 from shared.queue.tasks.rules import State, Task
+from shared.queue.tasks.transitions import put_deadline
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Row, TransactionRefused, Upsert
 from tools.admin.account import Records
@@ -34,20 +35,14 @@ class TaskRepairs:
 
     def put_deadline(self) -> Repair:
         """A new timer for its deadline."""
-        task = self._task
-        return self._unless_changed(
-            lambda: self._records.messages.put_deadline(
-                task.task_id, task.task_group_id, task.scheduler_id, task.deadline
-            )
-        )
+        return self._unless_changed(lambda: self._records.messages.put_deadline(put_deadline(self._task)))
 
     def put_claim(self) -> Repair:
         """A new timer for the end of its claim."""
         task, started, until = self._task, self._task.last_run.started, self._task.last_run.taken_until
         assert started is not None and until is not None, "a running run has the times of its claim"
-        return self._unless_changed(
-            lambda: self._records.messages.put_claim(task.task_id, task.last_run_id, until, started=started)
-        )
+        claim = PutClaim(task_id=task.task_id, run_id=task.last_run_id, taken_until=until, started=started)
+        return self._unless_changed(lambda: self._records.messages.put_claim(claim))
 
     def schedule_deletion(self, group: Group | None) -> Repair:
         """The row that deletes it when it has expired: that of its group, whose member it is, or one of its own."""
@@ -67,7 +62,7 @@ class TaskRepairs:
             runs = () if now is None else now.runs
             ours = [run_id for run_id, run in enumerate(runs) if run.generation == self._task.generation]
             if now is not None and ours and now.runs[ours[-1]].state.is_resolved:
-                await self._records.messages.put_resolved(now.task_id, ours[-1])
+                await self._records.messages.put_resolved(PutResolved(task_id=now.task_id, run_id=ours[-1]))
 
         return self._unless_changed(add)
 
@@ -77,11 +72,10 @@ class TaskRepairs:
         async def add() -> None:
             run_id = self._task.last_run_id
             row = row_of(self._task, run_id)
-            pool = self._task.task_queue_id
-            await self._records.pools.change([ChangePoolRows(task_queue_id=pool, add=(row,))], pool)
+            await self._records.pools.change([ChangePoolRows(add=(row,))])
             now = await self._changed()
             if now is not None and now.runs[run_id].state is not self._task.last_run.state:
-                await self._records.pools.change([ChangePoolRows(task_queue_id=pool, remove=(row,))], pool)
+                await self._records.pools.change([ChangePoolRows(remove=(row,))])
 
         return self._unless_changed(add)
 
@@ -142,7 +136,7 @@ def guards(task: Task) -> set[str]:
 
 async def put_resolved(records: Records, task: Task) -> object:
     """Lets the handler of resolutions do all of its work once more."""
-    return await records.messages.put_resolved(task.task_id, task.last_run_id)
+    return await records.messages.put_resolved(PutResolved(task_id=task.task_id, run_id=task.last_run_id))
 
 
 def group_guards(group: Group) -> set[str]:

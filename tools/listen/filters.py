@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.queue.events.exchanges import ExchangeEntry, Word, entry_of
+from shared.queue.events.exchanges import ENTRY_OF, ExchangeEntry, Word
 from shared.queue.events.rules import MAX_ROUTES, ROUTES, Exchange, escape, number, slot
 
 MAX_PATTERN = 255
@@ -60,7 +60,7 @@ Rule = TrueRule | CorrelationRule | SqlRule
 
 def rules_for(exchange: Exchange, pattern: str) -> tuple[Rule, ...]:
     """The rules that together select what the pattern does. Raises PatternError."""
-    entry = entry_of(exchange)
+    entry = ENTRY_OF[exchange]
     tokens = _tokens(pattern)
     ways = _minimal(_ways(tokens, entry.routing_key))
     if frozenset() in ways:
@@ -80,7 +80,7 @@ def pattern_for(exchange: Exchange, words: Mapping[str, str]) -> str:
 
     Raises PatternError for a name that the exchange's key does not have, and for a value that is not one word.
     """
-    entry = entry_of(exchange)
+    entry = ENTRY_OF[exchange]
     unknown = sorted(set(words) - set(entry.words[1:]))
     if unknown:
         raise PatternError(f"{exchange.value} has no word {', '.join(unknown)}: it has {', '.join(entry.words[1:])}")

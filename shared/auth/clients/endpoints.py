@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import StringConstraints
 
 from shared.api.answer import NO_CONTENT, Answer
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import PAGING, Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import NOBODY, Entry, Subject
@@ -57,9 +56,8 @@ ENDPOINTS = Endpoints[AuthServices]("Clients")
     "List Clients",
     scopes="auth:list-clients",
     query={"prefix": r"^[A-Za-z0-9!@/:.+|_-]+$", **PAGING},
-    output=ListClientsResponse,
 )
-async def list_clients(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def list_clients(services: AuthServices, call: Call) -> Annotated[Json, ListClientsResponse]:
     """Returns a page of the clients, or of those whose clientId starts with `prefix`. A page may be short or empty
     while there are more: go on until there is no `continuationToken`."""
     limit = limit_of(call.query)
@@ -70,10 +68,8 @@ async def list_clients(services: AuthServices, call: Call) -> Mapping[str, Any]:
     return {"clients": clients, **continued(resume)}
 
 
-@ENDPOINTS(
-    "client", "GET /clients/<clientId>", "Get Client", scopes="auth:get-client:<clientId>", output=ClientResponse
-)
-async def client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("client", "GET /clients/<clientId>", "Get Client", scopes="auth:get-client:<clientId>")
+async def client(services: AuthServices, call: Call) -> Annotated[Json, ClientResponse]:
     """Returns the properties of a client, without its access token."""
     return await services.clients.get(call.params["clientId"])
 
@@ -84,9 +80,8 @@ async def client(services: AuthServices, call: Call) -> Mapping[str, Any]:
     "Create Client",
     scopes=all_of("auth:create-client:<clientId>", for_each("scope", "scopes", "<scope>")),
     input=CreateClientRequest,
-    output=CreateClientResponse,
 )
-async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def create_client(services: AuthServices, call: Call) -> Annotated[Json, CreateClientResponse]:
     """Creates a client and returns its `accessToken`, which can't be read again. The caller must have the scopes that
     the client is given. If the client exists already the call fails, unless it repeats the call that created it, by the
     same caller within 15 minutes."""
@@ -102,36 +97,25 @@ async def create_client(services: AuthServices, call: Call) -> Mapping[str, Any]
     "POST /clients/<clientId>/reset",
     "Reset `accessToken`",
     scopes="auth:reset-access-token:<clientId>",
-    output=CreateClientResponse,
 )
-async def reset_access_token(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def reset_access_token(services: AuthServices, call: Call) -> Annotated[Json, CreateClientResponse]:
     """Gives a client a new `accessToken` and returns it. The old one, and credentials that were issued with it, are
     refused within a minute."""
     async with _noted(services, call, "access token reset") as entry:
         return await services.clients.reset_access_token(call.params["clientId"], entry)
 
 
-@ENDPOINTS(
-    "enableClient",
-    "POST /clients/<clientId>/enable",
-    "Enable Client",
-    scopes="auth:enable-client:<clientId>",
-    output=ClientResponse,
-)
-async def enable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("enableClient", "POST /clients/<clientId>/enable", "Enable Client", scopes="auth:enable-client:<clientId>")
+async def enable_client(services: AuthServices, call: Call) -> Annotated[Json, ClientResponse]:
     """Enables a disabled client. No effect if it is enabled."""
     async with _noted(services, call, "client enabled") as entry:
         return await services.clients.set_disabled(call.params["clientId"], False, entry)
 
 
 @ENDPOINTS(
-    "disableClient",
-    "POST /clients/<clientId>/disable",
-    "Disable Client",
-    scopes="auth:disable-client:<clientId>",
-    output=ClientResponse,
+    "disableClient", "POST /clients/<clientId>/disable", "Disable Client", scopes="auth:disable-client:<clientId>"
 )
-async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def disable_client(services: AuthServices, call: Call) -> Annotated[Json, ClientResponse]:
     """Disables a client: its calls, and those with credentials that it issued, are refused within a minute. No effect
     if it is disabled."""
     async with _noted(services, call, "client disabled") as entry:
@@ -144,9 +128,8 @@ async def disable_client(services: AuthServices, call: Call) -> Mapping[str, Any
     "Update Client",
     scopes=all_of("auth:update-client:<clientId>", for_each("scope", "scopesAdded", "<scope>")),
     input=CreateClientRequest,
-    output=ClientResponse,
 )
-async def update_client(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def update_client(services: AuthServices, call: Call) -> Annotated[Json, ClientResponse]:
     """Changes a client; its id and `accessToken` stay. The caller must have the scopes that are added. Without `scopes`
     the client keeps those that it has."""
     request = call.payload(CreateClientRequest)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import RootModel, StringConstraints
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import PAGING, Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each
 from shared.api.validation import continued, limit_of, start_of
 from shared.auth.audit import Entry, Subject
@@ -44,33 +43,29 @@ ListRoleIdsResponse = page_model("ListRoleIdsResponse", "A page of the ids of ro
 ENDPOINTS = Endpoints[AuthServices]("Roles")
 
 
-@ENDPOINTS("listRoles", "GET /roles/", "List Roles (no pagination)", scopes="auth:list-roles", output=ListRolesResponse)
-async def list_roles(services: AuthServices, call: Call) -> Answer:
+@ENDPOINTS("listRoles", "GET /roles/", "List Roles (no pagination)", scopes="auth:list-roles")
+async def list_roles(services: AuthServices, call: Call) -> Annotated[Answer, ListRolesResponse]:
     """Returns all roles, each with its expanded scopes."""
     return json_answer(await services.roles.all())  # an array, not an object
 
 
-@ENDPOINTS(
-    "listRoles2", "GET /roles2/", "List Roles", scopes="auth:list-roles", query=PAGING, output=ListRoles2Response
-)
-async def list_roles2(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("listRoles2", "GET /roles2/", "List Roles", scopes="auth:list-roles", query=PAGING)
+async def list_roles2(services: AuthServices, call: Call) -> Annotated[Json, ListRoles2Response]:
     """Returns a page of the roles, each with what it expands to; without `limit` all of them. A page may be short while
     there are more: go on until there is no `continuationToken`."""
     roles, resume = await services.roles.page(start_of(call.query), _limit_of_roles(call))
     return {"roles": roles, **continued(resume)}
 
 
-@ENDPOINTS(
-    "listRoleIds", "GET /roleids/", "List Role IDs", scopes="auth:list-roles", query=PAGING, output=ListRoleIdsResponse
-)
-async def list_role_ids(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("listRoleIds", "GET /roleids/", "List Role IDs", scopes="auth:list-roles", query=PAGING)
+async def list_role_ids(services: AuthServices, call: Call) -> Annotated[Json, ListRoleIdsResponse]:
     """Returns a page of the ids of roles; without `limit` all of them."""
     ids, resume = await services.roles.ids(start_of(call.query), _limit_of_roles(call))
     return {"roleIds": ids, **continued(resume)}
 
 
-@ENDPOINTS("role", "GET /roles/<roleId>", "Get Role", scopes="auth:get-role:<roleId>", output=RoleResponse)
-async def role(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("role", "GET /roles/<roleId>", "Get Role", scopes="auth:get-role:<roleId>")
+async def role(services: AuthServices, call: Call) -> Annotated[Json, RoleResponse]:
     """Returns one role, with its expanded scopes."""
     return await services.roles.get(call.params["roleId"])
 
@@ -81,9 +76,8 @@ async def role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     "Create Role",
     scopes=all_of("auth:create-role:<roleId>", for_each("scope", "scopes", "<scope>")),
     input=CreateRoleRequest,
-    output=RoleResponse,
 )
-async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def create_role(services: AuthServices, call: Call) -> Annotated[Json, RoleResponse]:
     """Creates a role. The caller must have the scopes that it grants. If the role exists already the call fails, unless
     it is the same one. Roles must not form a cycle."""
     request = call.payload(CreateRoleRequest)
@@ -98,9 +92,8 @@ async def create_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
     "Update Role",
     scopes=all_of("auth:update-role:<roleId>", for_each("scope", "scopesAdded", "<scope>")),
     input=CreateRoleRequest,
-    output=RoleResponse,
 )
-async def update_role(services: AuthServices, call: Call) -> Mapping[str, Any]:
+async def update_role(services: AuthServices, call: Call) -> Annotated[Json, RoleResponse]:
     """Changes a role. The caller must have the scopes that are added, but not those that the role had. Roles must not
     form a cycle."""
     request = call.payload(CreateRoleRequest)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import timedelta
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import StringConstraints
 
-from shared.api.endpoint import Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.auth.certificates import temporary_credentials
 from shared.auth.clients.endpoints import ClientId
 from shared.auth.clients.rows import ROOT_CLIENT_ID
@@ -56,8 +55,8 @@ class SignInResponse(Closed):
 ENDPOINTS = Endpoints[AuthServices]("Scopes and Auth")
 
 
-@ENDPOINTS("signInOptions", "GET /sign-in", "How to Sign In", output=SignInOptionsResponse, stability="experimental")
-async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("signInOptions", "GET /sign-in", "How to Sign In", stability="experimental")
+async def sign_in_options(services: AuthServices, call: Call) -> Annotated[Json, SignInOptionsResponse]:
     """Returns with which OpenID Connect provider people sign in to the console, if there is one. Not part of the public
     API."""
     if services.sign_in is None:
@@ -73,8 +72,8 @@ async def sign_in_options(services: AuthServices, call: Call) -> Mapping[str, An
     }
 
 
-@ENDPOINTS("signIn", "POST /sign-in", "Sign In", input=SignInRequest, output=SignInResponse, stability="experimental")
-async def sign_in(services: AuthServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("signIn", "POST /sign-in", "Sign In", input=SignInRequest, stability="experimental")
+async def sign_in(services: AuthServices, call: Call) -> Annotated[Json, SignInResponse]:
     """Exchanges an ID token of the provider for temporary credentials of an hour, with the roles that the settings give
     to the groups and application roles in the token; without a nonce, one of a workload, with the role that is named
     after its subject. Not part of the public API."""

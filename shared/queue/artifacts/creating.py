@@ -200,14 +200,14 @@ def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
     return stored is not None and stored.artifact.operation_id == wanted.operation_id
 
 
+@dataclass(eq=False, repr=False)
 class Finishing:
     """Marks artifacts as present when their upload ends, and announces them. A repeat announces them again."""
 
-    def __init__(self, stores: Stores, store: ArtifactStore, blobs: Blobs, artifacts: Artifacts) -> None:
-        self._stores = stores
-        self._store = store
-        self._blobs = blobs
-        self._artifacts = artifacts
+    _stores: Stores
+    _store: ArtifactStore
+    _blobs: Blobs
+    _artifacts: Artifacts
 
     async def complete(self, task_id: str, run_id: int, name: str, etags: Sequence[str]) -> None:
         """completeArtifact. Raises ResourceNotFound, InputError, RequestConflict, ServiceUnavailable."""

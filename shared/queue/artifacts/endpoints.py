@@ -3,26 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each
-from shared.api.validation import continued, limit_of, start_of
+from shared.api.validation import page_of, place_of
 from shared.base.dates import format_date
+from shared.queue.artifacts import models
 from shared.queue.artifacts.creating import CreatedArtifact
-from shared.queue.artifacts.models import (
-    ArtifactContentResponse,
-    ArtifactResponse,
-    BlobRequest,
-    FinishArtifactRequest,
-    FinishRequest,
-    GetArtifactResponse,
-    ListArtifactsResponse,
-    PostArtifactRequest,
-    PostArtifactResponse,
-    from_request,
-)
 from shared.queue.artifacts.objects import object_name
 from shared.queue.artifacts.reading import Authorise
 from shared.queue.artifacts.rows import Stored
@@ -42,18 +31,17 @@ ENDPOINTS = Endpoints[QueueServices]("Artifacts")
     "POST /task/<taskId>/runs/<runId>/artifacts/<name>",
     "Create Artifact",
     scopes="queue:create-artifact:<taskId>/<runId>",
-    input=PostArtifactRequest,
-    output=PostArtifactResponse,
+    input=models.PostArtifactRequest,
 )
-async def create_artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def create_artifact(services: QueueServices, call: Call) -> Annotated[Json, models.PostArtifactResponse]:
     """Creates an artifact of a run that is running, or was resolved as `exception` in the last 25 minutes. The next
     step depends on the storage type: for `s3` the content is PUT to the returned URL, with the same content type;
     `object` and `blob` are finished with finishArtifact; `reference`, `link` and `error` are complete. The call may be
     repeated with the same properties."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
-    request = call.payload(PostArtifactRequest).root
+    request = call.payload(models.PostArtifactRequest).root
     settings = services.settings
-    wanted = from_request(
+    wanted = models.from_request(
         name, request, settings.artifact_upload_mode, settings.relayed_at_most, services.runtime.slugid
     )
     created = await services.artifacts.creation.create(task_id, run_id, wanted)
@@ -64,7 +52,7 @@ async def create_artifact(services: QueueServices, call: Call) -> Mapping[str, A
             answer["contentType"] = artifact.content_type
             answer["expires"] = format_date(until)
             answer["putUrl"] = await services.artifacts.urls.put_url(task_id, run_id, artifact, until, created.etag)
-        case StorageType.BLOB if isinstance(request, BlobRequest):
+        case StorageType.BLOB if isinstance(request, models.BlobRequest):
             sizes = [part.size for part in request.parts or ()]
             answer["expires"] = format_date(until)
             answer["requests"] = await services.artifacts.urls.requests(task_id, run_id, artifact, sizes, until)
@@ -80,15 +68,15 @@ async def create_artifact(services: QueueServices, call: Call) -> Mapping[str, A
     "PUT /task/<taskId>/runs/<runId>/artifacts/<name>",
     "Finish Artifact",
     scopes="queue:create-artifact:<taskId>/<runId>",
-    input=FinishArtifactRequest,
+    input=models.FinishArtifactRequest,
     success=204,
 )
 async def finish_artifact(services: QueueServices, call: Call) -> Answer:
     """States that the content of an `object` artifact has been uploaded; with `etags`, that of a `blob`
     (completeArtifact). From then on it can be read."""
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
-    request = call.payload(FinishArtifactRequest).root
-    if isinstance(request, FinishRequest):
+    request = call.payload(models.FinishArtifactRequest).root
+    if isinstance(request, models.FinishRequest):
         await services.artifacts.finishing.finish(task_id, run_id, name, request.uploadId)
     else:
         await services.artifacts.finishing.complete(task_id, run_id, name, request.etags)
@@ -100,10 +88,9 @@ async def finish_artifact(services: QueueServices, call: Call) -> Answer:
     "GET /task/<taskId>/runs/<runId>/artifacts/<name>",
     "Get Artifact Data from Run",
     scopes=GET_SCOPES,
-    output=GetArtifactResponse,
     success=303,
 )
-async def get_artifact(services: QueueServices, call: Call) -> Answer:
+async def get_artifact(services: QueueServices, call: Call) -> Annotated[Answer, models.GetArtifactResponse]:
     """Redirects to the content of an artifact; the URL is in the body as well, and is valid for some minutes. Links are
     followed. For an `error` artifact the answer is 424 with its reason."""
     return await _redirection(services, await _found(services, call))
@@ -114,10 +101,9 @@ async def get_artifact(services: QueueServices, call: Call) -> Answer:
     "GET /task/<taskId>/artifacts/<name>",
     "Get Artifact Data from Latest Run",
     scopes=GET_SCOPES,
-    output=GetArtifactResponse,
     success=303,
 )
-async def get_latest_artifact(services: QueueServices, call: Call) -> Answer:
+async def get_latest_artifact(services: QueueServices, call: Call) -> Annotated[Answer, models.GetArtifactResponse]:
     """As getArtifact, for the task's last run, whether or not that run has such an artifact."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
@@ -130,8 +116,6 @@ async def get_latest_artifact(services: QueueServices, call: Call) -> Answer:
     "GET /task/<taskId>/runs/<runId>/artifacts",
     "Get Artifacts from Run",
     scopes="queue:list-artifacts:<taskId>:<runId>",
-    query=PAGING,
-    output=ListArtifactsResponse,
 )
 @ENDPOINTS(
     "listLatestArtifacts",
@@ -139,17 +123,13 @@ async def get_latest_artifact(services: QueueServices, call: Call) -> Answer:
     "Get Artifacts from Latest Run",
     description="As listArtifacts, for the task's last run.",
     scopes="queue:list-artifacts:<taskId>",
-    query=PAGING,
-    output=ListArtifactsResponse,
 )
-async def list_artifacts(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_artifacts(services: QueueServices, call: Call) -> Annotated[Json, models.ListArtifactsResponse]:
     """Lists the artifacts of a run by name, in pages of at most 1000, including those that have expired or whose upload
     is not finished."""
     run_id = call.run_id if "runId" in call.params else None
-    artifacts, resume = await services.artifacts.reading.page(
-        call.params["taskId"], run_id, start=start_of(call.query), limit=limit_of(call.query)
-    )
-    return {"artifacts": [_shown(artifact) for artifact in artifacts], **continued(resume)}
+    page = await services.artifacts.reading.page(call.params["taskId"], run_id, **place_of(call.query))
+    return page_of("artifacts", page, _shown)
 
 
 @ENDPOINTS(
@@ -157,7 +137,6 @@ async def list_artifacts(services: QueueServices, call: Call) -> Mapping[str, An
     "GET /task/<taskId>/runs/<runId>/artifact-info/<name>",
     "Get Artifact Information From Run",
     scopes="queue:list-artifacts:<taskId>:<runId>",
-    output=ArtifactResponse,
 )
 @ENDPOINTS(
     "latestArtifactInfo",
@@ -165,9 +144,8 @@ async def list_artifacts(services: QueueServices, call: Call) -> Mapping[str, An
     "Get Artifact Information From Latest Run",
     description="As artifactInfo, for the task's last run.",
     scopes="queue:list-artifacts:<taskId>",
-    output=ArtifactResponse,
 )
-async def artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def artifact_info(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactResponse]:
     """Returns the properties of an artifact, without its content. Links are not followed."""
     task_id = call.params["taskId"]
     run_id = call.run_id if "runId" in call.params else await services.artifacts.reading.last_run(task_id)
@@ -179,9 +157,8 @@ async def artifact_info(services: QueueServices, call: Call) -> Mapping[str, Any
     "GET /task/<taskId>/runs/<runId>/artifact-content/<name>",
     "Get Artifact Content From Run",
     scopes=GET_SCOPES,
-    output=ArtifactContentResponse,
 )
-async def artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def artifact(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactContentResponse]:
     """Returns how to read the content of an artifact, for programs that know the storage types. Links are followed."""
     return await _content(services, await _found(services, call))
 
@@ -191,9 +168,8 @@ async def artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
     "GET /task/<taskId>/artifact-content/<name>",
     "Get Artifact Content From Latest Run",
     scopes=GET_SCOPES,
-    output=ArtifactContentResponse,
 )
-async def latest_artifact(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def latest_artifact(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactContentResponse]:
     """As artifact, for the task's last run."""
     task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
     run_id = await services.artifacts.reading.last_run(task_id)  # comes before the scopes (trap 7)

@@ -11,16 +11,8 @@ from pydantic import AfterValidator, Field, RootModel, StringConstraints
 from shared.base.dates import parse_date
 from shared.base.errors import InputError
 from shared.base.types import Closed, Date, OneOf, ProjectId, SlugId, Unique, UploadMode, optional, page_model
-from shared.queue.artifacts.rules import (
-    DEFAULT_TYPE,
-    MAX_BLOCK,
-    MAX_PARTS,
-    MAX_PUT,
-    Artifact,
-    StorageType,
-    Upload,
-    upload_of,
-)
+from shared.queue.artifacts import rules
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.claims.endpoints import Credentials
 
 Length = Annotated[int, Field(ge=0)]
@@ -102,7 +94,7 @@ class LinkRequest(Closed):
 
     storageType: Literal["link"]
     expires: Date
-    contentType: ContentType = DEFAULT_TYPE
+    contentType: ContentType = rules.DEFAULT_TYPE
     artifact: str
 
 
@@ -115,14 +107,10 @@ class ErrorRequest(Closed):
     message: Annotated[str, StringConstraints(max_length=4096)]
 
 
-class PostArtifactRequest(
-    RootModel[
-        Annotated[
-            S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest,
-            Field(discriminator="storageType"),
-        ]
-    ]
-):
+ArtifactRequest = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest
+
+
+class PostArtifactRequest(RootModel[Annotated[ArtifactRequest, Field(discriminator="storageType")]]):
     """An artifact to create, by its storage type."""
 
 
@@ -243,9 +231,6 @@ ListArtifactsResponse = page_model(
 )
 
 
-ArtifactRequest = S3Request | ObjectRequest | AzureRequest | BlobRequest | ReferenceRequest | LinkRequest | ErrorRequest
-
-
 def from_request(
     name: str, request: ArtifactRequest, mode: UploadMode, relayed: int, new_upload_id: Callable[[], str]
 ) -> Artifact:
@@ -257,7 +242,7 @@ def from_request(
     match request:
         case S3Request():
             length = request.contentLength
-            more = {"upload": upload_of(mode, length, relayed), "content_length": length, "sent_length": length}
+            more = {"upload": rules.upload_of(mode, length, relayed), "content_length": length, "sent_length": length}
         case ObjectRequest():
             more = {
                 "upload": Upload.CLIENT,
@@ -280,7 +265,7 @@ def from_request(
         case ErrorRequest():
             more = {"details": {"reason": request.reason, "message": request.message}}
     # Storage refuses, or forgets, what a header cannot end with.
-    content_type = DEFAULT_TYPE if isinstance(request, ErrorRequest) else request.contentType.strip()
+    content_type = rules.DEFAULT_TYPE if isinstance(request, ErrorRequest) else request.contentType.strip()
     return Artifact(
         name=name,
         storage_type=StorageType(request.storageType),
@@ -301,12 +286,12 @@ def _blob_details(request: BlobRequest) -> dict[str, Any]:
     }
     if request.parts:
         sizes = [part.size for part in request.parts]
-        if len(sizes) > MAX_PARTS or max(sizes) > MAX_BLOCK:
-            raise InputError(f"a `blob` has at most {MAX_PARTS} parts of at most {MAX_BLOCK} bytes")
+        if len(sizes) > rules.MAX_PARTS or max(sizes) > rules.MAX_BLOCK:
+            raise InputError(f"a `blob` has at most {rules.MAX_PARTS} parts of at most {rules.MAX_BLOCK} bytes")
         if sum(sizes) != transferred:
             raise InputError(f"the parts have {sum(sizes)} bytes together, not {transferred}")
         words = "\n".join(f"{part.sha256.lower()} {part.size}" for part in request.parts)
         details |= {"partCount": len(sizes), "partsHash": hashlib.sha256(words.encode()).hexdigest()}
-    elif transferred > MAX_PUT:
-        raise InputError(f"a `blob` of more than {MAX_PUT} bytes must be uploaded in parts")
+    elif transferred > rules.MAX_PUT:
+        raise InputError(f"a `blob` of more than {rules.MAX_PUT} bytes must be uploaded in parts")
     return {name: value for name, value in details.items() if value is not None}

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from pydantic import ConfigDict, StringConstraints
 
 from shared.api.answer import Answer, json_answer, redirection
-from shared.api.endpoint import Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.base.dates import format_date
 from shared.base.errors import InputError
 from shared.base.types import Closed, Date, ProjectId, SlugId, optional
@@ -142,9 +142,8 @@ ENDPOINTS = Endpoints[QueueServices]("Objects")
     "Begin upload of a new object",
     scopes="object:upload:<projectId>:<name>",
     input=CreateUploadRequest,
-    output=CreateUploadResponse,
 )
-async def create_upload(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def create_upload(services: QueueServices, call: Call) -> Annotated[Json, CreateUploadResponse]:
     """Agrees on a method to upload the data of an `object` artifact. May be called again, to propose other methods or
     to renew a URL."""
     request, objects = call.payload(CreateUploadRequest), services.artifacts.objects
@@ -192,9 +191,8 @@ async def finish_upload(services: QueueServices, call: Call) -> Mapping[str, Any
     "Download object data",
     scopes="object:download:<name>",
     input=DownloadObjectRequest,
-    output=DownloadObjectResponse,
 )
-async def start_download(services: QueueServices, call: Call) -> Answer:
+async def start_download(services: QueueServices, call: Call) -> Annotated[Answer, DownloadObjectResponse]:
     """Chooses one of the download methods that the client accepts."""
     accepted = call.payload(DownloadObjectRequest).acceptDownloadMethods
     stored, url = await _finished(services, call)
@@ -208,14 +206,8 @@ async def start_download(services: QueueServices, call: Call) -> Answer:
     return json_answer({"message": "`getUrl` and `simple` are the ways to download"}, 406)
 
 
-@ENDPOINTS(
-    "object",
-    "GET /metadata/<name>",
-    "Get an object's metadata",
-    scopes="object:download:<name>",
-    output=GetObjectResponse,
-)
-async def get_object(services: QueueServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("object", "GET /metadata/<name>", "Get an object's metadata", scopes="object:download:<name>")
+async def get_object(services: QueueServices, call: Call) -> Annotated[Json, GetObjectResponse]:
     """Returns the properties of an object, without its data."""
     stored = await services.artifacts.objects.finished(call.params["name"])
     return {

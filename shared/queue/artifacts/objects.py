@@ -16,8 +16,9 @@ from shared.base.errors import InputError, RequestConflict, ResourceNotFound, Se
 from shared.base.frozen import dataclass, replace
 from shared.base.protocol import EXPIRY_GRACE_PERIOD, SIGNED_URL_CLOCK_SKEW
 from shared.base.shares import CURRENT
+from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactStore, Stored
-from shared.queue.artifacts.rules import MAX_PUT, Artifact, StorageType, blob_headers, seen_length, upload_life
+from shared.queue.artifacts.rules import Artifact, StorageType
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.work import Issuer
 from shared.queue.tasks.definition import Json
@@ -84,17 +85,17 @@ class Objects:
         storage refuses these, and the Functions host loses them.
         """
         self._check_open(stored)
-        if content_length > MAX_PUT:
-            raise InputError(f"an object must not have more than {MAX_PUT} bytes")
+        if content_length > rules.MAX_PUT:
+            raise InputError(f"an object must not have more than {rules.MAX_PUT} bytes")
         if is_chunked:
             raise InputError(
                 "this client sends data in chunks, which nothing here can take: create an `s3` artifact instead "
                 "(generic-worker: createObjectArtifacts: false)"
             )
         now = self._runtime.now().replace(microsecond=0)
-        life = upload_life(content_length)
+        life = rules.upload_life(content_length)
         expires = min(now + life, stored.artifact.expires.replace(microsecond=0) + EXPIRY_GRACE_PERIOD)
-        headers = blob_headers(stored.artifact.name, stored.artifact.content_type)
+        headers = rules.blob_headers(stored.artifact.name, stored.artifact.content_type)
         url = await self._access.write_blob(
             stored.container, stored.path, start=now - SIGNED_URL_CLOCK_SKEW, expiry=expires
         )
@@ -123,7 +124,7 @@ class Objects:
         found = await self._blobs.properties(stored.container, stored.path)
         if found is None:
             raise InputError("no data has been uploaded")
-        length = seen_length(found.length, found.content_encoding)
+        length = rules.seen_length(found.length, found.content_encoding)
         await self._note(stored, length=length, hashes=joined, isFinished=True)
 
     def upload_credentials(self, stored: Artifact, task_id: str, run_id: int, run: Run) -> Json:

@@ -11,8 +11,9 @@ from shared.base.concurrency import both
 from shared.base.errors import InputError, ResourceExpired, ResourceNotFound
 from shared.base.frozen import dataclass
 from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
+from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactStore, Stored
-from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header, disposition
+from shared.queue.artifacts.rules import Artifact, StorageType
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.tasks.rows import TaskStore
 from shared.queue.tasks.rules import Task
@@ -107,8 +108,8 @@ class Reading:
             stored.path,
             start=start,
             expiry=expiry,
-            content_type=as_header(settled.content_type, OPAQUE),
-            content_disposition=disposition(settled.name),
+            content_type=rules.as_header(settled.content_type, rules.OPAQUE),
+            content_disposition=rules.disposition(settled.name),
         )
 
     def window(self) -> tuple[datetime, datetime]:

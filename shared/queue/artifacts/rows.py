@@ -12,22 +12,10 @@ from shared.queue.artifacts.rules import MAX_OF_TASK, MAX_RUN, Artifact, Storage
 from shared.queue.tasks.codec import SCHEMA, check_schema
 from shared.queue.tasks.edges import Waiting, decode_waiting
 from shared.runtime import Runtime, attempts
+from shared.store import interface as tables
 from shared.store import keys
 from shared.store.columns import Columns
-from shared.store.interface import (
-    MAX_OPERATIONS,
-    Create,
-    Delete,
-    Merge,
-    Operation,
-    Replace,
-    Row,
-    Storage,
-    StorageUnavailable,
-    TransactionRefused,
-    Upsert,
-    Value,
-)
+from shared.store.interface import MAX_OPERATIONS, Row, Storage, StorageUnavailable, TransactionRefused
 from shared.store.partitions import rows_of, try_transact
 
 _PER_TRANSACTION = MAX_OPERATIONS // 2
@@ -75,7 +63,7 @@ class ArtifactStore:
 
         Its content may be uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged.
         """
-        guard: list[Operation] = [Merge(keys.upload(run_id), {})] if guarded else []
+        guard: list[tables.Operation] = [tables.Merge(keys.upload(run_id), {})] if guarded else []
         operations = guard + operations_for(run_id, artifact, until, old=old)
         try:
             etags = await self._tables.transact(keys.TASKS, task_id, operations)
@@ -105,7 +93,7 @@ class ArtifactStore:
     async def note(self, stored: Stored, artifact: Artifact) -> Stored | None:
         """Notes what has been found out about an artifact; None when it has changed since it was read."""
         key = keys.artifact(stored.run_id, artifact.name)
-        noted = Replace(key, encode(artifact), stored.etag)
+        noted = tables.Replace(key, encode(artifact), stored.etag)
         etags = await try_transact(self._tables, keys.TASKS, stored.task_id, [noted])
         return None if etags is None else replace(stored, artifact=artifact, etag=etags[0])
 
@@ -129,17 +117,16 @@ class ArtifactStore:
                 return True
         raise StorageUnavailable("the artifact is contended")
 
-    async def arrived_first(
-        self, task_id: str, run_id: int, name: str, etag: str, *, encoding: str, length: int | None
-    ) -> bool:
+    async def arrived_first(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
         """Notes the first content of an artifact, without reading it. False unless its run is running and its row has
-        this ETag. Raises StorageUnavailable.
+        not changed since its creation. Raises StorageUnavailable.
         """
-        known: dict[str, Value] = {"isPresent": True, "isSettled": True, "encoding": encoding}
+        known: dict[str, tables.Value] = {"isPresent": True, "isSettled": True, "encoding": encoding}
         if length is not None:
             known["length"] = length
-        operations = [Merge(keys.upload(run_id), {}), Merge(keys.artifact(run_id, name), known, etag)]
-        return await try_transact(self._tables, keys.TASKS, task_id, operations) is not None
+        row = tables.Merge(keys.artifact(stored.run_id, stored.artifact.name), known, stored.etag)
+        operations = [tables.Merge(keys.upload(stored.run_id), {}), row]
+        return await try_transact(self._tables, keys.TASKS, stored.task_id, operations) is not None
 
     async def count(self, task_id: str) -> int:
         """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
@@ -153,12 +140,12 @@ class ArtifactStore:
 
     async def forget(self, upload: Waiting) -> None:
         """Stops waiting for an upload, unless it has been announced again since."""
-        await try_transact(self._tables, keys.TASKS, upload.task_id, [Delete(upload.key, upload.etag)])
+        await try_transact(self._tables, keys.TASKS, upload.task_id, [tables.Delete(upload.key, upload.etag)])
 
     async def delete(self, stored: Stored) -> bool:
         """Deletes an artifact with its waiting upload; False when it has changed since it was read."""
         run_id, name = stored.run_id, stored.artifact.name
-        waiting = [Delete(keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
+        waiting = [tables.Delete(keys.direct(run_id, name))] if stored.artifact.upload is Upload.DIRECT else []
         try:
             await self._tables.transact(keys.TASKS, stored.task_id, [*deletion(stored), *waiting])
         except TransactionRefused as refused:
@@ -180,10 +167,13 @@ class ArtifactStore:
         remaining, left = list(uploads), []
         while remaining:
             batch = remaining[:_PER_TRANSACTION]
-            operations: list[Operation] = []
+            operations: list[tables.Operation] = []
             for upload in batch:
                 key = keys.artifact(upload.run_id, upload.name)
-                operations += [Delete(upload.key, upload.etag), Merge(key, {"isPresent": True, "isSettled": False})]
+                operations += [
+                    tables.Delete(upload.key, upload.etag),
+                    tables.Merge(key, {"isPresent": True, "isSettled": False}),
+                ]
             try:
                 await self._tables.transact(keys.TASKS, task_id, operations)
             except TransactionRefused as refused:
@@ -194,36 +184,38 @@ class ArtifactStore:
         return left
 
 
-def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[Operation]:
+def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[tables.Operation]:
     """The operations that write an artifact: a new one, or in place of one that is unchanged since it was read."""
     key = keys.artifact(run_id, artifact.name)
     values = encode(artifact)
-    operations: list[Operation] = [Create(key, values) if old is None else Replace(key, values, old.etag)]
+    operations: list[tables.Operation] = [
+        tables.Create(key, values) if old is None else tables.Replace(key, values, old.etag)
+    ]
     is_direct = artifact.upload is Upload.DIRECT
     if is_direct or (old is not None and old.artifact.upload is Upload.DIRECT):
-        waiting: dict[str, Value] = {
+        waiting: dict[str, tables.Value] = {
             "name": artifact.name,
             "contentType": artifact.content_type,
             "version": artifact.version if is_direct else "",
             "until": format_date(until),
         }
-        operations.append(Upsert(keys.direct(run_id, artifact.name), waiting))
+        operations.append(tables.Upsert(keys.direct(run_id, artifact.name), waiting))
     is_replaced = old is not None and old.artifact.has_blob and old.artifact.version != artifact.version
     if is_replaced or artifact.storage_type is StorageType.OBJECT:
-        operations.append(Upsert(keys.STRAYS, {}))
+        operations.append(tables.Upsert(keys.STRAYS, {}))
     return operations
 
 
-def deletion(stored: Stored) -> list[Operation]:
+def deletion(stored: Stored) -> list[tables.Operation]:
     """The operations that delete an artifact if it is as it was read, and note its blob, which is deleted next."""
-    row = Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
-    return [row, Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
+    row = tables.Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
+    return [row, tables.Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 
 
 _COLUMNS = Columns(Artifact)
 
 
-def encode(artifact: Artifact) -> dict[str, Value]:
+def encode(artifact: Artifact) -> dict[str, tables.Value]:
     """Properties of an artifact's row."""
     return {"schema": SCHEMA, **_COLUMNS.encode(artifact)}
 

@@ -18,30 +18,15 @@ from functools import partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from shared.base import bounds, remembered
+from shared.base import bounds, errors, remembered
 from shared.base.concurrency import both
-from shared.base.errors import (
-    InputError,
-    InputTooLarge,
-    InsufficientScopes,
-    RequestConflict,
-    ResourceNotFound,
-    ServiceUnavailable,
-)
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.base.shares import CURRENT, Room, Scarce, Share
+from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactStore, Stored
-from shared.queue.artifacts.rules import (
-    OPAQUE,
-    Artifact,
-    Upload,
-    as_header,
-    check_run_takes_artifacts,
-    disposition,
-    part_id,
-)
+from shared.queue.artifacts.rules import Artifact, Upload
 from shared.queue.artifacts.uploads import BLOCK, Uploads
 from shared.queue.tasks.rows import TaskStore
 from shared.runtime import Runtime
@@ -74,9 +59,9 @@ class Relay:
 
     def __post_init__(self) -> None:
         self._keys = [hashlib.sha256(f"artifact-relay\n{key}".encode()).digest() for key in self.signing_keys]
-        self._rows: Memo[tuple[str, int, str, str], str] = Memo(remembered.ARTIFACT_ROWS)
+        self._created: Memo[tuple[str, int, str, str], Stored] = Memo(remembered.CREATED_ARTIFACTS)
         held = max(2 * self.limit, bounds.BYTES_WAITING)
-        self._memory = Scarce(held, Room(math.inf, held // 2), partial(ServiceUnavailable, _TOO_MANY))
+        self._memory = Scarce(held, Room(math.inf, held // 2), partial(errors.ServiceUnavailable, _TOO_MANY))
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
         """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
@@ -90,7 +75,8 @@ class Relay:
         signed = (task_id, str(run_id), artifact.name, *words)
         query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
         if etag:
-            self._rows[task_id, run_id, artifact.name, artifact.version] = etag
+            created = Stored(task_id=task_id, run_id=run_id, artifact=artifact, etag=etag)
+            self._created[task_id, run_id, artifact.name, artifact.version] = created
         encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
         return f"{self.root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
 
@@ -104,19 +90,19 @@ class Relay:
         """
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         if self.share(params, query) is None:
-            raise InsufficientScopes("the signature of this URL is not valid")
+            raise errors.InsufficientScopes("the signature of this URL is not valid")
         content_type, version, until, length, _ = (query.get(word, "") for word in _SIGNED)
         if int(until) <= self._now().timestamp():
-            raise InsufficientScopes("this URL has expired: create the artifact again")
+            raise errors.InsufficientScopes("this URL has expired: create the artifact again")
         if len(content) > self.limit:
-            raise InputTooLarge(
+            raise errors.InputTooLarge(
                 f"an upload by this URL must not have more than {self.limit} bytes; state contentLength when you "
                 "create the artifact to upload straight to storage"
             )
         if length and encoding.strip().lower() in _AS_IT_IS and len(content) != int(length):
-            raise InputError(f"the upload has {len(content)} bytes, and createArtifact was told {length}")
+            raise errors.InputError(f"the upload has {len(content)} bytes, and createArtifact was told {length}")
         async with self._memory.hold(len(content), len(content)):
-            await self._store(task_id, run_id, name, version, content, content_type, encoding)
+            await self._store(task_id, int(run_id), name, version, content, content_type, encoding)
 
     def share(self, params: Mapping[str, str], query: Mapping[str, str]) -> Share | None:
         """In whose name something is put to a URL: that of the call that it was made for. None if it is not ours."""
@@ -132,25 +118,25 @@ class Relay:
         return None
 
     async def _store(
-        self, task_id: str, run_id: str, name: str, version: str, content: bytes, content_type: str, encoding: str
+        self, task_id: str, run_id: int, name: str, version: str, content: bytes, content_type: str, encoding: str
     ) -> None:
-        etag = self._rows.pop((task_id, int(run_id), name, version))
-        if etag is not None and await self._uploads.write_first(
-            task_id, int(run_id), name, version, etag, content, content_type, encoding
-        ):
+        created = self._created.pop((task_id, run_id, name, version))
+        if created is not None and await self._uploads.write(created, content, content_type, encoding, is_first=True):
             return
-        stored = await self._open(task_id, int(run_id), name, version)
+        stored = await self._open(task_id, run_id, name, version)
         if not await self._uploads.write(stored, content, content_type, encoding):
-            raise ResourceNotFound(_EXPIRED)
+            raise errors.ResourceNotFound(_EXPIRED)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
         """The artifact, if its content may still change and is uploaded through this service."""
         task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, run_id, name))
         if task is None or stored is None or run_id > task.last_run_id:
-            raise ResourceNotFound(_EXPIRED)
+            raise errors.ResourceNotFound(_EXPIRED)
         if stored.artifact.version != version:
-            raise RequestConflict("the content of this artifact comes another way by now: create the artifact again")
-        check_run_takes_artifacts(task.runs[run_id], self._now())
+            raise errors.RequestConflict(
+                "the content of this artifact comes another way by now: create the artifact again"
+            )
+        rules.check_run_takes_artifacts(task.runs[run_id], self._now())
         return stored
 
 
@@ -192,17 +178,17 @@ class UploadUrls:
         url = await self._write(task_id, run_id, artifact, until)
         if sizes:
             return [
-                {"url": _block(url, part_id(number)), "method": "PUT", "headers": {"content-length": str(size)}}
+                {"url": _block(url, rules.part_id(number)), "method": "PUT", "headers": {"content-length": str(size)}}
                 for number, size in enumerate(sizes)
             ]
         details = artifact.details
         headers = {
             "content-length": str(details.get("transferLength", details["contentLength"])),
             "x-ms-blob-type": "BlockBlob",
-            "x-ms-blob-content-type": as_header(artifact.content_type, OPAQUE),
-            "x-ms-blob-content-disposition": disposition(artifact.name),
+            "x-ms-blob-content-type": rules.as_header(artifact.content_type, rules.OPAQUE),
+            "x-ms-blob-content-disposition": rules.disposition(artifact.name),
         }
-        if encoding := as_header(artifact.encoding, ""):
+        if encoding := rules.as_header(artifact.encoding, ""):
             headers["x-ms-blob-content-encoding"] = encoding
         return [{"url": url, "method": "PUT", "headers": headers}]
 

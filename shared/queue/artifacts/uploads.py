@@ -15,19 +15,9 @@ from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.errors import RequestConflict, ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import replace
+from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactStore, Stored
-from shared.queue.artifacts.rules import (
-    GZIP_HEAD,
-    GZIP_TRAILER,
-    UNDER_WAY,
-    Artifact,
-    StorageType,
-    Upload,
-    begins_as_gzip,
-    blob_headers,
-    is_made_of,
-    seen_length,
-)
+from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.tasks.edges import Waiting
 from shared.runtime import Runtime
 from shared.store import keys
@@ -85,7 +75,7 @@ class Uploads:
         # The client of an `azure` artifact may keep writing its blob, for example a growing log. So its length stays
         # unknown.
         if artifact.storage_type is not StorageType.AZURE and artifact.content_length is None:
-            length = seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
+            length = rules.seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         if await self._artifacts.note(stored, seen) is None:
             latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
@@ -94,44 +84,25 @@ class Uploads:
                 return None
         return seen
 
-    async def write_first(
-        self,
-        task_id: str,
-        run_id: int,
-        name: str,
-        version: str,
-        etag: str,
-        content: bytes,
-        content_type: str,
-        encoding: str,
+    async def write(
+        self, stored: Stored, content: bytes, content_type: str, encoding: str, *, is_first: bool = False
     ) -> bool:
-        """Stores the first content that is uploaded through this service for an artifact, without reading the artifact:
-        its row must still have the ETag of its creation. False if a read has to decide what may be done.
+        """Stores content that came through this service; False when there is no such artifact any more.
 
-        Nothing is overwritten. Nobody sees the blob until the row says that it is there, and the row changes only while
-        the run is running. Raises StorageUnavailable.
+        With `is_first` it stores the first content of an artifact that was not read since it was created: its row must
+        be as it was then, and its run must be running. Nothing is overwritten. False if a read has to decide what may
+        be done. Nobody sees the blob until the row says that it is there. Raises StorageUnavailable.
         """
-        container, path = keys.container(name), keys.path(task_id, run_id, name, version)
-        headers = blob_headers(name, content_type, encoding)
-        known = headers["content_encoding"]
-        if not await self._blobs.upload(container, path, content, **headers, only_new=True):
+        headers = rules.blob_headers(stored.artifact.name, content_type, encoding)
+        known, container, path = headers["content_encoding"], stored.container, stored.path
+        if not await self._blobs.upload(container, path, content, **headers, only_new=is_first):
             return False
-        length = _length(content, known)
-        if await self._artifacts.arrived_first(task_id, run_id, name, etag, encoding=known, length=length):
+        arrived = self._artifacts.arrived_first if is_first else self._artifacts.arrived
+        if await arrived(stored, encoding=known, length=_length(content, known)):
             return True
-        latest = await self._artifacts.get(task_id, run_id, name)
-        if latest is None or latest.artifact.version != version:
+        latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name) if is_first else None
+        if latest is None or latest.artifact.version != stored.artifact.version:
             await self._blobs.delete(container, path)
-        return False
-
-    async def write(self, stored: Stored, content: bytes, content_type: str, encoding: str) -> bool:
-        """Stores content that came through this service; False when there is no such artifact any more."""
-        headers = blob_headers(stored.artifact.name, content_type, encoding)
-        known = headers["content_encoding"]
-        await self._blobs.upload(stored.container, stored.path, content, **headers)
-        if await self._artifacts.arrived(stored, encoding=known, length=_length(content, known)):
-            return True
-        await self._blobs.delete(stored.container, stored.path)
         return False
 
     async def replace_object(self, stored: Stored, content: bytes, **details: Any) -> Stored:
@@ -145,7 +116,7 @@ class Uploads:
             raise RequestConflict("the object's upload is finished")
         details = {**stored.artifact.details, **details, "hasData": True}
         new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
-        headers = blob_headers(new.artifact.name, new.artifact.content_type)
+        headers = rules.blob_headers(new.artifact.name, new.artifact.content_type)
         await self._blobs.upload(new.container, new.path, content, **headers)
         noted = await self._artifacts.note(stored, new.artifact)
         if noted is None:
@@ -182,14 +153,14 @@ class Uploads:
     async def _wait_on(self, upload: Waiting) -> None:
         """Lets the expiry job look for an upload again until none can be under way any more."""
         now = self._now()
-        if upload.version and now < upload.until + UNDER_WAY:
+        if upload.version and now < upload.until + rules.UNDER_WAY:
             await self._expiry.upload(upload.task_id, upload.run_id, upload.name, max(upload.until, now))
         else:
             await self._artifacts.forget(upload)
 
     async def _commit(self, container: str, path: str, name: str, content_type: str) -> bool:
         """Commits the block only if it is new: a blob that was committed before keeps the encoding noted for it."""
-        headers = blob_headers(name, content_type)
+        headers = rules.blob_headers(name, content_type)
         return await self._blobs.commit_blocks(container, path, [BLOCK], **headers, only_new=True)
 
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
@@ -199,17 +170,17 @@ class Uploads:
         With the same length it counts as encoded only if its gzip trailer names that length. The result is noted only
         on the content that was read: another may have been committed meanwhile.
         """
-        if not begins_as_gzip(await self._part(stored, 0, GZIP_HEAD), found.length):
+        if not rules.begins_as_gzip(await self._part(stored, 0, rules.GZIP_HEAD), found.length):
             return ""
         is_as_stated = found.length == stored.artifact.sent_length
-        if is_as_stated and not is_made_of(found.length, await self._trailer(stored, found)):
+        if is_as_stated and not rules.is_made_of(found.length, await self._trailer(stored, found)):
             return ""
-        headers = blob_headers(stored.artifact.name, stored.artifact.content_type, "gzip")
+        headers = rules.blob_headers(stored.artifact.name, stored.artifact.content_type, "gzip")
         await self._blobs.set_headers(stored.container, stored.path, **headers, etag=found.etag)
         return "gzip"
 
     async def _trailer(self, stored: Stored, found: BlobProperties) -> bytes:
-        return await self._part(stored, max(found.length - GZIP_TRAILER, 0), GZIP_TRAILER)
+        return await self._part(stored, max(found.length - rules.GZIP_TRAILER, 0), rules.GZIP_TRAILER)
 
     async def _part(self, stored: Stored, start: int, limit: int) -> bytes:
         """Some bytes of the content; none where it is gone."""
@@ -220,4 +191,4 @@ class Uploads:
 
 
 def _length(content: bytes, encoding: str) -> int | None:
-    return seen_length(len(content), encoding, content[-GZIP_TRAILER:])
+    return rules.seen_length(len(content), encoding, content[-rules.GZIP_TRAILER :])

@@ -229,10 +229,7 @@ class Claiming:
 
         async for attempt in attempts(self._runtime):
             if attempt:
-                latest = await self._stores.tasks.load_again(read)
-                if latest is None:
-                    raise ResourceNotFound(f"task {read.task.task_id} does not exist")
-                read = latest
+                read = await self._stores.tasks.load_again(read)
             decision = decide(read, self._runtime.now())
             if not decision.ahead:  # a repeat, whose rows exist
                 try:

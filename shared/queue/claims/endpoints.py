@@ -9,7 +9,7 @@ from typing import Annotated, Any
 from pydantic import Field, StringConstraints
 
 from shared.api.answer import Answer, json_answer
-from shared.api.endpoint import Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.scopes import all_of, any_of
 from shared.base.dates import format_date
 from shared.base.errors import CallAgain
@@ -18,7 +18,7 @@ from shared.queue.claims.poll_urls import LONGEST_ANSWER
 from shared.queue.claims.work import Claim
 from shared.queue.services import QueueServices
 from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusResponse
-from shared.queue.tasks.rules import REPORTED, Resolved, Worker
+from shared.queue.tasks.rules import REPORTED, Resolved, Worker, ids_of
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
 
@@ -103,11 +103,10 @@ ENDPOINTS = Endpoints[QueueServices]("Worker Interface")
     "Claim Work",
     scopes=all_of("queue:claim-work:<taskQueueId>", "queue:worker-id:<workerGroup>/<workerId>"),
     input=ClaimWorkRequest,
-    output=ClaimWorkResponse,
     waits=True,
     raw_slash=True,
 )
-async def claim_work(services: QueueServices, call: Call) -> Answer:
+async def claim_work(services: QueueServices, call: Call) -> Annotated[Answer, ClaimWorkResponse]:
     """Claims pending tasks of a task queue for a worker. If there are none, waits up to 20 seconds for some. Then a
     call that comes gets them: a worker that waits is answered 503 `CallAgain`, after which clients repeat the call at
     once, or with an empty list. With `xmlMessage`, the answer of a URL of pollTaskUrls, it claims the tasks named there
@@ -139,17 +138,16 @@ async def claim_work(services: QueueServices, call: Call) -> Answer:
     scopes=any_of(
         "queue:poll-task-urls:<taskQueueId>", all_of("queue:poll-task-urls", "assume:worker-type:<taskQueueId>")
     ),
-    output=PollTaskUrlsResponse,
     stability="experimental",
     raw_slash=True,
 )
-async def poll_task_urls(services: QueueServices, call: Call) -> Answer:
+async def poll_task_urls(services: QueueServices, call: Call) -> Annotated[Answer, PollTaskUrlsResponse]:
     """Signed URLs of a task queue's Azure queues, the highest priority first. A worker polls them in turn and, when the
     answer contains `<MessageId>`, passes it to claimWork as `xmlMessage`. Request new URLs before these expire."""
     task_queue_id = call.params["taskQueueId"]
     urls, expires = await services.poll_urls.of_pool(task_queue_id)
     answer = {
-        "queues": [{"signedPollUrl": url.poll, "signedDeleteUrl": url.delete} for url in urls],
+        "queues": [{"signedPollUrl": poll, "signedDeleteUrl": delete} for poll, delete in urls],
         "expires": format_date(expires),
     }
     return json_answer(answer, headers=advice(services.back_off.in_vain(task_queue_id)))
@@ -168,22 +166,14 @@ async def poll_task_urls(services: QueueServices, call: Call) -> Answer:
         ),
     ),
     input=TaskClaimRequest,
-    output=TaskClaimResponse,
     stability="deprecated",
 )
-async def claim_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def claim_task(services: QueueServices, call: Call) -> Annotated[Json, TaskClaimResponse]:
     """Claims a given pending run, for workers that poll Azure queues themselves."""
     request = call.payload(TaskClaimRequest)
     read = await services.work.found_for_claim(call.params["taskId"])
-    provisioner_id, worker_type = read.task.task_queue_id.split("/", 1)
-    await call.authorise(
-        {
-            "provisionerId": provisioner_id,
-            "workerType": worker_type,
-            "workerGroup": request.workerGroup,
-            "workerId": request.workerId,
-        }
-    )
+    named = {"workerGroup": request.workerGroup, "workerId": request.workerId}
+    await call.authorise({**ids_of(read.task.task_queue_id), **named})
     worker = Worker(worker_group=request.workerGroup, worker_id=request.workerId)
     return claimed(await services.work.claim_task(read, call.run_id, worker))
 
@@ -193,9 +183,8 @@ async def claim_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     "POST /task/<taskId>/runs/<runId>/reclaim",
     "Reclaim task",
     scopes="queue:reclaim-task:<taskId>/<runId>",
-    output=TaskReclaimResponse,
 )
-async def reclaim_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def reclaim_task(services: QueueServices, call: Call) -> Annotated[Json, TaskReclaimResponse]:
     """Renews the claim of a running run, with fresh credentials. After a conflict the worker stops the task and drops
     the run."""
     claim = await services.work.reclaim_task(call.params["taskId"], call.run_id)
@@ -209,7 +198,6 @@ async def reclaim_task(services: QueueServices, call: Call) -> Mapping[str, Any]
     "POST /task/<taskId>/runs/<runId>/completed",
     "Report Run Completed",
     scopes="queue:resolve-task:<taskId>/<runId>",
-    output=TaskStatusResponse,
 )
 @ENDPOINTS(
     "reportFailed",
@@ -217,9 +205,8 @@ async def reclaim_task(services: QueueServices, call: Call) -> Mapping[str, Any]
     "Report Run Failed",
     description="Reports a run failed, resolving it as `failed`: its code ran and did not succeed.",
     scopes="queue:resolve-task:<taskId>/<runId>",
-    output=TaskStatusResponse,
 )
-async def report(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def report(services: QueueServices, call: Call) -> Annotated[Json, TaskStatusResponse]:
     """Reports a run completed, resolving it as `completed`."""
     # A legacy body `{"success": false}` of reportCompleted means failed (contract 2.4).
     is_legacy = isinstance(call.raw_body, dict) and call.raw_body.get("success") is False
@@ -234,9 +221,8 @@ async def report(services: QueueServices, call: Call) -> Mapping[str, Any]:
     "Report Task Exception",
     scopes="queue:resolve-task:<taskId>/<runId>",
     input=TaskExceptionRequest,
-    output=TaskStatusResponse,
 )
-async def report_exception(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def report_exception(services: QueueServices, call: Call) -> Annotated[Json, TaskStatusResponse]:
     """Resolves a run as `exception`, for a reason that lies outside the task's code. For `worker-shutdown` and
     `intermittent-task` the task is retried while retries are left."""
     reason = Resolved(call.payload(TaskExceptionRequest).reason)

@@ -4,32 +4,21 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from shared.base.frozen import replace
+from shared.base.frozen import dataclass, replace
 from shared.base.protocol import LATEST_COMMIT, ORPHAN_AFTER
 from shared.queue.claims.rules import announced_with_its_claim
 from shared.queue.events import rules as announcements
-from shared.queue.tasks.effects import (
-    AddPendingRow,
-    After,
-    ChangePoolRows,
-    Decision,
-    NoDecision,
-    PoolRow,
-    ReturnRow,
-    ShowPending,
-    pending_content,
-    row_of,
-)
+from shared.queue.tasks import effects, transitions
+from shared.queue.tasks.effects import After, Decision, NoDecision, pending_content, row_of
 from shared.queue.tasks.rules import RETRY_OF, Resolved, State, Task, UndeliveredClaim
-from shared.queue.tasks.transitions import hold_pending, interrupt, remove, resolved_again
 
 
+@dataclass(eq=False)
 class NotExpired(NoDecision):
-    """A due claim message finds nothing to expire. `again` is when it is to be handled again; None: never."""
+    """A due claim message finds nothing to expire."""
 
-    def __init__(self, again: datetime | None) -> None:
-        super().__init__(str(again))
-        self.again = again
+    again: datetime | None
+    """When it is to be handled again; None: never."""
 
 
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime) -> Decision:
@@ -59,7 +48,7 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
         return announced_with_its_claim(task, run_id, _audit_retried(task, run_id), now)
     if run_id < task.last_run_id:
         raise NotExpired(None)
-    again = resolved_again(task, run_id, now)
+    again = transitions.resolved_again(task, run_id, now)
     if run.reason_resolved is Resolved.CLAIM_EXPIRED:
         return announced_with_its_claim(task, run_id, again, now)
     return replace(again, events=())
@@ -70,21 +59,22 @@ _LOOK_AGAIN = timedelta(seconds=2)
 
 
 def _expired(task: Task, run_id: int, now: datetime, spare_hint_id: str) -> Decision:
-    decision = interrupt(task, run_id, Resolved.CLAIM_EXPIRED, now, spare_hint_id)
+    decision = transitions.interrupt(task, run_id, Resolved.CLAIM_EXPIRED, now, spare_hint_id)
     if decision.task is None or decision.task.is_resolved:
         return decision
     # The row is written ahead of the commit, since the message is visible at once and the new run could be claimed.
-    row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(decision.task, run_id + 1))
-    rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
-    return replace(decision, ahead=(hold_pending(task, run_id + 1, spare_hint_id, None), row), after=((rows,),))
+    row = effects.AddPendingRow(row=row_of(decision.task, run_id + 1))
+    rows = effects.ChangePoolRows(remove=(row_of(task, run_id),))
+    return replace(
+        decision, ahead=(transitions.hold_pending(task, run_id + 1, spare_hint_id, None), row), after=((rows,),)
+    )
 
 
 def _audit_retried(task: Task, run_id: int) -> Decision:
     """Removes the index row of a retried run; restores that of its retry if the retry is pending."""
     next_id = run_id + 1
     is_pending = next_id == task.last_run_id and task.state is State.PENDING
-    rows = ChangePoolRows(
-        task_queue_id=task.task_queue_id,
+    rows = effects.ChangePoolRows(
         remove=(row_of(task, run_id),),
         add=(row_of(task, next_id),) if is_pending else (),
     )
@@ -116,21 +106,22 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
             f"run {run_id} of task {task.task_id} may have been given to its worker by a repeated claimTask"
         )
     after = _unclaimed(task, run_id)
-    row = ReturnRow(task_queue_id=task.task_queue_id, claimed=row_of(task, run_id), pending=row_of(after, run_id))
+    row = effects.ReturnRow(claimed=row_of(task, run_id), pending=row_of(after, run_id))
     handle = task.handles.pending
     show: tuple[After, ...] = ()
     if handle is not None:
-        show = (ShowPending(handle=handle, content=pending_content(task, run_id), visible=visible),)
+        show = (effects.ShowPending(handle=handle, content=pending_content(task, run_id), visible=visible),)
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
-        after=((row, *show), remove(task.handles.claim)),
+        after=((row, *show), transitions.remove(task.handles.claim)),
     )
 
 
-def returned(task: Task, run_id: int, started: datetime, claim_id: str = "") -> ReturnRow:
+def returned(task: Task, run_id: int, started: datetime, claim_id: str = "") -> effects.ReturnRow:
     """Replaces the index row of a claim that failed by that of the pending run, if the run is pending in `task`."""
     is_pending = run_id == task.last_run_id and task.state is State.PENDING
-    claimed = PoolRow(
+    claimed = effects.PoolRow(
+        task_queue_id=task.task_queue_id,
         state=State.RUNNING,
         scheduled=started,
         started=started,
@@ -141,7 +132,7 @@ def returned(task: Task, run_id: int, started: datetime, claim_id: str = "") -> 
         claim_id=claim_id,
     )
     pending = row_of(task, run_id) if is_pending else None
-    return ReturnRow(task_queue_id=task.task_queue_id, claimed=claimed, pending=pending)
+    return effects.ReturnRow(claimed=claimed, pending=pending)
 
 
 def _unclaimed(task: Task, run_id: int) -> Task:

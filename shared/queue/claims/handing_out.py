@@ -78,15 +78,14 @@ _Claimed = tuple[Loaded, Decision]
 """A claim that is committed; what follows the commit has not been done yet."""
 
 
+@dataclass(eq=False, repr=False)
 class HandingOut:
     """Hands claims out to the worker that asked for them, or back where it may not have them any more."""
 
-    def __init__(self, stores: Stores, executor: Executor, presence: Presence, giving_back: GivingBack) -> None:
-        self._stores = stores
-        self._executor = executor
-        self._giving_back = giving_back
-        self._presence = presence
-        self._runtime = stores.runtime
+    _stores: Stores
+    _executor: Executor
+    _presence: Presence
+    _giving_back: GivingBack
 
     async def hand_out(self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
         """Writes the index rows of all claims with the worker's row, in one transaction. It fails if the worker must
@@ -135,11 +134,11 @@ class HandingOut:
         except (StorageUnavailable, ServiceUnavailable) as failure:
             request.unavailable.append(failure)
         except Exception:
-            note_defect(self._runtime, "index", prepared[0].run[0], request.task_queue_id)
+            note_defect(self._stores.runtime, "index", prepared[0].run[0], request.task_queue_id)
             if len(prepared) > 1:
                 written: list[Prepared] = []
                 for each in prepared:
-                    written += await self._write_rows([each], self._presence.latest(record), request)
+                    written += await self._write_rows([each], self._presence.workers.latest(record), request)
                 return written
             await self._undo(prepared[0], prepared[0].read.task, is_defect=True)
             return []
@@ -157,7 +156,7 @@ class HandingOut:
             request.unavailable.append(failure)
             after = AT_ONCE
         except Exception:
-            note_defect(self._runtime, "claim", prepared.run[0], prepared.task.task_queue_id)
+            note_defect(self._stores.runtime, "claim", prepared.run[0], prepared.task.task_queue_id)
             after = AFTER_DEFECT
         else:
             return committed, prepared.decision
@@ -191,7 +190,7 @@ class HandingOut:
             request.unavailable.append(failure)
             return AT_ONCE
         except Exception:
-            note_defect(self._runtime, "announce the claim of", task.task_id, task.task_queue_id)
+            note_defect(self._stores.runtime, "announce the claim of", task.task_id, task.task_queue_id)
             return AFTER_DEFECT
         return None
 
@@ -203,7 +202,7 @@ class HandingOut:
         except StorageUnavailable:
             return  # orphans remain, which their readers recognise
         except Exception:
-            note_defect(self._runtime, "clean up after the claim of", task.task_id, task.task_queue_id)
+            note_defect(self._stores.runtime, "clean up after the claim of", task.task_id, task.task_queue_id)
 
 
 def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -> None:
@@ -221,12 +220,12 @@ AGAIN = 5.0
 """Delay in seconds of the message that gives a claim back if its call could not."""
 
 
+@dataclass(eq=False, repr=False)
 class GivingBack:
     """Gives back claims that are not in the answer of their call."""
 
-    def __init__(self, stores: Stores, executor: Executor) -> None:
-        self._stores = stores
-        self._executor = executor
+    _stores: Stores
+    _executor: Executor
 
     async def give_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
         """Gives a claim back, or leaves that to a message. If that fails too, the claim ends at takenUntil. The run may
@@ -253,7 +252,10 @@ class GivingBack:
 
     async def _leave_to_message(self, claim: UndeliveredClaim) -> None:
         try:
-            message = ClaimBody.returning(claim, self._stores.runtime.now())
+            now = self._stores.runtime.now()
+            message = ClaimBody(
+                task_id=claim.task_id, run_id=claim.run_id, put=now, started=claim.started, undelivered=claim
+            )
             await self._stores.messages.put(message, AGAIN)
         except StorageUnavailable:
             log.warning("the claim of task %s was not returned", claim.task_id, extra=_extra(claim))

@@ -86,14 +86,6 @@ def _time(text: str, now: datetime) -> datetime:
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class PollUrl:
-    """Where to poll the messages of one band, and where to delete them. The latter has placeholders."""
-
-    poll: str
-    delete: str
-
-
 LIFE = timedelta(minutes=30)
 """Of the URLs. Their holder may poll until they end, even after its worker was quarantined."""
 
@@ -122,8 +114,9 @@ class PollUrls:
                 self._given.pop(task_queue_id)
         return found
 
-    async def of_pool(self, task_queue_id: str) -> tuple[list[PollUrl], datetime]:
-        """The seven bands, highest first, and when the URLs expire. Raises StorageUnavailable."""
+    async def of_pool(self, task_queue_id: str) -> tuple[list[tuple[str, str]], datetime]:
+        """Where to poll the messages of each of the seven bands, highest first, and where to delete them, with
+        placeholders; and when these URLs expire. Raises StorageUnavailable."""
         await self._pools.queues.ensure_queues(task_queue_id)
         now = self._now().replace(microsecond=0)
         expires = now + LIFE
@@ -139,9 +132,9 @@ class PollUrls:
         given.append(expires)
         self._given[task_queue_id] = given
         return [
-            PollUrl(
-                poll=f"{queue.url}/messages?visibilitytimeout={self._hidden_for}&{queue.sas}",
-                delete=f"{queue.url}/messages/{{{{messageId}}}}?popreceipt={{{{popReceipt}}}}&{queue.sas}",
+            (
+                f"{queue.url}/messages?visibilitytimeout={self._hidden_for}&{queue.sas}",
+                f"{queue.url}/messages/{{{{messageId}}}}?popreceipt={{{{popReceipt}}}}&{queue.sas}",
             )
             for queue in signed
         ], expires

@@ -10,14 +10,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from datetime import timedelta
 from typing import Any
 
 from shared.base import bounds, remembered
-from shared.base.concurrency import comes_within, together
+from shared.base.concurrency import comes_within
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.priority import Priority
@@ -26,7 +25,6 @@ from shared.queue.claims.telling import PAUSES, Wait
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks.messages import Messages, PendingMessage
 from shared.runtime import Runtime
-from shared.store.interface import StorageUnavailable
 from shared.store.limits import MAX_MESSAGES
 
 
@@ -55,7 +53,7 @@ class Starvation:
     async def _read(self, task_queue_id: str) -> list[Priority]:
         rows, _ = await self._pools.pending(task_queue_id, bounds.STARVATION_ROWS)
         now = self._now()
-        return list(dict.fromkeys(row.priority for row in rows if now - row.scheduled > self._starves_after))
+        return list(dict.fromkeys(row.priority for row in rows if now - row.since > self._starves_after))
 
 
 BUSY_INTERVAL = 1.0
@@ -175,7 +173,7 @@ class Poller:
             await self._leave(pool, waiter)
         except asyncio.CancelledError:
             await self._leave(pool, waiter)
-            await self._release(waiter.messages)
+            await self._messages.release(waiter.messages)
             raise
         finally:
             for each in ending:
@@ -274,14 +272,7 @@ class Poller:
             waiter.messages.extend(remaining.popleft() for _ in range(min(waiter.lacks, len(remaining))))
             if not waiter.lacks:
                 self._serve(pool, [waiter])
-        await self._release(remaining)
-
-    async def _release(self, messages: Iterable[PendingMessage]) -> None:
-        async def release(message: PendingMessage) -> None:
-            with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends
-                await self._messages.show(message.handle)
-
-        await together(*map(release, messages))
+        await self._messages.release(remaining)
 
     @staticmethod
     def _serve(pool: _Pool, waiters: Sequence[_Waiter]) -> None:

@@ -9,32 +9,13 @@ from datetime import datetime
 from enum import Enum, auto
 
 from shared.base.errors import RequestConflict
-from shared.base.frozen import replace
+from shared.base.frozen import dataclass, replace
 from shared.base.protocol import ORPHAN_AFTER, REPEATS_RECOGNISED
 from shared.queue.events import rules as announcements
 from shared.queue.events.rules import TaskEvent
-from shared.queue.tasks.effects import (
-    Ahead,
-    ChangePoolRows,
-    Decision,
-    NoDecision,
-    PutClaim,
-    PutPending,
-    TakeLease,
-    pending_content,
-    row_of,
-)
+from shared.queue.tasks import effects, transitions
+from shared.queue.tasks.effects import Ahead, Decision, NoDecision, pending_content, row_of
 from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task, Worker
-from shared.queue.tasks.transitions import (
-    existing_run,
-    hold_pending,
-    interrupt,
-    refuse_after_deadline,
-    remove,
-    resolve,
-    resolved_again,
-    with_retry,
-)
 
 
 class Verdict(Enum):
@@ -73,13 +54,12 @@ def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict
     return Verdict.CLAIM_NEXT if task.retries_left > 0 else Verdict.EXHAUST
 
 
+@dataclass(eq=False)
 class NotClaimed(NoDecision):
     """The received message leads to no claim; the verdict says what becomes of it."""
 
-    def __init__(self, task: Task, verdict: Verdict) -> None:
-        super().__init__(verdict.name)
-        self.task = task
-        self.verdict = verdict
+    task: Task
+    verdict: Verdict
 
 
 def decide(
@@ -103,31 +83,31 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
     return Decision(
         task=after,
         ahead=(
-            PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until, started=now),
+            effects.PutClaim(task_id=task.task_id, run_id=run_id, taken_until=taken_until, started=now),
             # The received message becomes the lease: the next run's message, invisible until takenUntil.
-            TakeLease(handle=handle, content=pending_content(task, run_id + 1), visible=taken_until),
+            effects.TakeLease(handle=handle, content=pending_content(task, run_id + 1), visible=taken_until),
         ),
         events=(announcements.running(after, run_id),),
     )
 
 
-def rows_ahead(task: Task, claimed: Task) -> ChangePoolRows:
+def rows_ahead(task: Task, claimed: Task) -> effects.ChangePoolRows:
     """The change of index rows that is written ahead of a claim's commit. The row of an expired run is removed
     afterwards."""
     run_id = claimed.last_run_id
     pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
-    return ChangePoolRows(task_queue_id=task.task_queue_id, remove=pending, add=(row_of(claimed, run_id),))
+    return effects.ChangePoolRows(remove=pending, add=(row_of(claimed, run_id),))
 
 
 def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
     """The last run's claim has expired: it is resolved, and its retry claimed, in one commit (design 4)."""
     run_id = task.last_run_id
-    retried = with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
+    retried = transitions.with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
     decision = claim(retried, worker, handle, taken_until, now)
-    expired = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
+    expired = effects.ChangePoolRows(remove=(row_of(task, run_id),))
     return replace(
         decision,
-        after=((expired,), remove(task.handles.claim)),
+        after=((expired,), transitions.remove(task.handles.claim)),
         events=(
             *claim_of(task, run_id, now),
             announcements.exception(retried, run_id),
@@ -139,8 +119,8 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
 
 def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
     """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
-    decision = resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
-    after = (remove(task.handles.claim, handle),)
+    decision = transitions.resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
+    after = (transitions.remove(task.handles.claim, handle),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
 
 
@@ -154,12 +134,12 @@ def claim_by_task(
     claim is about to give it back, that commit is refused. If `run_id` is the next one after an expired run, the retry
     is claimed.
     """
-    refuse_after_deadline(task, now)
+    transitions.refuse_after_deadline(task, now)
     until = task.last_run.taken_until if task.state is State.RUNNING else None
     if run_id == task.last_run_id + 1 and until is not None and until <= now and task.retries_left > 0:
         expired = claim_next(task, worker, _NO_TICKET, taken_until, now)
         return _with_own_lease(expired, hint_id, taken_until)
-    run = existing_run(task, run_id)
+    run = transitions.existing_run(task, run_id)
     if run_id != task.last_run_id:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
     if run.by_claim_task and run.is_held_by(worker.worker_group, worker.worker_id):
@@ -177,16 +157,16 @@ def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> 
     assert task is not None
     run_id = task.last_run_id
     content = replace(pending_content(task, run_id + 1), hint_id=hint_id)
-    lease = PutPending(content=content, priority=task.priority, visible=taken_until)
-    ahead: tuple[Ahead, ...] = tuple(effect for effect in decision.ahead if not isinstance(effect, TakeLease))
+    lease = effects.PutPending(content=content, priority=task.priority, visible=taken_until)
+    ahead: tuple[Ahead, ...] = tuple(effect for effect in decision.ahead if not isinstance(effect, effects.TakeLease))
     claimed = task.with_run(run_id, replace(task.last_run, by_claim_task=True))
     return replace(decision, task=replace(claimed, hint_id=hint_id), ahead=(*ahead, lease))
 
 
 def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
     """reclaimTask: takenUntil moves forward, never back; both messages move before the commit (contract 5.4)."""
-    run = existing_run(task, run_id)
-    refuse_after_deadline(task, now)
+    run = transitions.existing_run(task, run_id)
+    transitions.refuse_after_deadline(task, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is {run.state.value}, not running as the last run")
     assert run.started is not None, "a running run has started"
@@ -194,14 +174,14 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
     return Decision(
         task=task.with_run(run_id, replace(run, taken_until=until)),
         ahead=(
-            PutClaim(
+            effects.PutClaim(
                 task_id=task.task_id,
                 run_id=run_id,
                 taken_until=until,
                 started=run.started,
                 handle=task.handles.claim,
             ),
-            hold_pending(task, run_id + 1, spare_hint_id, until),
+            transitions.hold_pending(task, run_id + 1, spare_hint_id, until),
         ),
     )
 
@@ -248,9 +228,9 @@ def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare
     if run is None or (run.worker_group, run.worker_id) != (worker.worker_group, worker.worker_id):
         raise NoDecision(f"run {run_id} of task {task.task_id} is not the worker's")
     if run.reason_resolved is Resolved.WORKER_SHUTDOWN and run_id >= task.last_run_id - 1:
-        return announced_with_its_claim(task, run_id, resolved_again(task, run_id, now), now)
+        return announced_with_its_claim(task, run_id, transitions.resolved_again(task, run_id, now), now)
     if run_id != task.last_run_id or run.state.is_resolved or task.deadline <= now:
         raise NoDecision(f"run {run_id} of task {task.task_id} is not running")
     return announced_with_its_claim(
-        task, run_id, interrupt(task, run_id, Resolved.WORKER_SHUTDOWN, now, spare_hint_id), now
+        task, run_id, transitions.interrupt(task, run_id, Resolved.WORKER_SHUTDOWN, now, spare_hint_id), now
     )

@@ -16,7 +16,7 @@ from shared.base.frozen import dataclass
 from shared.base.shares import share_of
 from shared.queue.claims import rules as claims
 from shared.queue.claims.claiming import Claiming
-from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut
+from shared.queue.claims.handing_out import AFTER_DEFECT, AT_ONCE, GivingBack, HandingOut, note_defect
 from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
 from shared.queue.claims.polling import STILL_THERE, Poller
 from shared.queue.claims.telling import Tellings, Wait
@@ -32,7 +32,7 @@ from shared.queue.tasks.rules import Task, UndeliveredClaim, Worker
 from shared.queue.tasks.transitions import refuse_after_deadline
 from shared.store.interface import StorageUnavailable
 from shared.store.limits import MAX_MESSAGES
-from shared.telemetry.instruments import FAILED_CLAIMS, TOLD
+from shared.telemetry.instruments import TOLD
 
 log = logging.getLogger("taskcluster.claims")
 
@@ -159,7 +159,7 @@ class Work:
         if is_latest:
             self._tellings.ended(caller, waits)
         if not claimed:
-            seen = self._presence.seen(self._presence.latest(record))
+            seen = self._presence.seen(self._presence.workers.latest(record))
             await together(seen, self._reconciler.after_empty_poll(request.task_queue_id))
         return await self._claims(claimed)
 
@@ -182,9 +182,9 @@ class Work:
             request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE
         ):
             found.set()
-            record = self._presence.latest(record)
+            record = self._presence.workers.latest(record)
             if request.ended.is_set() or record.is_quarantined(self._runtime.now()):
-                await together(*map(self._release, messages))
+                await self._stores.messages.release(messages)
                 await comes_within(request.ended, max((until - self._runtime.now()).total_seconds(), 0))
                 return []
             claimed = await self._claim_to_the_end(messages, record, request)
@@ -234,7 +234,7 @@ class Work:
             if not record.etag or self._presence.is_noted(record):
                 if await comes_within(found, NOTED_AFTER):
                     return
-                record = await self._presence.read_again(record)
+                record = await self._presence.workers.read_again(record)
             await self._presence.waits(record, request, may_repeat)
             if waits.series.is_vain:
                 left = (waits.series.ends - self._runtime.now()).total_seconds()
@@ -266,19 +266,15 @@ class Work:
         request = self._request(task_queue_id, worker, ended, waits=False)
         record = await self._presence.arrived(request)
         if record.is_quarantined(self._runtime.now()):
-            await together(self._presence.seen(record), *map(self._release, messages))
+            await together(self._presence.seen(record), self._stores.messages.release(messages))
             await comes_within(request.ended, wait)
             return []
         if not messages:
             await self._presence.seen(record)
             return []
-        await together(*map(self._release, messages[count:]))  # done first: nothing may fail once there are claims
+        await self._stores.messages.release(messages[count:])  # done first: nothing may fail once there are claims
         claimed = await self._claim_to_the_end(messages[:count], record, request)
         return await self._claims(claimed)
-
-    async def _release(self, message: PendingMessage) -> None:
-        with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends
-            await self._stores.messages.show(message.handle)
 
     async def found_for_claim(self, task_id: str) -> Loaded:
         """The task that a call of claimTask is about. Old workers delete their message on a 404, so it is looked for a
@@ -333,9 +329,7 @@ class Work:
             try:
                 shown.append(self._claim(loaded))
             except Exception:
-                task = loaded.task
-                log.exception("the claim of task %s cannot be shown", task.task_id, extra={"action": "claim_failed"})
-                self._runtime.meter.add(FAILED_CLAIMS, *task.task_queue_id.split("/", 1))
+                note_defect(self._runtime, "show the claim of", loaded.task.task_id, loaded.task.task_queue_id)
                 left.append(loaded)
         await self._give_back(left, AFTER_DEFECT)
         return shown

@@ -12,16 +12,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 
+from azure.servicebus import exceptions
 from azure.servicebus.aio import ServiceBusSender
-from azure.servicebus.exceptions import (
-    MessageSizeExceededError,
-    MessagingEntityDisabledError,
-    MessagingEntityNotFoundError,
-    ServiceBusAuthorizationError,
-    ServiceBusError,
-    ServiceBusQuotaExceededError,
-    ServiceBusServerBusyError,
-)
 
 from shared.base import bounds
 from shared.base.errors import ServiceError
@@ -30,12 +22,12 @@ from shared.queue.events.link import Link
 from shared.queue.events.rendering import EventMessage
 
 REFUSALS = (
-    MessageSizeExceededError,
-    MessagingEntityDisabledError,
-    MessagingEntityNotFoundError,
-    ServiceBusAuthorizationError,
-    ServiceBusQuotaExceededError,
-    ServiceBusServerBusyError,
+    exceptions.MessageSizeExceededError,
+    exceptions.MessagingEntityDisabledError,
+    exceptions.MessagingEntityNotFoundError,
+    exceptions.ServiceBusAuthorizationError,
+    exceptions.ServiceBusQuotaExceededError,
+    exceptions.ServiceBusServerBusyError,
 )
 """Service Bus answered, and the answer was no: trying again at once won't help, and other topics may do well."""
 
@@ -52,9 +44,9 @@ class NotOpen(ServiceError):
     """The connection is still being opened, or could not be."""
 
 
-def may_be_about_one_message(error: ServiceBusError) -> bool:
+def may_be_about_one_message(error: exceptions.ServiceBusError) -> bool:
     """Whether a batch may have been refused for one of its messages: for its size, or a reason without an SDK type."""
-    return isinstance(error, MessageSizeExceededError) or type(error) is ServiceBusError
+    return isinstance(error, exceptions.MessageSizeExceededError) or type(error) is exceptions.ServiceBusError
 
 
 OPEN_SECONDS = 10.0
@@ -192,7 +184,7 @@ class Channel:
         """
         try:
             await self._send_on_a_new_link_if_needed(batch)
-        except ServiceBusError as error:
+        except exceptions.ServiceBusError as error:
             if len(batch) == 1 or not may_be_about_one_message(error):
                 raise
             _logger.info("sending %d messages to %s one by one after %s", len(batch), self._topic, type(error).__name__)
@@ -209,7 +201,7 @@ class Channel:
             try:
                 await self._transfer([item])
                 refused_before = False
-            except ServiceBusError as error:
+            except exceptions.ServiceBusError as error:
                 if refused_before or not may_be_about_one_message(error):
                     raise
                 _logger.warning("%s refuses a message: %s", self._topic, type(error).__name__)
@@ -234,7 +226,7 @@ class Channel:
         link = await self._link()
         count = await link.send([item.message for item in batch])
         if count == 0:
-            _finish(batch[0], MessageSizeExceededError())
+            _finish(batch[0], exceptions.MessageSizeExceededError())
             count = 1
         for item in batch[:count]:
             _finish(item, None)

@@ -151,12 +151,7 @@ ENTRIES: tuple[ExchangeEntry, ...] = (
 )
 """In the order of `Exchange`."""
 
-_BY_EXCHANGE = {entry.exchange: entry for entry in ENTRIES}
-
-
-def entry_of(exchange: Exchange) -> ExchangeEntry:
-    """The entry of an exchange."""
-    return _BY_EXCHANGE[exchange]
+ENTRY_OF = {entry.exchange: entry for entry in ENTRIES}
 
 
 def parse_exchange(name: str) -> Exchange:

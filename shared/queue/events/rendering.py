@@ -27,7 +27,9 @@ _OVERHEAD = 1_000
 
 _MAX_OCCASION = 64
 _WITH_TAGS = frozenset(Exchange) - {Exchange.ARTIFACT_CREATED, Exchange.TASK_PRIORITY_CHANGED}
-_RESOLVED = {
+_STATES = {
+    Exchange.TASK_PENDING: State.PENDING,
+    Exchange.TASK_RUNNING: State.RUNNING,
     Exchange.TASK_COMPLETED: State.COMPLETED,
     Exchange.TASK_FAILED: State.FAILED,
     Exchange.TASK_EXCEPTION: State.EXCEPTION,
@@ -104,7 +106,8 @@ def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
             raise ValueError(f"task {task.task_id} has no run {snapshot.runs - 1} for {event.exchange.value}")
         runs = task.runs[: snapshot.runs]
         if runs:
-            runs = (*runs[:-1], _run_then(event, snapshot, runs[-1]))
+            last = _run_in(snapshot.state, event, snapshot.runs - 1, runs[-1], snapshot.taken_until)
+            runs = (*runs[:-1], last)
         return replace(task, retries_left=left, priority=snapshot.priority, runs=runs)
     if event.exchange is Exchange.TASK_DEFINED:
         return replace(task, retries_left=left, runs=(), priority=definition.priority)
@@ -112,22 +115,13 @@ def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
         return replace(task, retries_left=left, priority=event.new_priority or task.priority)
     if event.run_id is None or event.run_id >= len(task.runs):
         raise ValueError(f"task {task.task_id} has no run {event.run_id} for {event.exchange.value}")
-    runs = (*task.runs[: event.run_id], _run_as_of(event, task.runs[event.run_id]))
+    run = task.runs[event.run_id]
+    then = _run_in(_STATES.get(event.exchange, run.state), event, event.run_id, run, run.taken_until)
+    runs = (*task.runs[: event.run_id], then)
     if event.exchange is Exchange.TASK_EXCEPTION:
         # The retry run is created in the same commit. Consumers see by it that the task is not resolved (trap 16).
         runs += tuple(_pending(run) for run in task.runs[len(runs) :][:1] if run.reason_created in _RETRIES)
     return replace(task, retries_left=left, runs=runs)
-
-
-def _run_as_of(event: TaskEvent, run: Run) -> Run:
-    if event.exchange is Exchange.TASK_PENDING:
-        return _pending(run)
-    if event.exchange is Exchange.TASK_RUNNING:
-        return _running(run, run.taken_until)
-    expected = _RESOLVED.get(event.exchange, run.state)
-    if run.state is not expected:
-        raise ValueError(f"run {event.run_id} of task {event.task_id} is {run.state.value}, not {expected.value}")
-    return run
 
 
 def _pending(run: Run) -> Run:
@@ -137,21 +131,15 @@ def _pending(run: Run) -> Run:
     )
 
 
-def _running(run: Run, taken_until: datetime | None) -> Run:
-    """The run as it was while `taken_until` was the end of its claim."""
-    return replace(run, state=State.RUNNING, taken_until=taken_until, reason_resolved=None, resolved=None)
-
-
-def _run_then(event: TaskEvent, snapshot: Snapshot, run: Run) -> Run:
-    """The last run of the snapshot."""
-    if snapshot.state is State.PENDING:
+def _run_in(state: State, event: TaskEvent, run_id: int, run: Run, taken_until: datetime | None) -> Run:
+    """The run as it was in that state; while it was running, `taken_until` was the end of its claim. Raises ValueError
+    if it was resolved otherwise."""
+    if state is State.PENDING:
         return _pending(run)
-    if snapshot.state is State.RUNNING:
-        return _running(run, snapshot.taken_until)
-    if run.state is not snapshot.state:
-        raise ValueError(
-            f"run {snapshot.runs - 1} of task {event.task_id} is {run.state.value}, not {snapshot.state.value}"
-        )
+    if state is State.RUNNING:
+        return replace(run, state=state, taken_until=taken_until, reason_resolved=None, resolved=None)
+    if run.state is not state:
+        raise ValueError(f"run {run_id} of task {event.task_id} is {run.state.value}, not {state.value}")
     return run
 
 

@@ -27,6 +27,7 @@ from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import CommitLost, TaskStore
 from shared.queue.tasks.rules import State
+from shared.queue.tasks.transitions import put_deadline
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.expiring import Expiring, ExpiryStore, is_over, is_settled
@@ -225,12 +226,12 @@ class TaskExpiry:
             return False  # just now
         resolved = task.last_run.resolved if task.is_resolved else None
         if not is_over(max(task.expires, resolved or task.expires), self._now() - LATE_TIMERS):
-            await self._stores.messages.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
+            await self._stores.messages.put_deadline(put_deadline(task))
             return False
         log.error("task %s has expired unresolved", task.task_id, extra={"action": "expired_unresolved"})
         if task.runs:
-            gone = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, task.last_run_id),))
-            await self._stores.pools.change([gone], task.task_queue_id)
+            gone = ChangePoolRows(remove=(row_of(task, task.last_run_id),))
+            await self._stores.pools.change([gone])
         return True
 
     async def _delete_pages(self, task_id: str, until: datetime, *, is_over: Callable[[Row], bool]) -> bool:

@@ -10,8 +10,10 @@ from shared.base.memo import Memo
 from shared.base.protocol import ORPHAN_AFTER, OVERDUE
 from shared.queue.events.rules import Exchange
 from shared.queue.groups.rows import Active, Due, Group, group_event
+from shared.queue.tasks.effects import PutResolved
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rules import Task
+from shared.queue.tasks.transitions import put_deadline
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -94,14 +96,16 @@ class GroupCheck:
                     now = self._stores.runtime.now()
                     self._unresolved[task_group_id] = _Unresolved(row, task.deadline, now)
                     if now - task.deadline > OVERDUE:  # else it will be resolved at its deadline
-                        await self._stores.messages.put_lost_deadline(task)
+                        await self._stores.messages.put_deadline(put_deadline(task))
                     return _Look()
                 if not await self._stores.groups.is_settled(task_group_id, row.task_id, row.generation):
                     # Usually its own handler will still run, and check the group. If the resolution is old, its message
                     # is put again.
                     resolved, now = task.last_run.resolved, self._stores.runtime.now()
                     if resolved is not None and now - max(resolved, row.written) > ORPHAN_AFTER:
-                        await self._stores.messages.put_resolved(task.task_id, task.last_run_id)
+                        await self._stores.messages.put_resolved(
+                            PutResolved(task_id=task.task_id, run_id=task.last_run_id)
+                        )
                     return _Look()
                 await self._remove(task_group_id, row, task)
                 continue

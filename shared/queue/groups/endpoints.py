@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import AbstractAsyncContextManager
-from typing import Any
+from typing import Annotated, Any
 
-from shared.api.endpoint import PAGING, Call, Endpoints
-from shared.api.validation import continued, limit_of, start_of
+from shared.api.endpoint import Call, Endpoints, Json
+from shared.api.validation import continued, page_of, place_of
 from shared.auth import audit
 from shared.auth.audit import Entry
 from shared.base.dates import format_date
@@ -15,7 +14,7 @@ from shared.base.errors import RequestConflict
 from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional, page_model
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.groups.listing import ListedTasks
-from shared.queue.groups.recent import RecentGroup
+from shared.queue.groups.recent import CREATED_COLUMNS, RecentGroup
 from shared.queue.groups.rows import Group
 from shared.queue.services import QueueServices
 from shared.queue.tasks.models import ChangeTaskPriorityRequest, TaskDefinitionAndStatus
@@ -83,41 +82,26 @@ ENDPOINTS = Endpoints[QueueServices]("Task Groups")
     "GET /task-group/<taskGroupId>/list",
     "List Task Group",
     scopes="queue:list-task-group:<taskGroupId>",
-    query=PAGING,
-    output=ListTaskGroupResponse,
 )
-async def list_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_task_group(services: QueueServices, call: Call) -> Annotated[Json, ListTaskGroupResponse]:
     """Lists the tasks of a group, a page at a time, in the order of taskId."""
-    group, listed = await services.groups.list(
-        call.params["taskGroupId"], start=start_of(call.query), limit=limit_of(call.query)
-    )
+    group, listed = await services.groups.list(call.params["taskGroupId"], **place_of(call.query))
     return {**_group(group), **_page(listed)}
 
 
 @ENDPOINTS(
-    "listTaskGroups",
-    "GET /task-groups",
-    "List Task Groups",
-    scopes="queue:list-task-groups",
-    query=PAGING,
-    output=ListTaskGroupsResponse,
-    stability="experimental",
+    "listTaskGroups", "GET /task-groups", "List Task Groups", scopes="queue:list-task-groups", stability="experimental"
 )
-async def list_task_groups(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_task_groups(services: QueueServices, call: Call) -> Annotated[Json, ListTaskGroupsResponse]:
     """Lists the task groups that have not expired, the latest first, each with the name, owner and source of its first
     task; at most 100 a page. A page may be short while there are more. Not part of the public API."""
-    found, resume = await services.recent_groups.page(start=start_of(call.query), limit=limit_of(call.query))
-    return {"taskGroups": [_recent(group) for group in found], **continued(resume)}
+    return page_of("taskGroups", await services.recent_groups.page(**place_of(call.query)), _recent)
 
 
 @ENDPOINTS(
-    "getTaskGroup",
-    "GET /task-group/<taskGroupId>",
-    "Get Task Group",
-    scopes="queue:list-task-group:<taskGroupId>",
-    output=TaskGroupResponse,
+    "getTaskGroup", "GET /task-group/<taskGroupId>", "Get Task Group", scopes="queue:list-task-group:<taskGroupId>"
 )
-async def get_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def get_task_group(services: QueueServices, call: Call) -> Annotated[Json, TaskGroupResponse]:
     """Returns the properties of a group, without its tasks."""
     return _group(await services.groups.existing(call.params["taskGroupId"]))
 
@@ -127,10 +111,9 @@ async def get_task_group(services: QueueServices, call: Call) -> Mapping[str, An
     "POST /task-group/<taskGroupId>/seal",
     "Seal Task Group",
     scopes="queue:seal-task-group:<schedulerId>/<taskGroupId>",
-    output=TaskGroupResponse,
     stability="experimental",
 )
-async def seal_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def seal_task_group(services: QueueServices, call: Call) -> Annotated[Json, TaskGroupResponse]:
     """Seals a group permanently: no task can be added to it any more."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -143,10 +126,9 @@ async def seal_task_group(services: QueueServices, call: Call) -> Mapping[str, A
     "POST /task-group/<taskGroupId>/cancel",
     "Cancel Task Group",
     scopes="queue:cancel-task-group:<schedulerId>/<taskGroupId>",
-    output=CancelTaskGroupResponse,
     stability="experimental",
 )
-async def cancel_task_group(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def cancel_task_group(services: QueueServices, call: Call) -> Annotated[Json, CancelTaskGroupResponse]:
     """Cancels every unresolved task of a sealed group. A large group is cancelled in the background after the first
     seconds; a repeat reports the rest."""
     group = await services.groups.existing(call.params["taskGroupId"])
@@ -169,10 +151,11 @@ async def cancel_task_group(services: QueueServices, call: Call) -> Mapping[str,
     "Change Task Group Priority",
     scopes="queue:change-task-group-priority:<schedulerId>/<taskGroupId>",
     input=ChangeTaskPriorityRequest,
-    output=TaskGroupPriorityChangeResponse,
     stability="experimental",
 )
-async def change_task_group_priority(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def change_task_group_priority(
+    services: QueueServices, call: Call
+) -> Annotated[Json, TaskGroupPriorityChangeResponse]:
     """Changes the priority of every task of a group that has not been resolved yet."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
@@ -196,13 +179,11 @@ async def change_task_group_priority(services: QueueServices, call: Call) -> Map
     "List Dependent Tasks",
     category="Tasks",
     scopes="queue:list-dependent-tasks:<taskId>",
-    query=PAGING,
-    output=ListDependentTasksResponse,
 )
-async def list_dependent_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_dependent_tasks(services: QueueServices, call: Call) -> Annotated[Json, ListDependentTasksResponse]:
     """Lists the tasks that depend on a task, a page at a time, in the order of taskId."""
     task_id = call.params["taskId"]
-    listed = await services.batches.dependents(task_id, start=start_of(call.query), limit=limit_of(call.query))
+    listed = await services.batches.dependents(task_id, **place_of(call.query))
     return {"taskId": task_id, **_page(listed)}
 
 
@@ -222,17 +203,7 @@ def _group(group: Group) -> dict[str, Any]:
 
 
 def _recent(group: RecentGroup) -> dict[str, Any]:
-    created = group.created
-    return {
-        **_group(group.header),
-        "created": format_date(created.created),
-        "taskId": created.task_id,
-        "projectId": created.project_id,
-        "single": group.is_single,
-        "name": created.name,
-        "owner": created.owner,
-        "source": created.source,
-    }
+    return {**_group(group.header), **CREATED_COLUMNS.encode(group.created), "single": group.is_single}
 
 
 def _page(listed: ListedTasks) -> dict[str, Any]:

@@ -58,6 +58,7 @@ class Progress:
     """Why one of them could not be changed."""
 
 
+@dataclass(eq=False, repr=False)
 class GroupJobs:
     """Runs jobs, both in the call itself and in the queue-triggered function.
 
@@ -66,9 +67,8 @@ class GroupJobs:
     were opened, or have their priority, as of a lower number (design 5).
     """
 
-    def __init__(self, stores: Stores, executor: Executor) -> None:
-        self._stores = stores
-        self._executor = executor
+    _stores: Stores
+    _executor: Executor
 
     async def call(self, job: GroupJob, entry: Entry | None = None) -> list[str]:
         """Does the job as far as a call's time allows; returns the tasks that were changed.

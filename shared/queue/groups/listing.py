@@ -213,13 +213,13 @@ class Groups:
         return Listed(definition=definition, priority=final["priority"], status=final)
 
 
+@dataclass(eq=False, repr=False)
 class Batches:
     """Reads many tasks, some in parallel; the unknown ones are left out."""
 
-    def __init__(self, stores: Stores, pages: Pages, lookups: Lookups) -> None:
-        self._stores = stores
-        self._pages = pages
-        self._lookups = lookups
+    _stores: Stores
+    _pages: Pages
+    _lookups: Lookups
 
     async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
         """Tasks with their definitions, and the id of the first one for which there was no room. Raises NoRoom."""
@@ -256,15 +256,15 @@ class Batches:
     async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:
         """A page of the dependents that both kinds of edges name, in order and without duplicates, and where the next
         page starts. If one kind has more edges, the page ends at the last one read of that kind."""
-        (outside, more_outside), (inside, more_inside) = await both(
-            self._stores.tasks.edges.page(task.task_id, start=keys.dependent(start), limit=limit),
+        first, end = keys.dependent(start), keys.DEPENDENTS[1]
+        (outside, _, more_outside), (inside, more_inside) = await both(
+            self._stores.tasks.edges.page(task.task_id, start=first, end=end, limit=limit),
             self._stores.edges.page(
                 task.task_group_id, task.task_id, start=keys.unblocks(task.task_id, start), limit=limit
             ),
         )
-        places = [(rows, more is not None) for rows, more in ((outside, more_outside), (inside, more_inside))]
-        ends = [keys.dependent_of(rows[-1].key) for rows, has_more in places if has_more]
-        found = sorted({keys.dependent_of(row.key) for rows, _ in places for row in rows})
+        ends = [edges[-1].dependent for edges, more in ((outside, more_outside), (inside, more_inside)) if more]
+        found = sorted({edge.dependent for edge in (*outside, *inside)})
         page = [each for each in found if not ends or each <= min(ends)][:limit]
         is_over = not ends and len(page) == len(found)
         return page, None if is_over else f"{keys.dependent(page[-1])} "

@@ -17,22 +17,12 @@ from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.codec import MEMORY, PackedDefinition
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.known import KnownStatuses
+from shared.store import interface as tables
 from shared.store import keys
-from shared.store.interface import (
-    Create,
-    Delete,
-    Merge,
-    Operation,
-    Refusal,
-    Replace,
-    Storage,
-    TransactionRefused,
-    Upsert,
-    Value,
-)
+from shared.store.interface import Storage, TransactionRefused
 from shared.store.partitions import try_transact
 
-_UNKNOWN: Mapping[str, Value] = {"definition": b""}
+_UNKNOWN: Mapping[str, tables.Value] = {"definition": b""}
 """Marks a member row whose definition may be that of another call than the one that creates the task."""
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
@@ -42,16 +32,8 @@ a thousandth.
 """
 
 
-class GuardMissing(ServiceError):
-    """The group is unknown, has another scheduler or another number, or is sealed: its header says which."""
-
-
 class MemberExists(ServiceError):
     """The task has been added to the group before."""
-
-
-class GroupExists(ServiceError):
-    """Somebody else has just created the group."""
 
 
 class RequiredSettled(ServiceError):
@@ -80,25 +62,26 @@ class MemberStore:
         """Adds a new task as an active member, with edges out of tasks of its group, as of the group's number. If the
         group ends before the task, its expiration is raised in the same transaction.
 
-        Returns what was written, and the group as it is then. Raises GuardMissing, MemberExists, GroupChanged,
-        RequiredSettled.
+        Returns what was written, and the group as it is then. Raises MemberExists, GroupChanged, RequiredSettled.
         """
         own = self._own_rows(definition, packed, edges)
-        operations: list[Operation] = [Merge(keys.scheduler(definition.scheduler_id, group.number), {}), *own]
+        operations: list[tables.Operation] = [
+            tables.Merge(keys.scheduler(definition.scheduler_id, group.number), {}),
+            *own,
+        ]
         raised = replace(group, expires=group_expires(definition)) if group.expires < definition.expires else None
         if raised is not None:
-            operations.append(Merge(keys.GROUP, {"expires": format_date(raised.expires)}, group.etag))
+            operations.append(tables.Merge(keys.GROUP, {"expires": format_date(raised.expires)}, group.etag))
         guards = len(operations)
-        operations += [Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
+        operations += [tables.Merge(keys.active(task_id, 0), {}) for task_id in edges.guards]
         try:
             etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
         except TransactionRefused as refused:
             if refused.index >= guards:
                 raise RequiredSettled from refused
-            if refused.refusal is Refusal.STALE or refused.index > _ACTIVE_ROW:
+            # The guard is missing if the group is unknown, has another scheduler or another number, or is sealed.
+            if refused.refusal is tables.Refusal.STALE or refused.index == 0 or refused.index > _ACTIVE_ROW:
                 raise GroupChanged from refused
-            if refused.index == 0:
-                raise GuardMissing from refused
             raise MemberExists from refused
         now = group if raised is None else replace(raised, etag=etags[guards - 1])
         return self._written(definition, own, etags), now
@@ -109,7 +92,7 @@ class MemberStore:
         """Like `join`, but creates the group with its first member. `listed` is the key of its row in the list of
         groups. A new group has no active rows that could guard the edges, so they are written without guards.
 
-        Raises GroupExists, MemberExists.
+        Raises GroupChanged if there is a group, MemberExists.
         """
         group = Group(
             task_group_id=definition.task_group_id,
@@ -121,47 +104,35 @@ class MemberStore:
             etag="",
         )
         own = self._own_rows(definition, packed, edges)
-        guards = Create(keys.scheduler(definition.scheduler_id, 0), {}), Create(keys.number(0), {})
-        made = [Create(keys.GROUP, encode_group(group)), *own, *guards, Create(keys.DUE, {"resolution": ""})]
+        guards = tables.Create(keys.scheduler(definition.scheduler_id, 0), {}), tables.Create(keys.number(0), {})
+        made = [
+            tables.Create(keys.GROUP, encode_group(group)),
+            *own,
+            *guards,
+            tables.Create(keys.DUE, {"resolution": ""}),
+        ]
         try:
             etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, made)
         except TransactionRefused as refused:
             if refused.index == 1:
                 raise MemberExists from refused
-            raise GroupExists from refused
+            raise GroupChanged from refused
         return self._written(definition, own, etags), replace(group, etag=etags[0])
 
-    def _own_rows(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> list[Operation]:
+    def _own_rows(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> list[tables.Operation]:
         """The rows of a new task: member, active, and edges. In the transactions of `join` and `create_group` they
         follow the first operation."""
         return [
-            Create(keys.member(definition.task_id), _member_values(packed)),
-            Create(keys.active(definition.task_id, 0), {}),
+            tables.Create(keys.member(definition.task_id), _member_values(packed)),
+            tables.Create(keys.active(definition.task_id, 0), {}),
             *_with_edges(definition, edges),
         ]
 
-    def _written(self, definition: Definition, own: Sequence[Operation], etags: Sequence[str]) -> Rows:
+    def _written(self, definition: Definition, own: Sequence[tables.Operation], etags: Sequence[str]) -> Rows:
         self._known.saw_member(definition.task_id, etags[1])
         return {operation.key: etag for operation, etag in zip(own, etags[1 : 1 + len(own)], strict=True)}
 
-    async def touch_member(self, definition: Definition, number: int, edges: Edges = NO_EDGES) -> None:
-        """Rewrites the rows of a task that is not committed yet, which gives them new ETags and a new time, so that
-        they are not taken for orphans (design 2.2).
-
-        The call that added them may have had another definition, so a listing has to read the task's definition. Raises
-        GuardMissing, and GroupChanged if a row is missing: see `restore_member`.
-        """
-        await self._restore(
-            definition,
-            number,
-            [
-                Merge(keys.member(definition.task_id), _UNKNOWN),
-                Merge(keys.active(definition.task_id, 0), {}),
-                *_with_edges(definition, edges),
-            ],
-        )
-
-    async def restore_member(
+    async def rewrite(
         self,
         definition: Definition,
         packed: PackedDefinition,
@@ -169,41 +140,39 @@ class MemberStore:
         exists: Callable[[], Awaitable[bool]],
         edges: Edges = NO_EDGES,
     ) -> None:
-        """Completes the rows in its group of a task that has no status row, when only one of them is left.
+        """Rewrites the rows in its group of a task that is not committed yet, which gives them new ETags and a new
+        time, so that they are not taken for orphans (design 2.2); those that are missing are written again.
 
-        If the member row shows a resolution or a rerun, a task of this id was created. `exists` then looks for it once
-        more: if it is not there, it has expired, and its id is used again. Otherwise an active row that is written now
-        would stay, and would guard edges that no handler follows.
+        The call that added them may have had another definition, so a listing has to read the task's definition. If the
+        member row shows a resolution or a rerun, a task of this id was created. `exists` then looks for it once more:
+        if it is not there, it has expired, and its id is used again. Otherwise an active row that is written now would
+        stay, and would guard edges that no handler follows.
 
-        Raises GuardMissing; GroupChanged if another call has changed the rows meanwhile, or has created the task.
+        Raises GroupChanged, also if another call has changed the rows meanwhile, or has created the task.
         """
         key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
         row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
-        member: Operation
+        member: tables.Operation
         if row is None:
-            member = Create(key, _member_values(packed))
+            member = tables.Create(key, _member_values(packed))
         elif not was_created(row):
-            member = Merge(key, _UNKNOWN, row.etag)
+            member = tables.Merge(key, _UNKNOWN, row.etag)
         elif not await exists():
-            member = Replace(key, _member_values(packed), row.etag)
+            member = tables.Replace(key, _member_values(packed), row.etag)
         else:
             raise GroupChanged
-        await self._restore(definition, number, [member, Upsert(active, {}), *_with_edges(definition, edges)])
-
-    async def _restore(self, definition: Definition, number: int, operations: Sequence[Operation]) -> None:
-        guarded = [Merge(keys.scheduler(definition.scheduler_id, number), {}), *operations]
+        guard = tables.Merge(keys.scheduler(definition.scheduler_id, number), {})
+        operations = [guard, member, tables.Upsert(active, {}), *_with_edges(definition, edges)]
         try:
-            await self._tables.transact(keys.GROUPS, definition.task_group_id, guarded)
+            await self._tables.transact(keys.GROUPS, definition.task_group_id, operations)
         except TransactionRefused as refused:
-            if refused.index == 0:
-                raise GuardMissing from refused
             raise GroupChanged from refused
 
     async def leave(self, task_group_id: str, rows: Rows) -> None:
         """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since: its
         active row as well, which tells that."""
         is_member = keys.MEMBERS[0]
-        operations = [Delete(key, None if key.startswith(is_member) else etag) for key, etag in rows.items()]
+        operations = [tables.Delete(key, None if key.startswith(is_member) else etag) for key, etag in rows.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)
 
 
@@ -212,13 +181,13 @@ def group_expires(definition: Definition) -> datetime:
     return definition.expires + timedelta(hours=1)
 
 
-def _member_values(packed: PackedDefinition) -> dict[str, Value]:
+def _member_values(packed: PackedDefinition) -> dict[str, tables.Value]:
     small = len(packed.content) <= _SMALL and packed.memory <= _SMALL_IN_MEMORY
     return {"definition": packed.content, MEMORY: packed.memory} if small else {}
 
 
-def _with_edges(definition: Definition, edges: Edges) -> list[Operation]:
+def _with_edges(definition: Definition, edges: Edges) -> list[tables.Operation]:
     """Adds the edges to the transaction. An edge may exist already, left by a call that died or was refused; its ETag
     tells whose it is.
     """
-    return [Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]
+    return [tables.Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]

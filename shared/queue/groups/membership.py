@@ -12,16 +12,8 @@ from shared.base.errors import RequestConflict, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.base.protocol import LATEST_COMMIT
-from shared.queue.groups.members import (
-    NO_EDGES,
-    GroupExists,
-    GuardMissing,
-    MemberExists,
-    MemberStore,
-    RequiredSettled,
-    Rows,
-    group_expires,
-)
+from shared.queue.groups import members
+from shared.queue.groups.members import NO_EDGES, MemberExists, MemberStore, Rows
 from shared.queue.groups.recent import CreatedGroup, RecentGroupStore
 from shared.queue.groups.rows import Edges, Group
 from shared.queue.groups.store import GroupChanged, GroupStore
@@ -78,7 +70,7 @@ class Membership:
                     return await self._create_group(definition, packed, edges)
                 place, _ = await both(self._join(definition, packed, group, edges), self._schedule(definition, group))
                 return place
-            except (GuardMissing, GroupExists, GroupChanged):
+            except GroupChanged:
                 self._groups.forget(definition.task_group_id)
         raise ServiceUnavailable("the task group is contended; send the call again")
 
@@ -108,16 +100,11 @@ class Membership:
             if group is None:
                 break
             try:
-                try:
-                    await self._members.touch_member(definition, group.number, edges)
-                except GroupChanged:
-                    await self._members.restore_member(definition, packed, group.number, exists, edges)
+                await self._members.rewrite(definition, packed, group.number, exists, edges)
                 return group.number
-            except GuardMissing:
-                self._groups.forget(definition.task_group_id)
             except GroupChanged:
-                raise ServiceUnavailable("the task is being created by another call; send the call again") from None
-        raise ServiceUnavailable("the task group has just changed; send the call again")
+                self._groups.forget(definition.task_group_id)
+        raise ServiceUnavailable("the task is being created by another call, or its group changes; send the call again")
 
     async def _schedule(self, definition: Definition, group: Group) -> None:
         """Schedules the task's deletion. The sweep of the group at the group's expiration deletes all its tasks, so
@@ -126,7 +113,7 @@ class Membership:
         """
         task_group_id, expires = definition.task_group_id, definition.expires
         if group.expires < expires:
-            await self._expiry.group(task_group_id, group_expires(definition))
+            await self._expiry.group(task_group_id, members.group_expires(definition))
         if group.expires - expires > MARGIN:
             sweep = task_group_id, self._expiry.bucket(expires)
             if sweep not in self._sweeps:
@@ -137,7 +124,7 @@ class Membership:
         """Joins with guards for the edges or, if one of the guard rows is missing, without."""
         try:
             rows, group = await self._members.join(definition, packed, group, edges)
-        except RequiredSettled:
+        except members.RequiredSettled:
             edges = replace(edges, guards=())
             rows, group = await self._members.join(definition, packed, group, edges)
         return self._place(group, rows, is_guarded=bool(edges.guards))
@@ -151,7 +138,7 @@ class Membership:
         expiry job does not know would stay for ever. If the process stood still, the job may have come to the end of
         these before the group was created: then they are scheduled again.
 
-        Raises GroupExists, MemberExists, ServiceUnavailable.
+        Raises GroupChanged, MemberExists, ServiceUnavailable.
         """
         entry, began = self._recent.entry(definition), self._runtime.now()
         await self._schedule_group(definition, entry)
@@ -159,7 +146,7 @@ class Membership:
             if self._is_late(began):
                 raise ServiceUnavailable("the call took too long; send it again")
             rows, group = await self._members.create_group(definition, packed, edges, entry.key)
-        except (GroupExists, MemberExists, ServiceUnavailable):
+        except (GroupChanged, MemberExists, ServiceUnavailable):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
             if header is None or header.listed != entry.key:
@@ -170,7 +157,7 @@ class Membership:
         return self._place(group, rows, is_guarded=False)
 
     async def _schedule_group(self, definition: Definition, entry: CreatedGroup) -> None:
-        await self._expiry.new_group(definition.task_group_id, group_expires(definition), entry.key)
+        await self._expiry.new_group(definition.task_group_id, members.group_expires(definition), entry.key)
         await self._recent.add(entry)
 
     def _is_late(self, began: datetime) -> bool:

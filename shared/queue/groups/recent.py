@@ -61,7 +61,7 @@ class RecentGroupStore:
 
     async def add(self, group: CreatedGroup) -> None:
         """Writes the row; what removes it is in the Expiry table already. Raises StorageUnavailable."""
-        await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Upsert(group.key, _COLUMNS.encode(group))])
+        await self._tables.transact(keys.DIRECTORY, keys.GROUP, [Upsert(group.key, CREATED_COLUMNS.encode(group))])
 
     async def remove(self, key: str) -> None:
         """Removes the row, if it is there. Raises StorageUnavailable."""
@@ -72,10 +72,11 @@ class RecentGroupStore:
         page = await self._tables.query(
             keys.DIRECTORY, keys.GROUP, start=start, end=keys.CREATED_GROUPS[1], limit=limit
         )
-        return [_COLUMNS.decode(row.values, key=row.key) for row in page.rows], page.resume
+        return [CREATED_COLUMNS.decode(row.values, key=row.key) for row in page.rows], page.resume
 
 
-_COLUMNS = Columns(CreatedGroup, without={"key"})
+CREATED_COLUMNS = Columns(CreatedGroup, without={"key"})
+"""With the names that they have in the answer as well."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -88,13 +89,13 @@ class RecentGroup:
     """Whether it has one task."""
 
 
+@dataclass(eq=False, repr=False)
 class RecentGroups:
     """Lists task groups."""
 
-    def __init__(self, groups: GroupStore, recent: RecentGroupStore, lookups: Lookups) -> None:
-        self._lookups = lookups
-        self._groups = groups
-        self._recent = recent
+    _groups: GroupStore
+    _recent: RecentGroupStore
+    _lookups: Lookups
 
     async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
         """A page of at most 100 groups, latest first, and the key at which the next one starts.

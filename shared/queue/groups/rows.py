@@ -18,20 +18,25 @@ from shared.store.columns import Columns
 from shared.store.interface import MAX_OPERATIONS, Row, Value
 
 FINAL = "final"
+"""Prefix of the property of a member row with the status in which the task was resolved in a generation. Each has its
+own, so that a late handler of an earlier one overwrites nothing newer."""
 STATE = "state"
+"""Prefix of the property with the state in which the task was resolved in a generation."""
 OPENED = "opened"
-"""Prefixes of properties of a member row; each is followed by a generation."""
+"""Prefix of the property that says that the task may have been opened again, in a generation."""
 _SHOWN = 3
 """Generations whose properties a range of member rows is read with. Later ones show by the marks of these."""
-STATE_COLUMNS = (
-    *(f"{STATE}{generation:04d}" for generation in range(_SHOWN)),
-    *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
-)
+
+
+def column(prefix: str, generation: int) -> str:
+    """The property of a member row with that prefix."""
+    return f"{prefix}{generation:04d}"
+
+
+_MARKS = tuple(column(OPENED, generation) for generation in range(1, _SHOWN + 1))
+STATE_COLUMNS = (*(column(STATE, generation) for generation in range(_SHOWN)), *_MARKS)
 """Properties that tell whether the task of a member row is resolved."""
-FINAL_COLUMNS = (
-    *(f"{FINAL}{generation:04d}" for generation in range(_SHOWN)),
-    *(f"{OPENED}{generation:04d}" for generation in range(1, _SHOWN + 1)),
-)
+FINAL_COLUMNS = (*(column(FINAL, generation) for generation in range(_SHOWN)), *_MARKS)
 """Properties that show the status of its last resolution."""
 EDGES_WITH_MEMBER = MAX_OPERATIONS - 6
 """Edges that fit into the transaction that adds a member, beside its rows and those of a new group."""
@@ -173,7 +178,7 @@ def final_status(row: Row) -> dict[str, Any] | None:
     """The status of the last resolution of a member row's task; None when it was never resolved, or has been opened
     again since. While there is one the task has no active row that counts."""
     opened = max(generations(row, OPENED), default=0)
-    final = row.values.get(f"{FINAL}{opened:04d}")
+    final = row.values.get(column(FINAL, opened))
     return json.loads(str(final)) if final else None
 
 
@@ -205,7 +210,7 @@ def settled_state(row: Row | None) -> State | Unsettled:
     if not states:
         return Unsettled.UNKNOWN if opened else Unsettled.OPEN
     settled = max(states)
-    return Unsettled.UNKNOWN if opened > settled else State(str(row.values[f"{STATE}{settled:04d}"]))
+    return Unsettled.UNKNOWN if opened > settled else State(str(row.values[column(STATE, settled)]))
 
 
 def generations(row: Row, prefix: str) -> list[int]:

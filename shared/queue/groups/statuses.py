@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import field
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 
 from shared.base import bounds, remembered
-from shared.base.concurrency import OneByOne, in_waves
+from shared.base.concurrency import in_waves
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.protocol import LATEST_COMMIT, STORAGE_CLOCK_SKEW
 from shared.queue.groups.rows import Member
 from shared.queue.groups.store import GroupStore
-from shared.queue.pools.index import PoolVouchers, Vouchers
+from shared.queue.pools.index import PoolIndex
 from shared.queue.tasks.known import FRESH, VOUCHED_FOR, Known, KnownStatuses, Moment
 from shared.queue.tasks.rules import State, Task
 from shared.runtime import Runtime
-from shared.store.interface import MAX_PAGE
 
 FEW = 8
 """If a page has fewer tasks of one pool than this, they are read one by one instead of reading the pool's index."""
@@ -28,14 +26,18 @@ SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(secon
 
 `scheduled` is decided up to `LATEST_COMMIT` before the commit, by another clock.
 """
-REMEMBERED = timedelta(minutes=1)
-"""For this long, the next reading of a pool's index begins with the same rows as the last one, if that costs little."""
 
 
-@dataclass(eq=False)
-class _Pool:
-    readings: OneByOne = field(default_factory=OneByOne)
-    latest: Vouchers | None = None
+@dataclass(frozen=True, slots=True)
+class _Vouchers:
+    """What a reading of a pool's index has shown."""
+
+    pending: Mapping[tuple[str, int], str]
+    """ETags of the rows of pending runs."""
+    indexed: frozenset[str] | None
+    """The tasks that have a row, of whatever state; None if that is not known."""
+    seen: Moment
+    """A moment after the last of the reads."""
 
 
 _Candidates = list[tuple[Member, Known, Task]]
@@ -44,12 +46,12 @@ _Candidates = list[tuple[Member, Known, Task]]
 class GroupStatuses:
     """Vouches for statuses, by as few requests as possible."""
 
-    def __init__(self, groups: GroupStore, vouchers: PoolVouchers, known: KnownStatuses, runtime: Runtime) -> None:
+    def __init__(self, groups: GroupStore, index: PoolIndex, known: KnownStatuses, runtime: Runtime) -> None:
         self._groups = groups
-        self._vouchers = vouchers
+        self._index = index
         self._known = known
         self._now = runtime.now
-        self._pools: Memo[str, _Pool] = Memo(remembered.VOUCHERS)
+        self._vouchers: Memo[tuple[str, datetime, bool], _Vouchers] = Memo(remembered.VOUCHERS, runtime.now)
 
     def begin(self) -> Moment:
         """To be called before a page of members is read."""
@@ -98,34 +100,28 @@ class GroupStatuses:
             unscheduled = {each: at for each, at in unscheduled.items() if at[0].is_member(etags.get(each, ""))}
         return found | {task_id: task for task_id, (_, task) in unscheduled.items()}
 
-    def _is_pending(self, known: Known, task: Task, vouchers: Vouchers) -> bool:
+    def _is_pending(self, known: Known, task: Task, vouchers: _Vouchers) -> bool:
         etag = vouchers.pending.get((task.task_id, task.last_run_id))
         if etag is None:
             return False
         self._known.saw_pending(task.task_id, task.last_run_id, etag, vouchers.seen)
         return known.is_pending(task.last_run_id, etag)
 
-    async def _read(self, task_queue_id: str, tasks: _Candidates) -> Vouchers:
-        """The pool's index, at most a second old, with one reading at a time."""
+    async def _read(self, task_queue_id: str, tasks: _Candidates) -> _Vouchers:
+        """The pool's index, at most a second old, of the runs since the hour of the oldest of these tasks: so the pages
+        of a group share one reading."""
         with_claimed = any(task.state is State.UNSCHEDULED for _, _, task in tasks)
-        since = min(_since(known, task) for _, known, task in tasks)
-        pool = self._pools.get(task_queue_id)
-        if pool is None:
-            pool = self._pools[task_queue_id] = _Pool()
+        hour = min(_since(known, task) for _, known, task in tasks).replace(minute=0, second=0, microsecond=0)
+        key, most = (task_queue_id, hour, with_claimed), max(1, len(tasks) // TASKS_A_PAGE)
 
-        async def read() -> Vouchers:
-            earliest, latest = since, pool.latest
-            most = max(1, len(tasks) // TASKS_A_PAGE)
-            if latest is not None and (age := self._now() - latest.begun.at) <= REMEMBERED:
-                has_all = latest.is_complete and (latest.indexed is not None or not with_claimed)
-                if age <= FRESH and latest.since <= since and has_all:
-                    return latest
-                if latest.is_complete and len(latest.pending) < most * MAX_PAGE:
-                    earliest = min(since, latest.since)  # successive pages of a group share one reading
-            pool.latest = await self._vouchers.read(task_queue_id, earliest, most, with_claimed=with_claimed)
-            return pool.latest
+        async def read() -> _Vouchers:
+            began = self._now()
+            pending, indexed = await self._index.etags(task_queue_id, hour, most, with_claimed=with_claimed)
+            vouchers = _Vouchers(pending, indexed, self._known.begin())
+            self._vouchers.put(key, vouchers, read=began)
+            return vouchers
 
-        return await pool.readings.run(read)
+        return self._vouchers.get(key) or await self._vouchers.read_anew(key, read)
 
 
 _VOUCHED = frozenset({State.PENDING, State.UNSCHEDULED})

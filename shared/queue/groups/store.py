@@ -13,25 +13,12 @@ from functools import partial
 from shared.base import remembered
 from shared.base.dates import format_date
 from shared.base.errors import ServiceError, ServiceUnavailable
-from shared.base.frozen import replace
+from shared.base.frozen import dataclass, replace
 from shared.base.jsontext import write
 from shared.base.memo import Memo
 from shared.base.retrying import LOST_RACE
-from shared.queue.groups.rows import (
-    FINAL,
-    HEADER_COLUMNS,
-    OPENED,
-    STATE,
-    Active,
-    Due,
-    Group,
-    Member,
-    decode_active,
-    decode_due,
-    decode_group,
-    decode_member,
-    generations,
-)
+from shared.queue.groups import rows as group_rows
+from shared.queue.groups.rows import Active, Due, Group, Member
 from shared.queue.tasks.rules import Run, Task
 from shared.store import keys
 from shared.store.interface import Create, Delete, Merge, Operation, Row, Storage, TransactionRefused, Upsert, Value
@@ -45,12 +32,11 @@ class GroupChanged(ServiceError):
     """Rows of the group have changed since they were read."""
 
 
+@dataclass(eq=False)
 class NumberPassed(ServiceError):
     """A call on the whole group was made since the number was read; `number` is the present one."""
 
-    def __init__(self, number: int) -> None:
-        super().__init__(str(number))
-        self.number = number
+    number: int
 
 
 class GroupStore:
@@ -66,7 +52,7 @@ class GroupStore:
         if row is None:
             self._headers.pop(task_group_id)
             return None
-        return self.keep(decode_group(row))
+        return self.keep(group_rows.decode_group(row))
 
     def known(self, task_group_id: str) -> Group | None:
         """The header as this process has seen it last. It may have been raised, sealed or counted since: whoever relies
@@ -86,9 +72,9 @@ class GroupStore:
         """The group's header, and whether it has one member: one request. A call that died may count as another."""
         start, end = keys.GROUP_TO_MEMBERS
         page = await self._tables.query(
-            keys.GROUPS, task_group_id, start=start, end=end, limit=_HEAD_ROWS, select=HEADER_COLUMNS
+            keys.GROUPS, task_group_id, start=start, end=end, limit=_HEAD_ROWS, select=group_rows.HEADER_COLUMNS
         )
-        header = next((decode_group(row) for row in page.rows if row.key == keys.GROUP), None)
+        header = next((group_rows.decode_group(row) for row in page.rows if row.key == keys.GROUP), None)
         return header, sum(row.key >= keys.MEMBERS[0] for row in page.rows) == 1
 
     async def count_call(self, group: Group, kind: str) -> Group:
@@ -148,7 +134,7 @@ class GroupStore:
         """
         key = keys.active(task_id, generation)
         active: Operation = Create(key, {})
-        member: Operation = Merge(keys.member(task_id), {_opened(generation): True})
+        member: Operation = Merge(keys.member(task_id), {group_rows.column(group_rows.OPENED, generation): True})
         guard: tuple[Operation, ...] = (Merge(keys.number(number), {}),)
         while True:
             try:
@@ -176,7 +162,7 @@ class GroupStore:
     async def is_settled(self, task_group_id: str, task_id: str, generation: int) -> bool:
         """Whether the resolution of a task in this generation was settled: no active row of it counts any more."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
-        return row is not None and _state(generation) in row.values
+        return row is not None and group_rows.column(group_rows.STATE, generation) in row.values
 
     async def remove_orphan(self, task_group_id: str, row: Active) -> None:
         """Removes the rows of a call that died, unless somebody has rewritten them since `row` was read.
@@ -206,11 +192,11 @@ class GroupStore:
         Returns the ETag of what is due if this has made the group due.
         """
         generation = run.generation
-        values: dict[str, Value] = {_state(generation): run.state.value}
+        values: dict[str, Value] = {group_rows.column(group_rows.STATE, generation): run.state.value}
         if task.is_resolved and task.generation == generation:
-            values[_final(generation)] = write(task.as_json()).decode()
+            values[group_rows.column(group_rows.FINAL, generation)] = write(task.as_json()).decode()
             if generation > 0:
-                values[_final(generation - 1)] = ""
+                values[group_rows.column(group_rows.FINAL, generation - 1)] = ""
         key, due = keys.member(task.task_id), Merge(keys.DUE, {"resolution": due_of(task, generation)})
         if generation == 0:
             operations: list[Operation] = [Delete(keys.active(task.task_id, 0)), Merge(key, values), due]
@@ -218,7 +204,7 @@ class GroupStore:
                 return (await self._tables.transact(keys.GROUPS, task.task_group_id, operations))[2]
         for _ in range(LOST_RACE.tries):
             row = await self._tables.get(keys.GROUPS, task.task_group_id, key)
-            if row is not None and _state(generation) in row.values:
+            if row is not None and group_rows.column(group_rows.STATE, generation) in row.values:
                 return None
             settled = await self._settle_as_read(task, generation, values, row)
             if settled is not None:
@@ -237,9 +223,13 @@ class GroupStore:
         """
         key = keys.member(task.task_id)
         member = _made_again(key, values, generation) if row is None else Merge(key, values, row.etag)
-        is_latest = row is None or generation > max(generations(row, STATE), default=-1)
+        is_latest = row is None or generation > max(group_rows.generations(row, group_rows.STATE), default=-1)
         due: list[Operation] = [Merge(keys.DUE, {"resolution": due_of(task, generation)})] if is_latest else []
-        active = [generation] if row is not None and _state(0) in row.values else sorted({0, generation})
+        active = (
+            [generation]
+            if row is not None and group_rows.column(group_rows.STATE, 0) in row.values
+            else sorted({0, generation})
+        )
         while True:
             deletions = [Delete(keys.active(task.task_id, each)) for each in active]
             try:
@@ -272,15 +262,15 @@ class GroupStore:
         others = {row.key: row for row in rows if row.key in (keys.DUE, keys.GROUP)}
         due, group = others.get(keys.DUE), others.get(keys.GROUP)
         return (
-            [decode_active(row) for row in rows if row.key not in others][:limit],
-            None if due is None else decode_due(due),
-            None if group is None else decode_group(group),
+            [group_rows.decode_active(row) for row in rows if row.key not in others][:limit],
+            None if due is None else group_rows.decode_due(due),
+            None if group is None else group_rows.decode_group(group),
         )
 
     async def due(self, task_group_id: str) -> Due | None:
         """What is due in the group; None if there is no such group."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.DUE)
-        return None if row is None else decode_due(row)
+        return None if row is None else group_rows.decode_due(row)
 
     async def clear_due(self, task_group_id: str, due: Due) -> None:
         """Notes that the check that was due is done, unless something has been settled since."""
@@ -298,14 +288,14 @@ class GroupStore:
     async def active_page(self, task_group_id: str, start: str | None) -> tuple[list[Active], str | None]:
         """A page of up to 1000 active rows, and where the next one starts."""
         page = await self._tables.query(keys.GROUPS, task_group_id, start=start or keys.ACTIVE[0], end=keys.ACTIVE[1])
-        return [decode_active(row) for row in page.rows], page.resume
+        return [group_rows.decode_active(row) for row in page.rows], page.resume
 
     async def members(self, task_group_id: str, start: str | None, limit: int) -> tuple[list[Member], str | None]:
         """A page of members in the order of taskId, and where the next one starts."""
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start or keys.MEMBERS[0], end=keys.MEMBERS[1], limit=limit
         )
-        return [decode_member(row) for row in page.rows], page.resume
+        return [group_rows.decode_member(row) for row in page.rows], page.resume
 
     async def member_etags(self, task_group_id: str, start: str, limit: int) -> dict[str, str]:
         """The ETags of a page of member rows by taskId."""
@@ -327,22 +317,6 @@ def due_of(task: Task, generation: int) -> str:
 
 def _made_again(key: str, values: Mapping[str, Value], generation: int) -> Operation:
     """A member row that was missing. It has the marks of all generations, as the one that it replaces."""
-    return Create(key, {**{_opened(number): True for number in range(generation + 1)}, **values})
-
-
-def _state(generation: int) -> str:
-    """The property of a member row with the state in which the task was resolved in this generation."""
-    return f"{STATE}{generation:04d}"
-
-
-def _final(generation: int) -> str:
-    """The property of a member row with the status in which the task was resolved in this generation.
-
-    Each generation has its own, so that a late handler of an earlier one overwrites nothing newer.
-    """
-    return f"{FINAL}{generation:04d}"
-
-
-def _opened(generation: int) -> str:
-    """The property of a member row that says that the task may have been opened again, in this generation."""
-    return f"{OPENED}{generation:04d}"
+    return Create(
+        key, {**{group_rows.column(group_rows.OPENED, number): True for number in range(generation + 1)}, **values}
+    )

@@ -60,10 +60,6 @@ class Declaration:
     actions: tuple[dict[str, Any], ...] | None = None
 
 
-Page = tuple[list[DirectoryEntry], str | None]
-"""Entries that have not expired, in the order of their ids, and the key at which the next page starts."""
-
-
 class DirectoryStore:
     """Reads and writes the directory. Expirations only ever move forward."""
 
@@ -82,23 +78,17 @@ class DirectoryStore:
         No request when this process knows of a refresh in the last minutes.
         """
         expires = self._now() + life
-        await together(
-            self._refresh(DirectoryKind.TASK_QUEUE, task_queue_id, expires, expires - REFRESHED_EVERY),
-            self._refresh(
-                DirectoryKind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires - REFRESHED_EVERY
-            ),
-        )
+        await self.lasts(task_queue_id, expires, enough=expires - REFRESHED_EVERY)
 
-    async def lasts(self, task_queue_id: str, expires: datetime) -> None:
-        """Notes that a task queue and its provisioner are in use: they are listed until `expires` at least.
+    async def lasts(self, task_queue_id: str, expires: datetime, *, enough: datetime | None = None) -> None:
+        """Notes that a task queue and its provisioner are in use: they are listed until `expires`, or until `enough` at
+        least.
 
         Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
         after the other. Raises StorageUnavailable, ServiceUnavailable.
         """
-        await together(
-            self._refresh(DirectoryKind.TASK_QUEUE, task_queue_id, expires, expires),
-            self._refresh(DirectoryKind.PROVISIONER, task_queue_id.split("/", 1)[0], expires, expires),
-        )
+        names = {DirectoryKind.TASK_QUEUE: task_queue_id, DirectoryKind.PROVISIONER: task_queue_id.split("/", 1)[0]}
+        await together(*(self._refresh(kind, name, expires, enough or expires) for kind, name in names.items()))
 
     async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> DirectoryEntry:
         """Makes or changes a task queue; its provisioner is listed as long as it is. Raises StorageUnavailable,
@@ -137,15 +127,8 @@ class DirectoryStore:
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         return None if row is None else self._unexpired(row)
 
-    async def task_queue(self, task_queue_id: str) -> DirectoryEntry:
-        """One task queue that is listed. Raises ResourceNotFound, StorageUnavailable."""
-        return await self._listed(DirectoryKind.TASK_QUEUE, task_queue_id)
-
-    async def provisioner(self, provisioner_id: str) -> DirectoryEntry:
-        """One provisioner that is listed. Raises ResourceNotFound, StorageUnavailable."""
-        return await self._listed(DirectoryKind.PROVISIONER, provisioner_id)
-
-    async def _listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
+    async def listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
+        """One entry that has not expired. Raises ResourceNotFound, StorageUnavailable."""
         entry = await self.entry(kind, name)
         if entry is None:
             raise ResourceNotFound(f"{name} is not known")
@@ -157,16 +140,12 @@ class DirectoryStore:
         entry = await self.entry(DirectoryKind.PROVISIONER, provisioner_id)
         return [] if entry is None else [action for action in entry.actions if action["context"] == context]
 
-    async def task_queues(self, *, start: str, limit: int, provisioner_id: str | None = None) -> Page:
-        """A page of the task queues, all or those of a provisioner. Raises InputError, StorageUnavailable."""
+    async def page(
+        self, kind: DirectoryKind, *, start: str, limit: int, provisioner_id: str | None = None
+    ) -> tuple[list[DirectoryEntry], str | None]:
+        """A page of entries that have not expired in the order of their ids, of task queues all or those of a
+        provisioner, and the key at which the next page starts. Raises InputError, StorageUnavailable."""
         within = keys.LISTED if provisioner_id is None else keys.of_provisioner(provisioner_id)
-        return await self._page(DirectoryKind.TASK_QUEUE, within, start, limit)
-
-    async def provisioners(self, *, start: str, limit: int) -> Page:
-        """A page of all provisioners. Raises InputError, StorageUnavailable."""
-        return await self._page(DirectoryKind.PROVISIONER, keys.LISTED, start, limit)
-
-    async def _page(self, kind: DirectoryKind, within: tuple[str, str], start: str, limit: int) -> Page:
         first = page_start(start, within)
         if limit == 0:
             return [], None

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any
 
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each
-from shared.api.validation import continued, limit_of, start_of
+from shared.api.validation import page_of, place_of
 from shared.base.dates import format_date
-from shared.queue.pools.directory import DirectoryEntry
+from shared.queue.pools import models
+from shared.queue.pools.directory import DirectoryEntry, DirectoryKind
 from shared.queue.pools.index import Counts
-from shared.queue.pools.models import (
-    ListClaimedTasksResponse,
-    ListPendingTasksResponse,
-    ListTaskQueuesResponse,
-    ListTaskQueueStatesResponse,
-    PendingTasksResponse,
-    TaskQueueCountsListResponse,
-    TaskQueueCountsRequest,
-    TaskQueueCountsResponse,
-    TaskQueueLoadResponse,
-    TaskQueueResponse,
-)
 from shared.queue.pools.states import CurrentTaskQueue, Stall
 from shared.queue.pools.views import ListedRun
 from shared.queue.services import QueueServices
+from shared.queue.tasks.rules import ids_of
 
 ENDPOINTS = Endpoints[QueueServices]("Tasks")
 
@@ -36,12 +25,10 @@ ENDPOINTS = Endpoints[QueueServices]("Tasks")
     "Get a list of all active task queues",
     category="Worker Metadata",
     scopes="queue:list-task-queues",
-    query=PAGING,
-    output=ListTaskQueuesResponse,
 )
-async def list_task_queues(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_task_queues(services: QueueServices, call: Call) -> Annotated[Json, models.ListTaskQueuesResponse]:
     """Lists the task queues that are in use, a page at a time, in the order of taskQueueId."""
-    page = await services.directory.task_queues(start=start_of(call.query), limit=limit_of(call.query))
+    page = await services.directory.page(DirectoryKind.TASK_QUEUE, **place_of(call.query))
     return page_of("taskQueues", page, _task_queue)
 
 
@@ -51,11 +38,10 @@ async def list_task_queues(services: QueueServices, call: Call) -> Mapping[str, 
     "Get a task queue",
     category="Worker Metadata",
     scopes="queue:get-task-queue:<taskQueueId>",
-    output=TaskQueueResponse,
 )
-async def get_task_queue(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def get_task_queue(services: QueueServices, call: Call) -> Annotated[Json, models.TaskQueueResponse]:
     """Returns a task queue: when it expires, and when a worker last asked for its work."""
-    return _task_queue(await services.directory.task_queue(call.params["taskQueueId"]))
+    return _task_queue(await services.directory.listed(DirectoryKind.TASK_QUEUE, call.params["taskQueueId"]))
 
 
 @ENDPOINTS(
@@ -63,11 +49,10 @@ async def get_task_queue(services: QueueServices, call: Call) -> Mapping[str, An
     "GET /pending/<taskQueueId>",
     "Get Number of Pending Tasks",
     scopes="queue:pending-count:<taskQueueId>",
-    output=PendingTasksResponse,
     stability="deprecated",
     raw_slash=True,
 )
-async def pending_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def pending_tasks(services: QueueServices, call: Call) -> Annotated[Json, models.PendingTasksResponse]:
     """Returns how many runs are pending in a task queue. Runs that were canceled or are past their deadline do not
     count."""
     task_queue_id = call.params["taskQueueId"]
@@ -79,10 +64,9 @@ async def pending_tasks(services: QueueServices, call: Call) -> Mapping[str, Any
     "GET /task-queues/<taskQueueId>/counts",
     "Get Number of Pending and Claimed Tasks",
     scopes=all_of("queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"),
-    output=TaskQueueCountsResponse,
     raw_slash=True,
 )
-async def task_queue_counts(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def task_queue_counts(services: QueueServices, call: Call) -> Annotated[Json, models.TaskQueueCountsResponse]:
     """Returns how many runs of a task queue are pending, and how many are running."""
     task_queue_id = call.params["taskQueueId"]
     return _counts(task_queue_id, await services.pool_views.counts(task_queue_id))
@@ -93,15 +77,15 @@ async def task_queue_counts(services: QueueServices, call: Call) -> Mapping[str,
     "GET /task-queue-states",
     "List Task Queues with Their Counts",
     scopes="queue:list-task-queue-states",
-    query=PAGING,
-    output=ListTaskQueueStatesResponse,
     stability="experimental",
 )
-async def list_task_queue_states(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_task_queue_states(
+    services: QueueServices, call: Call
+) -> Annotated[Json, models.ListTaskQueueStatesResponse]:
     """Lists the task queues that are in use or hold a task, also those that no worker has ever asked, each with its
     counts and the time since which its oldest pending run waits; at most 100 a page. A page may be short while there
     are more. Not part of the public API."""
-    page = await services.task_queue_states.page(start=start_of(call.query), limit=limit_of(call.query))
+    page = await services.task_queue_states.page(**place_of(call.query))
     return page_of("taskQueues", page, _state)
 
 
@@ -113,13 +97,14 @@ async def list_task_queue_states(services: QueueServices, call: Call) -> Mapping
         for_each("taskQueueId", "taskQueueIds", "queue:pending-count:<taskQueueId>"),
         for_each("taskQueueId", "taskQueueIds", "queue:claimed-count:<taskQueueId>"),
     ),
-    input=TaskQueueCountsRequest,
-    output=TaskQueueCountsListResponse,
+    input=models.TaskQueueCountsRequest,
     stability="experimental",
 )
-async def task_queue_counts_batch(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def task_queue_counts_batch(
+    services: QueueServices, call: Call
+) -> Annotated[Json, models.TaskQueueCountsListResponse]:
     """As taskQueueCounts, for up to a thousand task queues. The caller needs the scopes for every one of them."""
-    task_queue_ids = call.payload(TaskQueueCountsRequest).taskQueueIds
+    task_queue_ids = call.payload(models.TaskQueueCountsRequest).taskQueueIds
     await call.authorise({"taskQueueIds": task_queue_ids})
     found = await services.pool_views.counts_of_many(task_queue_ids)
     return {"taskQueueCounts": [_counts(task_queue_id, counts) for task_queue_id, counts in found]}
@@ -130,11 +115,10 @@ async def task_queue_counts_batch(services: QueueServices, call: Call) -> Mappin
     "GET /task-queues/<taskQueueId>/load",
     "Get the Number of Unresolved Tasks",
     scopes=all_of("queue:pending-count:<taskQueueId>", "queue:claimed-count:<taskQueueId>"),
-    output=TaskQueueLoadResponse,
     stability="experimental",
     raw_slash=True,
 )
-async def task_queue_load(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def task_queue_load(services: QueueServices, call: Call) -> Annotated[Json, models.TaskQueueLoadResponse]:
     """As taskQueueCounts, with the sum of both counts: the number by which workers are scaled. A scaler that subtracts
     the workers that are running starts one for each run that waits. Also the workers that wait, as far as the process
     that answers knows: those in claimWork, and those with unexpired URLs of pollTaskUrls; and `stalled` where tasks
@@ -145,7 +129,7 @@ async def task_queue_load(services: QueueServices, call: Call) -> Mapping[str, A
         "taskQueueId": task_queue_id,
         "pendingTasks": counts.pending,
         "claimedTasks": counts.claimed,
-        "unresolvedTasks": counts.unresolved,
+        "unresolvedTasks": counts.pending + counts.claimed,
         "waitingWorkers": services.waiting_workers.of_task_queue(task_queue_id),
         **_stalled(stall),
     }
@@ -156,20 +140,13 @@ async def task_queue_load(services: QueueServices, call: Call) -> Mapping[str, A
     "GET /task-queues/<taskQueueId>/pending",
     "List Pending Tasks",
     scopes="queue:pending-list:<taskQueueId>",
-    query=PAGING,
-    output=ListPendingTasksResponse,
     stability="experimental",
     raw_slash=True,
 )
-async def list_pending_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_pending_tasks(services: QueueServices, call: Call) -> Annotated[Json, models.ListPendingTasksResponse]:
     """Lists the pending runs of a task queue, a page at a time, first scheduled first."""
-    runs, resume = await services.pool_views.pending(
-        call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
-    )
-    return {
-        "tasks": [{**_listed(run), "inserted": format_date(run.run.scheduled)} for run in runs],
-        **continued(resume),
-    }
+    page = await services.pool_views.pending(call.params["taskQueueId"], **place_of(call.query))
+    return page_of("tasks", page, lambda run: {**_listed(run), "inserted": format_date(run.run.scheduled)})
 
 
 @ENDPOINTS(
@@ -177,28 +154,13 @@ async def list_pending_tasks(services: QueueServices, call: Call) -> Mapping[str
     "GET /task-queues/<taskQueueId>/claimed",
     "List claimed Tasks",
     scopes="queue:claimed-list:<taskQueueId>",
-    query=PAGING,
-    output=ListClaimedTasksResponse,
     stability="experimental",
     raw_slash=True,
 )
-async def list_claimed_tasks(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_claimed_tasks(services: QueueServices, call: Call) -> Annotated[Json, models.ListClaimedTasksResponse]:
     """Lists the running runs of a task queue, a page at a time, first claimed first."""
-    runs, resume = await services.pool_views.claimed(
-        call.params["taskQueueId"], start=start_of(call.query), limit=limit_of(call.query)
-    )
-    return {"tasks": [_claimed(run) for run in runs], **continued(resume)}
-
-
-Item = TypeVar("Item")
-
-
-def page_of(
-    name: str, page: tuple[list[Item], str | None], shown: Callable[[Item], Mapping[str, Any]]
-) -> dict[str, Any]:
-    """The JSON of a page of a list, its items under `name`."""
-    entries, resume = page
-    return {name: [shown(entry) for entry in entries], **continued(resume)}
+    page = await services.pool_views.claimed(call.params["taskQueueId"], **place_of(call.query))
+    return page_of("tasks", page, _claimed)
 
 
 def described(entry: DirectoryEntry) -> dict[str, Any]:
@@ -209,12 +171,6 @@ def described(entry: DirectoryEntry) -> dict[str, Any]:
         "expires": format_date(entry.expires),
         "lastDateActive": format_date(entry.last_active),
     }
-
-
-def ids_of(task_queue_id: str) -> dict[str, str]:
-    """A task queue's id, whole and in its two parts."""
-    provisioner_id, worker_type = task_queue_id.split("/", 1)
-    return {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": task_queue_id}
 
 
 def _state(state: CurrentTaskQueue) -> dict[str, Any]:

@@ -6,27 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import Field, RootModel, StringConstraints
 
-from shared.base.types import (
-    Closed,
-    Count,
-    Date,
-    ProvisionerId,
-    RunId,
-    SlugId,
-    Stability,
-    TaskQueueId,
-    Unique,
-    WorkerType,
-    optional,
-    page_model,
-)
+from shared.base import types
 from shared.queue.pools.states import Reason
 from shared.queue.tasks.models import TaskResponse
 
 Description = Annotated[str, StringConstraints(max_length=10240)]
 
 
-class Action(Closed):
+class Action(types.Closed):
     """Something that a page about a provisioner, a worker type or a worker can offer. For clients from before 2021."""
 
     name: str
@@ -41,95 +28,95 @@ class Actions(RootModel[list[Action]]):
     """What pages can offer. For clients from before 2021."""
 
 
-class _Described(Closed):
-    stability: Stability
+class _Described(types.Closed):
+    stability: types.Stability
     description: str
-    expires: Date
-    lastDateActive: Date
+    expires: types.Date
+    lastDateActive: types.Date
 
 
 class ProvisionerResponse(_Described):
     """A provisioner. `actions` only where some were declared."""
 
-    provisionerId: ProvisionerId
-    actions: list[Action] = optional()
+    provisionerId: types.ProvisionerId
+    actions: list[Action] = types.optional()
 
 
 class TaskQueueResponse(_Described):
     """A task queue."""
 
-    taskQueueId: TaskQueueId
+    taskQueueId: types.TaskQueueId
 
 
 class WorkerTypeResponse(TaskQueueResponse):
     """A task queue as a worker type of its provisioner. `actions` only where some were declared."""
 
-    provisionerId: ProvisionerId
-    workerType: WorkerType
-    actions: list[Action] = optional()
+    provisionerId: types.ProvisionerId
+    workerType: types.WorkerType
+    actions: list[Action] = types.optional()
 
 
-class UpdateWorkerTypeRequest(Closed):
+class UpdateWorkerTypeRequest(types.Closed):
     """A declaration of a worker type; properties that are left out keep their value."""
 
-    stability: Stability = optional()
-    description: Description = optional()
-    expires: Date = optional()
+    stability: types.Stability = types.optional()
+    description: Description = types.optional()
+    expires: types.Date = types.optional()
 
 
 class UpdateProvisionerRequest(UpdateWorkerTypeRequest):
     """A declaration of a provisioner; properties that are left out keep their value."""
 
-    actions: list[Action] = optional()
+    actions: list[Action] = types.optional()
 
 
-class PendingTasksResponse(Closed):
+class PendingTasksResponse(types.Closed):
     """How many runs wait in a task queue."""
 
-    provisionerId: ProvisionerId
-    workerType: WorkerType
-    taskQueueId: TaskQueueId
-    pendingTasks: Count
+    provisionerId: types.ProvisionerId
+    workerType: types.WorkerType
+    taskQueueId: types.TaskQueueId
+    pendingTasks: types.Count
 
 
 class TaskQueueCountsResponse(PendingTasksResponse):
     """How many runs wait in a task queue, and how many are being worked on."""
 
-    claimedTasks: Count
+    claimedTasks: types.Count
 
 
-class WaitingWorkers(Closed):
+class WaitingWorkers(types.Closed):
     """How many workers wait in a call, and how many may be polling: those whose signed URLs have not expired."""
 
-    claimWork: Count
-    pollTaskUrls: Count
+    claimWork: types.Count
+    pollTaskUrls: types.Count
 
 
-class Stalled(Closed):
+class Stalled(types.Closed):
     """Why nothing takes the tasks that wait in a task queue; `message` is for people."""
 
     reason: Reason
     message: str
 
 
-class TaskQueueLoadResponse(Closed):
+class TaskQueueLoadResponse(types.Closed):
     """How many runs of a task queue wait, how many are being worked on, and both together: what a scaler asks for."""
 
-    taskQueueId: TaskQueueId
-    pendingTasks: Count
-    claimedTasks: Count
-    unresolvedTasks: Count
+    taskQueueId: types.TaskQueueId
+    pendingTasks: types.Count
+    claimedTasks: types.Count
+    unresolvedTasks: types.Count
     waitingWorkers: WaitingWorkers
-    stalled: Stalled = optional()
+    stalled: Stalled = types.optional()
 
 
-class TaskQueueCountsRequest(Closed):
+class TaskQueueCountsRequest(types.Closed):
     """Which task queues."""
 
-    taskQueueIds: Annotated[Unique[TaskQueueId], Field(max_length=1000)]
+    taskQueueIds: Annotated[types.Unique[types.TaskQueueId], Field(max_length=1000)]
 
 
-class TaskQueueCountsListResponse(Closed):
+class TaskQueueCountsListResponse(types.Closed):
     """Counts of several task queues."""
 
     taskQueueCounts: list[TaskQueueCountsResponse]
@@ -141,51 +128,51 @@ class TaskQueueState(TaskQueueCountsResponse):
     `workers` are those that are known, of the first thousand, `quarantinedWorkers` those of them in quarantine.
     """
 
-    workers: Count
-    quarantinedWorkers: Count
-    oldestPending: Date = optional()
-    lastDateActive: Date = optional()
-    description: str = optional()
-    stalled: Stalled = optional()
+    workers: types.Count
+    quarantinedWorkers: types.Count
+    oldestPending: types.Date = types.optional()
+    lastDateActive: types.Date = types.optional()
+    description: str = types.optional()
+    stalled: Stalled = types.optional()
 
 
-class PendingTask(Closed):
+class PendingTask(types.Closed):
     """A run that waits."""
 
-    taskId: SlugId
-    runId: RunId
+    taskId: types.SlugId
+    runId: types.RunId
     task: TaskResponse
-    inserted: Date
+    inserted: types.Date
 
 
-class ClaimedTask(Closed):
+class ClaimedTask(types.Closed):
     """A run that is being worked on."""
 
-    taskId: SlugId
-    runId: RunId
+    taskId: types.SlugId
+    runId: types.RunId
     workerGroup: str
     workerId: str
-    claimed: Date
+    claimed: types.Date
     task: TaskResponse
 
 
-ListProvisionersResponse = page_model(
+ListProvisionersResponse = types.page_model(
     "ListProvisionersResponse", "A page of provisioners.", provisioners=list[ProvisionerResponse]
 )
-ListTaskQueuesResponse = page_model(
+ListTaskQueuesResponse = types.page_model(
     "ListTaskQueuesResponse", "A page of task queues.", taskQueues=list[TaskQueueResponse]
 )
-ListWorkerTypesResponse = page_model(
+ListWorkerTypesResponse = types.page_model(
     "ListWorkerTypesResponse", "A page of worker types.", workerTypes=list[WorkerTypeResponse]
 )
-ListTaskQueueStatesResponse = page_model(
+ListTaskQueueStatesResponse = types.page_model(
     "ListTaskQueueStatesResponse", "A page of task queues.", taskQueues=list[TaskQueueState]
 )
-ListPendingTasksResponse = page_model(
-    "ListPendingTasksResponse", "A page of the runs that wait, first scheduled first.", tasks=Unique[PendingTask]
+ListPendingTasksResponse = types.page_model(
+    "ListPendingTasksResponse", "A page of the runs that wait, first scheduled first.", tasks=types.Unique[PendingTask]
 )
-ListClaimedTasksResponse = page_model(
+ListClaimedTasksResponse = types.page_model(
     "ListClaimedTasksResponse",
     "A page of the runs that are being worked on, first claimed first.",
-    tasks=Unique[ClaimedTask],
+    tasks=types.Unique[ClaimedTask],
 )

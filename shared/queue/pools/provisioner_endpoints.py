@@ -4,28 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic import BaseModel
 
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each
-from shared.api.validation import limit_of, start_of
+from shared.api.validation import page_of, place_of
 from shared.base.concurrency import both
 from shared.base.dates import parse_date
 from shared.base.errors import InputError
 from shared.base.types import TASK_QUEUE_PATTERN
-from shared.queue.pools.directory import Declaration, DirectoryEntry
-from shared.queue.pools.endpoints import described, ids_of, page_of
-from shared.queue.pools.models import (
-    ListProvisionersResponse,
-    ListWorkerTypesResponse,
-    ProvisionerResponse,
-    UpdateProvisionerRequest,
-    UpdateWorkerTypeRequest,
-    WorkerTypeResponse,
-)
+from shared.queue.pools import models
+from shared.queue.pools.directory import Declaration, DirectoryEntry, DirectoryKind
+from shared.queue.pools.endpoints import described
 from shared.queue.services import QueueServices
+from shared.queue.tasks.rules import ids_of
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
 
@@ -37,13 +31,11 @@ ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
     "GET /provisioners",
     "Get a list of all active provisioners",
     scopes="queue:list-provisioners",
-    query=PAGING,
-    output=ListProvisionersResponse,
     stability="deprecated",
 )
-async def list_provisioners(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_provisioners(services: QueueServices, call: Call) -> Annotated[Json, models.ListProvisionersResponse]:
     """Lists the provisioners that have a task queue in use, a page at a time."""
-    page = await services.directory.provisioners(start=start_of(call.query), limit=limit_of(call.query))
+    page = await services.directory.page(DirectoryKind.PROVISIONER, **place_of(call.query))
     return page_of("provisioners", page, _provisioner)
 
 
@@ -52,12 +44,11 @@ async def list_provisioners(services: QueueServices, call: Call) -> Mapping[str,
     "GET /provisioners/<provisionerId>",
     "Get an active provisioner",
     scopes="queue:get-provisioner:<provisionerId>",
-    output=ProvisionerResponse,
     stability="deprecated",
 )
-async def get_provisioner(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def get_provisioner(services: QueueServices, call: Call) -> Annotated[Json, models.ProvisionerResponse]:
     """Returns a provisioner: when it expires, and when one of its task queues was last used."""
-    return _provisioner(await services.directory.provisioner(call.params["provisionerId"]))
+    return _provisioner(await services.directory.listed(DirectoryKind.PROVISIONER, call.params["provisionerId"]))
 
 
 @ENDPOINTS(
@@ -65,14 +56,13 @@ async def get_provisioner(services: QueueServices, call: Call) -> Mapping[str, A
     "PUT /provisioners/<provisionerId>",
     "Update a provisioner",
     scopes=all_of(for_each("property", "properties", "queue:declare-provisioner:<provisionerId>#<property>")),
-    input=UpdateProvisionerRequest,
-    output=ProvisionerResponse,
+    input=models.UpdateProvisionerRequest,
     stability="deprecated",
 )
-async def declare_provisioner(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def declare_provisioner(services: QueueServices, call: Call) -> Annotated[Json, models.ProvisionerResponse]:
     """Declares a provisioner, or changes what was declared. Each property needs a scope of its own. Its expiration only
     moves forward. Kept for clients from before 2021."""
-    declaration = await declared(call, call.payload(UpdateProvisionerRequest))
+    declaration = await declared(call, call.payload(models.UpdateProvisionerRequest))
     return _provisioner(await services.directory.declare_provisioner(call.params["provisionerId"], declaration))
 
 
@@ -81,14 +71,12 @@ async def declare_provisioner(services: QueueServices, call: Call) -> Mapping[st
     "GET /provisioners/<provisionerId>/worker-types",
     "Get a list of all active worker-types",
     scopes="queue:list-worker-types:<provisionerId>",
-    query=PAGING,
-    output=ListWorkerTypesResponse,
     stability="deprecated",
 )
-async def list_worker_types(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_worker_types(services: QueueServices, call: Call) -> Annotated[Json, models.ListWorkerTypesResponse]:
     """Lists the task queues of a provisioner that are in use, a page at a time."""
-    page = await services.directory.task_queues(
-        start=start_of(call.query), limit=limit_of(call.query), provisioner_id=call.params["provisionerId"]
+    page = await services.directory.page(
+        DirectoryKind.TASK_QUEUE, **place_of(call.query), provisioner_id=call.params["provisionerId"]
     )
     return page_of("workerTypes", page, _worker_type)
 
@@ -98,13 +86,12 @@ async def list_worker_types(services: QueueServices, call: Call) -> Mapping[str,
     "GET /provisioners/<provisionerId>/worker-types/<workerType>",
     "Get a worker-type",
     scopes="queue:get-worker-type:<provisionerId>/<workerType>",
-    output=WorkerTypeResponse,
     stability="deprecated",
 )
-async def get_worker_type(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def get_worker_type(services: QueueServices, call: Call) -> Annotated[Json, models.WorkerTypeResponse]:
     """Returns a worker type of a provisioner, as getTaskQueue."""
     entry, actions = await both(
-        services.directory.task_queue(task_queue_of(call.params)),
+        services.directory.listed(DirectoryKind.TASK_QUEUE, task_queue_of(call.params)),
         services.directory.actions(call.params["provisionerId"], "worker-type"),
     )
     return _worker_type(entry) | with_actions(actions)
@@ -117,14 +104,13 @@ async def get_worker_type(services: QueueServices, call: Call) -> Mapping[str, A
     scopes=all_of(
         for_each("property", "properties", "queue:declare-worker-type:<provisionerId>/<workerType>#<property>")
     ),
-    input=UpdateWorkerTypeRequest,
-    output=WorkerTypeResponse,
+    input=models.UpdateWorkerTypeRequest,
     stability="deprecated",
 )
-async def declare_worker_type(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def declare_worker_type(services: QueueServices, call: Call) -> Annotated[Json, models.WorkerTypeResponse]:
     """Declares a worker type, or changes what was declared. Each property needs a scope of its own. Its expiration only
     moves forward. Kept for clients from before 2021."""
-    declaration = await declared(call, call.payload(UpdateWorkerTypeRequest))
+    declaration = await declared(call, call.payload(models.UpdateWorkerTypeRequest))
     task_queue_id = new_task_queue_of(call.params)
     return _worker_type(await services.directory.declare_task_queue(task_queue_id, declaration))
 

@@ -12,8 +12,9 @@ Queues of a pool that was not used for a while are deleted, and made again with 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 
 from shared.base import remembered
 from shared.base.concurrency import together
@@ -55,35 +56,27 @@ class PoolQueues:
 
         No request while this process knows, which it does for an hour. Raises StorageUnavailable.
         """
-        await self._made.read((task_queue_id, priority), lambda: self._make_band(task_queue_id, priority))
-
-    async def _make_band(self, task_queue_id: str, priority: Priority) -> bool:
-        read = self._now()
-        header = await self._used(task_queue_id)
-        if header is None or priority not in _bands(header):
-            await self._queues.create(pending_queue(task_queue_id, priority))
-            # List the pool before its band is noted: a pool with a known band is not listed again.
-            await self._list_pool(task_queue_id, header, read)
-            await self.note(task_queue_id, {_column(priority): True, _USED: format_date(read)})
-            self._bands.pop(task_queue_id)
-        return True
+        make = partial(self._make, task_queue_id, _column(priority), [priority])
+        await self._made.read((task_queue_id, priority), make)
 
     async def ensure_queues(self, task_queue_id: str) -> None:
         """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
 
         One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
         """
+        await self._all_made.read(task_queue_id, partial(self._make, task_queue_id, _QUEUES_MADE, PRIORITIES))
 
-        async def make() -> bool:
-            read = self._now()
-            header = await self._used(task_queue_id)
-            if header is None or not header.values.get(_QUEUES_MADE):
-                await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in PRIORITIES))
-                await self._list_pool(task_queue_id, header, read)
-                await self.note(task_queue_id, {_QUEUES_MADE: True, _USED: format_date(read)})
-            return True
-
-        await self._all_made.read(task_queue_id, make)
+    async def _make(self, task_queue_id: str, column: str, bands: Sequence[Priority]) -> bool:
+        """Makes the queues of bands, unless this column of the header says that they exist."""
+        read = self._now()
+        header = await self._used(task_queue_id)
+        if header is None or not header.values.get(column):
+            await together(*(self._queues.create(pending_queue(task_queue_id, band)) for band in bands))
+            # List the pool before its band is noted: a pool with a known band is not listed again.
+            await self._list_pool(task_queue_id, header, read)
+            await self.note(task_queue_id, {column: True, _USED: format_date(read)})
+            self._bands.pop(task_queue_id)
+        return True
 
     async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
         """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""

@@ -20,29 +20,20 @@ from shared.queue.tasks.effects import ChangePoolRows, PoolRow, ReturnRow
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.rules import State
 from shared.runtime import Runtime
+from shared.store import interface as tables
 from shared.store import keys
-from shared.store.interface import (
-    MAX_OPERATIONS,
-    Create,
-    Delete,
-    Merge,
-    Operation,
-    Row,
-    Storage,
-    TransactionRefused,
-    Upsert,
-    Value,
-)
+from shared.store.interface import MAX_OPERATIONS, Row, Storage, TransactionRefused
 from shared.store.partitions import END, try_transact
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexRow:
-    """The index row of a pending or running run as read."""
+    """The index row of a run as read."""
 
     task_id: str
     run_id: int
-    scheduled: datetime
+    since: datetime
+    """Since when it is pending, or claimed."""
     priority: Priority
     deadline: datetime
     key: str
@@ -69,14 +60,14 @@ class PoolStore:
         self._known = known
         self.queues = PoolQueues(storage, runtime)
 
-    async def add_pending(self, task_queue_id: str, row: PoolRow) -> str | None:
+    async def add_pending(self, row: PoolRow) -> str | None:
         """Indexes a pending run. The ETag if the row is new, None if it existed already: rewritten."""
-        partition, key, values = keys.pool(task_queue_id), keys.pending(row), _values(row)
+        partition, key, values = keys.pool(row.task_queue_id), keys.pending(row), _values(row)
         returned = [_RETURNED] if row.run_id else []
         try:
-            etag = (await self._tables.transact(keys.POOLS, partition, [Create(key, values), *returned]))[0]
+            etag = (await self._tables.transact(keys.POOLS, partition, [tables.Create(key, values), *returned]))[0]
         except TransactionRefused:
-            await self._tables.transact(keys.POOLS, partition, [Upsert(key, values), *returned])
+            await self._tables.transact(keys.POOLS, partition, [tables.Upsert(key, values), *returned])
             return None
         self._known.saw_pending(row.task_id, row.run_id, etag)
         return etag
@@ -89,11 +80,11 @@ class PoolStore:
         etags: list[str | None] = []
         for start in range(0, len(rows), MAX_OPERATIONS):
             some = rows[start : start + MAX_OPERATIONS]
-            creations = [Create(keys.pending(row), _values(row)) for row in some]
+            creations = [tables.Create(keys.pending(row), _values(row)) for row in some]
             try:
                 created = await self._tables.transact(keys.POOLS, keys.pool(task_queue_id), creations)
             except TransactionRefused:
-                etags += await together(*(self.add_pending(task_queue_id, row) for row in some))
+                etags += await together(*(self.add_pending(row) for row in some))
                 continue
             for row, etag in zip(some, created, strict=True):
                 self._known.saw_pending(row.task_id, row.run_id, etag)
@@ -102,46 +93,39 @@ class PoolStore:
 
     async def remove(self, task_queue_id: str, key: str, etag: str) -> None:
         """Removes a row that was written or read, if no call has rewritten it since."""
-        await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [Delete(key, etag)])
+        await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [tables.Delete(key, etag)])
 
-    async def pending(
-        self, task_queue_id: str, limit: int, start: str | None = None
-    ) -> tuple[list[IndexRow], str | None]:
+    async def pending(self, task_queue_id: str, limit: int, start: str = "") -> tuple[list[IndexRow], str | None]:
         """A page of the rows of pending runs, first scheduled first, and where the next page starts."""
-        page = await self._tables.query(
-            keys.POOLS,
-            keys.pool(task_queue_id),
-            start=start or keys.PENDING[0],
-            end=keys.PENDING[1],
-            limit=limit,
-            select=_COLUMNS,
-        )
-        return [_decode(row) for row in page.rows], page.resume
+        return await self._page(task_queue_id, keys.PENDING, limit, start)
 
-    async def claimed(self, task_queue_id: str, limit: int) -> list[IndexRow]:
-        """The rows of the running runs that were claimed first."""
-        start, end = keys.CLAIMED
-        page = await self._tables.query(
-            keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=limit, select=_COLUMNS
-        )
-        return [_decode(row) for row in page.rows]
+    async def claimed(self, task_queue_id: str, limit: int, start: str = "") -> tuple[list[IndexRow], str | None]:
+        """Like `pending`, of the running runs, first claimed first."""
+        return await self._page(task_queue_id, keys.CLAIMED, limit, start)
+
+    async def _page(
+        self, task_queue_id: str, within: tuple[str, str], limit: int, start: str
+    ) -> tuple[list[IndexRow], str | None]:
+        first, end, pool = start or within[0], within[1], keys.pool(task_queue_id)
+        page = await self._tables.query(keys.POOLS, pool, start=first, end=end, limit=limit, select=_COLUMNS)
+        return [_decode(row) for row in page.rows], page.resume
 
     async def rewrite(self, task_queue_id: str, row: IndexRow) -> None:
         """Notes that the message of a pending run was put again: the time of its row is that of its message."""
-        await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [Merge(row.key, {})])
+        await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [tables.Merge(row.key, {})])
 
     async def give_back(self, row: ReturnRow) -> None:
         """Replaces the row of a claim that failed by the row of the pending run. If the claim's row is missing, nothing
         changes: the pending row was never removed, or another call has restored it.
         """
         key = keys.claimed(row.claimed)
-        found = await self._tables.get(keys.POOLS, keys.pool(row.task_queue_id), key)
+        found = await self._tables.get(keys.POOLS, keys.pool(row.claimed.task_queue_id), key)
         if found is None or not _is_of_claim(found, row.claimed):
             return
-        operations: list[Operation] = [Delete(key, found.etag)]
+        operations: list[tables.Operation] = [tables.Delete(key, found.etag)]
         if row.pending is not None:
-            operations += [Upsert(keys.pending(row.pending), _values(row.pending)), _RETURNED]
-        await try_transact(self._tables, keys.POOLS, keys.pool(row.task_queue_id), operations)
+            operations += [tables.Upsert(keys.pending(row.pending), _values(row.pending)), _RETURNED]
+        await try_transact(self._tables, keys.POOLS, keys.pool(row.claimed.task_queue_id), operations)
 
     async def page_of_all(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
         """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
@@ -160,7 +144,7 @@ class PoolStore:
 
     async def note_next_to_check(self, following: str) -> None:
         """Keeps where the next check of all pools begins."""
-        await self._tables.transact(keys.DIRECTORY, keys.CHECKED, [Upsert(keys.CHECKED, {"next": following})])
+        await self._tables.transact(keys.DIRECTORY, keys.CHECKED, [tables.Upsert(keys.CHECKED, {"next": following})])
 
     async def set_priority(
         self, task_queue_id: str, key: str, priority: Priority, etag: str | None = None
@@ -169,28 +153,30 @@ class PoolStore:
 
         The row's new ETag, None if there is no such row.
         """
-        noted = Merge(key, {"priority": priority}, etag)
+        noted = tables.Merge(key, {"priority": priority}, etag)
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [noted])
         return None if etags is None else etags[0]
 
     async def change(
-        self, changes: Sequence[ChangePoolRows], task_queue_id: str, worker: Sequence[Operation] = ()
+        self, changes: Sequence[ChangePoolRows], task_queue_id: str = "", worker: Sequence[tables.Operation] = ()
     ) -> str:
         """Replaces rows of one pool in one transaction, with an operation on a worker's row if given: then returns that
-        row's ETag. A claim's row may exist only if it is this claim's own, from a try whose answer was lost.
+        row's ETag. A claim's row may exist only if it is this claim's own, from a try whose answer was lost. The pool
+        is that of the rows, or `task_queue_id` where there may be none.
 
         Rows to remove that do not exist are skipped. If a late request leaves such a row, readers ignore it and the
         reconciler removes it. Raises ClaimRowTaken; TransactionRefused only for the worker's row.
         """
-        partition = keys.pool(task_queue_id)
+        rows = [row for change in changes for row in (*change.remove, *change.add)]
+        partition = keys.pool(rows[0].task_queue_id if rows else task_queue_id)
         removals = [_key(row) for change in changes for row in change.remove]
         additions = [row for change in changes for row in change.add]
         own: set[PoolRow] = set()
         while True:
-            operations: list[Operation] = [Delete(key) for key in removals]
+            operations: list[tables.Operation] = [tables.Delete(key) for key in removals]
             for row in additions:
                 replaces, key, values = row.state is State.PENDING or row in own, _key(row), _values(row)
-                operations.append(Upsert(key, values) if replaces else Create(key, values))
+                operations.append(tables.Upsert(key, values) if replaces else tables.Create(key, values))
             if any(row.state is State.PENDING for row in additions):
                 operations.append(_RETURNED)
             operations += worker
@@ -211,13 +197,13 @@ class PoolStore:
                 own.add(row)
 
 
-_COLUMNS = ("scheduled", "priority", "deadline")
-_RETURNED = Upsert(keys.RETURNED, {})
-"""Written with each index row of a pending run that may have been claimed before: see `PoolVouchers`."""
+_COLUMNS = ("priority", "deadline")
+_RETURNED = tables.Upsert(keys.RETURNED, {})
+"""Written with each index row of a pending run that may have been claimed before: see `PoolIndex.etags`."""
 
 
-def _values(row: PoolRow) -> dict[str, Value]:
-    values: dict[str, Value] = {
+def _values(row: PoolRow) -> dict[str, tables.Value]:
+    values: dict[str, tables.Value] = {
         "priority": row.priority,
         "scheduled": format_date(row.scheduled),
         "deadline": format_date(row.deadline),
@@ -233,11 +219,11 @@ def _is_of_claim(found: Row, claimed: PoolRow) -> bool:
 
 
 def _decode(row: Row) -> IndexRow:
-    _, _, task_id, run_id = row.key.split("~")
+    _, since, task_id, run_id = row.key.split("~")
     return IndexRow(
         task_id=task_id,
         run_id=int(run_id),
-        scheduled=parse_date(str(row.values["scheduled"])),
+        since=parse_date(since),
         priority=cast("Priority", row.values["priority"]),
         deadline=parse_date(str(row.values["deadline"])),
         key=row.key,

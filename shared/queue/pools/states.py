@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Literal
 
 from shared.base import bounds, remembered
 from shared.base.concurrency import Lookups, both, in_waves
-from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryEntry, DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolSnapshot, PoolSnapshots
 from shared.queue.pools.worker_rows import WorkerCounts, WorkerStore
 from shared.store import keys
+from shared.store.columns import Columns
 from shared.store.interface import Storage, Upsert
 from shared.store.partitions import page_start
 
@@ -26,8 +25,11 @@ _PARTITION, _KEY = "task-queues", "waiting"
 class Waiting:
     """Task queues, those in which a task has waited longest first, and when they were looked at."""
 
-    task_queue_ids: Sequence[str]
+    task_queue_ids: tuple[str, ...]
     time: datetime
+
+
+_COLUMNS = Columns(Waiting)
 
 
 class WaitingStore:
@@ -38,16 +40,12 @@ class WaitingStore:
 
     async def put(self, waiting: Waiting) -> None:
         """Replaces what was seen before: a late write is replaced by the next one."""
-        values = {"taskQueueIds": json.dumps(list(waiting.task_queue_ids)), "time": format_date(waiting.time)}
-        await self._tables.transact(keys.HEALTH, _PARTITION, [Upsert(_KEY, dict(values))])
+        await self._tables.transact(keys.HEALTH, _PARTITION, [Upsert(_KEY, _COLUMNS.encode(waiting))])
 
     async def latest(self) -> Waiting | None:
         """What was seen last; None until the timer has run for the first time."""
         row = await self._tables.get(keys.HEALTH, _PARTITION, _KEY)
-        if row is None:
-            return None
-        ids = json.loads(str(row.values["taskQueueIds"]))
-        return Waiting(task_queue_ids=ids, time=parse_date(str(row.values["time"])))
+        return None if row is None else _COLUMNS.decode(row.values)
 
     async def noted(self) -> datetime | None:
         """When it was seen last."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
 
 from shared.base import bounds
 from shared.base.concurrency import Lookups, both, together
 from shared.base.frozen import dataclass, replace
 from shared.queue.groups.listing import Pages
-from shared.queue.pools.index import Counts, Indexed, PoolIndex, PoolSnapshot, PoolSnapshots
+from shared.queue.pools.index import Counts, PoolSnapshot, PoolSnapshots
+from shared.queue.pools.rows import IndexRow
 from shared.queue.pools.states import Stall, Stalls
 from shared.queue.tasks.definition import Json
 from shared.queue.tasks.definitions import MemoryShare
@@ -43,7 +43,6 @@ class PoolViews:
     _stores: Stores
     _pages: Pages
     _lookups: Lookups
-    _index: PoolIndex
     _snapshots: PoolSnapshots
     _stalls: Stalls
 
@@ -97,23 +96,23 @@ class PoolViews:
 
     async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
         """A page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
-        return await self._list("pending", task_queue_id, page_start(start, keys.PENDING), limit)
+        return await self._list(State.PENDING, task_queue_id, page_start(start, keys.PENDING), limit)
 
     async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
         """A page of the running runs, first claimed first. Raises InputError, NoRoom, StorageUnavailable."""
-        return await self._list("claimed", task_queue_id, page_start(start, keys.CLAIMED), limit)
+        return await self._list(State.RUNNING, task_queue_id, page_start(start, keys.CLAIMED), limit)
 
     async def _list(
-        self, kind: Literal["pending", "claimed"], task_queue_id: str, start: str, limit: int
+        self, wanted: State, task_queue_id: str, start: str, limit: int
     ) -> tuple[list[ListedRun], str | None]:
         if limit == 0:
             return [], None
-        wanted = State.PENDING if kind == "pending" else State.RUNNING
-        rows, resume = await self._index.page(kind, task_queue_id, start, limit)
+        pools = self._stores.pools
+        rows, resume = await (pools.pending if wanted is State.PENDING else pools.claimed)(task_queue_id, limit, start)
         runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
         return runs, resume if rest is None else rows[rest].key
 
-    async def _find(self, task_queue_id: str, row: Indexed, wanted: State) -> tuple[Found, int] | None:
+    async def _find(self, task_queue_id: str, row: IndexRow, wanted: State) -> tuple[Found, int] | None:
         """The status row decides: outdated index rows are not shown, nor tasks of another pool, for which the caller
         may not be authorised."""
         found = await self._stores.tasks.find(row.task_id)

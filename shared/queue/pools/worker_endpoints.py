@@ -2,99 +2,86 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Annotated, Any
 
 from pydantic import StringConstraints
 
-from shared.api.endpoint import PAGING, Call, Endpoints
+from shared.api.endpoint import PAGING, Call, Endpoints, Json
 from shared.api.scopes import all_of, for_each
-from shared.api.validation import continued, limit_of, start_of
+from shared.api.validation import continued, page_of, place_of, start_of
 from shared.auth import audit
 from shared.auth.audit import NOBODY
+from shared.base import types
 from shared.base.concurrency import both
 from shared.base.dates import format_date, parse_date
-from shared.base.types import (
-    Closed,
-    Date,
-    Id,
-    ProvisionerId,
-    RunId,
-    SlugId,
-    TaskQueueId,
-    Unique,
-    WorkerType,
-    optional,
-    page_model,
-)
 from shared.queue.pools.models import Action
 from shared.queue.pools.provisioner_endpoints import declared, new_task_queue_of, task_queue_of, with_actions
-from shared.queue.pools.worker_rows import WorkerRecord
+from shared.queue.pools.worker_rows import QUARANTINE_COLUMNS, WorkerRecord
 from shared.queue.pools.workers import KnownWorker
 from shared.queue.services import QueueServices
-from shared.queue.tasks.rules import Worker
+from shared.queue.tasks.rules import Worker, ids_of
 
 
-class TaskRun(Closed):
+class TaskRun(types.Closed):
     """A run of a task."""
 
-    taskId: SlugId
-    runId: RunId
+    taskId: types.SlugId
+    runId: types.RunId
 
 
-class QuarantineDetails(Closed):
+class QuarantineDetails(types.Closed):
     """Who set which end of a quarantine, when and why."""
 
     clientId: str
-    updatedAt: Date
-    quarantineUntil: Date
+    updatedAt: types.Date
+    quarantineUntil: types.Date
     quarantineInfo: str
 
 
-class WorkerResponse(Closed):
+class WorkerResponse(types.Closed):
     """A worker. Recent tasks and quarantines: oldest first. `actions` only where some were declared."""
 
-    provisionerId: ProvisionerId
-    workerType: WorkerType
-    taskQueueId: TaskQueueId = optional()
-    workerGroup: Id
-    workerId: Id
+    provisionerId: types.ProvisionerId
+    workerType: types.WorkerType
+    taskQueueId: types.TaskQueueId = types.optional()
+    workerGroup: types.Id
+    workerId: types.Id
     recentTasks: list[TaskRun]
-    expires: Date
-    firstClaim: Date
-    lastDateActive: Date = optional()
-    quarantineUntil: Date = optional()
-    quarantineDetails: list[QuarantineDetails] = optional()
-    actions: list[Action] = optional()
+    expires: types.Date
+    firstClaim: types.Date
+    lastDateActive: types.Date = types.optional()
+    quarantineUntil: types.Date = types.optional()
+    quarantineDetails: list[QuarantineDetails] = types.optional()
+    actions: list[Action] = types.optional()
 
 
-class ListedWorker(Closed):
+class ListedWorker(types.Closed):
     """A worker in a listing. `quarantineUntil` only while it is in the future."""
 
-    workerGroup: Id
-    workerId: Id
-    firstClaim: Date
-    lastDateActive: Date = optional()
-    latestTask: TaskRun = optional()
-    quarantineUntil: Date = optional()
+    workerGroup: types.Id
+    workerId: types.Id
+    firstClaim: types.Date
+    lastDateActive: types.Date = types.optional()
+    latestTask: TaskRun = types.optional()
+    quarantineUntil: types.Date = types.optional()
 
 
-class QuarantineWorkerRequest(Closed):
+class QuarantineWorkerRequest(types.Closed):
     """Until when a worker gets no work (in the past: from now on it does), and why."""
 
-    quarantineUntil: Date
-    quarantineInfo: Annotated[str, StringConstraints(max_length=4000)] = optional()
+    quarantineUntil: types.Date
+    quarantineInfo: Annotated[str, StringConstraints(max_length=4000)] = types.optional()
 
 
-class UpdateWorkerRequest(Closed):
+class UpdateWorkerRequest(types.Closed):
     """Until when a worker is known, at least."""
 
-    expires: Date
+    expires: types.Date
 
 
-ListWorkersResponse = page_model("ListWorkersResponse", "A page of workers.", workers=Unique[ListedWorker])
-WorkerRemovedResponse = page_model(
+ListWorkersResponse = types.page_model("ListWorkersResponse", "A page of workers.", workers=types.Unique[ListedWorker])
+WorkerRemovedResponse = types.page_model(
     "WorkerRemovedResponse",
     "The runs that ended now. With a token there are more: call again with it.",
     tasks=list[TaskRun],
@@ -116,16 +103,13 @@ ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
     "Get a list of all active workers of a workerType",
     scopes="queue:list-workers:<provisionerId>/<workerType>",
     query={**PAGING, "quarantined": r"^(true|false)$"},
-    output=ListWorkersResponse,
     stability="deprecated",
 )
-async def list_workers(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def list_workers(services: QueueServices, call: Call) -> Annotated[Json, ListWorkersResponse]:
     """Lists the workers of a worker type, a page at a time; with `quarantined` only those that are in quarantine, or
     those that are not. The filter is applied to pages, so one may be short or empty while there are more."""
     now = services.runtime.now()
-    records, resume = await services.workers.page(
-        task_queue_of(call.params), start=start_of(call.query), limit=limit_of(call.query)
-    )
+    records, resume = await services.workers.page(task_queue_of(call.params), **place_of(call.query))
     if "quarantined" in call.query:
         wanted = call.query["quarantined"] == "true"
         records = [record for record in records if (record.quarantine_until >= now) == wanted]
@@ -137,10 +121,9 @@ async def list_workers(services: QueueServices, call: Call) -> Mapping[str, Any]
     f"GET {_ROUTE}/<workerGroup>/<workerId>",
     "Get a worker from worker-type",
     scopes=f"queue:get-worker:{_WORKER}",
-    output=WorkerResponse,
     stability="deprecated",
 )
-async def get_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def get_worker(services: QueueServices, call: Call) -> Annotated[Json, WorkerResponse]:
     """Returns a worker: when it was first seen and when it expires, its latest tasks and its quarantines."""
     worker, actions = await both(
         services.workers.get(task_queue_of(call.params), _named(call)),
@@ -155,10 +138,9 @@ async def get_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
     "Quarantine a worker",
     scopes=f"queue:quarantine-worker:{_WORKER}",
     input=QuarantineWorkerRequest,
-    output=WorkerResponse,
     stability="experimental",
 )
-async def quarantine_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def quarantine_worker(services: QueueServices, call: Call) -> Annotated[Json, WorkerResponse]:
     """Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps its present
     claims."""
     request = call.payload(QuarantineWorkerRequest)
@@ -185,14 +167,13 @@ async def quarantine_worker(services: QueueServices, call: Call) -> Mapping[str,
     "Report that a worker is gone",
     scopes=f"queue:worker-removed:{_WORKER}",
     query={"continuationToken": PAGING["continuationToken"]},
-    output=WorkerRemovedResponse,
     stability="experimental",
 )
-async def worker_removed(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def worker_removed(services: QueueServices, call: Call) -> Annotated[Json, WorkerRemovedResponse]:
     """For programs that start and end machines: every run that the worker has claimed is resolved as `worker-shutdown`
     now, and retried while retries are left. Not part of the public API."""
-    runs, resume = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
-    return {"tasks": [_run(*run) for run in runs], **continued(resume)}
+    page = await services.workers.removed(task_queue_of(call.params), _named(call), start=start_of(call.query))
+    return page_of("tasks", page, lambda run: _run(*run))
 
 
 @ENDPOINTS(
@@ -201,10 +182,9 @@ async def worker_removed(services: QueueServices, call: Call) -> Mapping[str, An
     "Declare a worker",
     scopes=all_of(for_each("property", "properties", f"queue:declare-worker:{_WORKER}#<property>")),
     input=UpdateWorkerRequest,
-    output=WorkerResponse,
     stability="experimental",
 )
-async def declare_worker(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def declare_worker(services: QueueServices, call: Call) -> Annotated[Json, WorkerResponse]:
     """Registers a worker, with its worker type and provisioner, until a time at least."""
     request = call.payload(UpdateWorkerRequest)
     await declared(call, request)
@@ -218,12 +198,7 @@ def _named(call: Call) -> Worker:
 
 
 def _listed(record: WorkerRecord, now: datetime) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "workerGroup": record.worker_group,
-        "workerId": record.worker_id,
-        "firstClaim": format_date(record.first_claim),
-        "lastDateActive": format_date(record.last_active),
-    }
+    shown = _seen(record)
     if record.recent_tasks:
         shown["latestTask"] = _run(*record.recent_tasks[-1])
     if record.is_quarantined(now):
@@ -233,30 +208,25 @@ def _listed(record: WorkerRecord, now: datetime) -> dict[str, Any]:
 
 def _shown(worker: KnownWorker) -> dict[str, Any]:
     record = worker.record
-    provisioner_id, worker_type = record.task_queue_id.split("/", 1)
-    shown: dict[str, Any] = {
-        "provisionerId": provisioner_id,
-        "workerType": worker_type,
-        "taskQueueId": record.task_queue_id,
-        "workerGroup": record.worker_group,
-        "workerId": record.worker_id,
+    shown = {
+        **ids_of(record.task_queue_id),
+        **_seen(record),
         "recentTasks": [_run(*run) for run in record.recent_tasks],
         "expires": format_date(record.expires),
-        "firstClaim": format_date(record.first_claim),
-        "lastDateActive": format_date(record.last_active),
         "quarantineUntil": format_date(record.quarantine_until),
     }
     if worker.history:
-        shown["quarantineDetails"] = [
-            {
-                "clientId": entry.client_id,
-                "updatedAt": format_date(entry.updated),
-                "quarantineUntil": format_date(entry.until),
-                "quarantineInfo": entry.info,
-            }
-            for entry in worker.history
-        ]
+        shown["quarantineDetails"] = [QUARANTINE_COLUMNS.encode(entry) for entry in worker.history]
     return shown
+
+
+def _seen(record: WorkerRecord) -> dict[str, Any]:
+    return {
+        "workerGroup": record.worker_group,
+        "workerId": record.worker_id,
+        "firstClaim": format_date(record.first_claim),
+        "lastDateActive": format_date(record.last_active),
+    }
 
 
 def _run(task_id: str, run_id: int) -> dict[str, Any]:

@@ -10,21 +10,11 @@ from shared.base.dates import parse_date
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
 from shared.runtime import Runtime
+from shared.store import interface as tables
 from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.expiring import Expiring, is_over
-from shared.store.interface import (
-    MAX_OPERATIONS,
-    MAX_PAGE,
-    Create,
-    Delete,
-    Merge,
-    Operation,
-    Replace,
-    Row,
-    Storage,
-    TransactionRefused,
-)
+from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Row, Storage, TransactionRefused
 from shared.store.partitions import PageReader, rows_of, try_transact
 
 SEEN_EVERY = timedelta(minutes=30)
@@ -64,6 +54,11 @@ class WorkerRecord:
     """When the last calls that were noted began, oldest first, in seconds since the epoch. By these a process guesses
     which answer tells the worker soonest of work; which call gets a run they do not decide."""
     etag: str = ""
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Names the worker: its task queue, its group and its id."""
+        return self.task_queue_id, self.worker_group, self.worker_id
 
     def is_quarantined(self, now: datetime) -> bool:
         return self.quarantine_until > now
@@ -140,10 +135,8 @@ class WorkerStore:
 
     async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
         """The worker, as it is or as it would be written first; up to 30 s old."""
-        known = self._known.get((task_queue_id, worker_group, worker_id))
-        if known is not None:
-            return known
-        return await self.read(task_queue_id, worker_group, worker_id)
+        key = task_queue_id, worker_group, worker_id
+        return self._known.get(key) or await self.read(*key)
 
     async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
         """Like `known`, but as it is now: one request."""
@@ -197,8 +190,11 @@ class WorkerStore:
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
         """The latest version of the worker's record that this process has seen, without a request."""
-        known = self._known.peek((record.task_queue_id, record.worker_group, record.worker_id))
-        return record if known is None else known
+        return self._known.peek(record.key) or record
+
+    async def read_again(self, record: WorkerRecord) -> WorkerRecord:
+        """The worker as it is now. Raises StorageUnavailable."""
+        return await self.read(*record.key)
 
     def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
         """Whether this process knows, without a request, that the worker was recently noted as seen."""
@@ -209,11 +205,11 @@ class WorkerStore:
         """Whether a worker that has claimed nothing should be written as seen."""
         return not record.etag or self._now() - record.last_active >= SEEN_EVERY
 
-    def write(self, record: WorkerRecord) -> Operation:
+    def write(self, record: WorkerRecord) -> tables.Operation:
         """The operation that writes the worker, on condition that no one has written it since it was read."""
         key = keys.worker(record.worker_group, record.worker_id)
         values = _COLUMNS.encode(record)
-        return Replace(key, values, record.etag) if record.etag else Create(key, values)
+        return tables.Replace(key, values, record.etag) if record.etag else tables.Create(key, values)
 
     def written(self, record: WorkerRecord, etag: str) -> WorkerRecord:
         """Remembers what was written."""
@@ -221,7 +217,7 @@ class WorkerStore:
         self._remember(written)
         return written
 
-    async def put(self, record: WorkerRecord, *beside: Operation) -> WorkerRecord | None:
+    async def put(self, record: WorkerRecord, *beside: tables.Operation) -> WorkerRecord | None:
         """Writes a worker's row, and the operations `beside` in the same transaction; None if the row has changed since
         it was read."""
         operations = [self.write(record), *beside]
@@ -231,7 +227,7 @@ class WorkerStore:
     async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord | None:
         """Writes a worker with an entry of its history, as `put`."""
         key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
-        return await self.put(record, Create(key, _QUARANTINE_COLUMNS.encode(entry)))
+        return await self.put(record, tables.Create(key, QUARANTINE_COLUMNS.encode(entry)))
 
     async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
         """The latest entries of a worker's history, oldest first: one request."""
@@ -240,7 +236,7 @@ class WorkerStore:
             keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=bounds.QUARANTINES_SHOWN
         )
         rows = reversed(page.rows)
-        return [_QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1]) for row in rows]
+        return [QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1]) for row in rows]
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes a worker once both its row and its quarantine have expired. Returns when it is due again, None if
@@ -263,26 +259,30 @@ class WorkerStore:
         room = MAX_OPERATIONS - 1
         try:
             while len(history) > room:
-                operations: list[Operation] = [Merge(key, {}, etag), *(Delete(entry) for entry in history[-room:])]
+                operations: list[tables.Operation] = [
+                    tables.Merge(key, {}, etag),
+                    *(tables.Delete(entry) for entry in history[-room:]),
+                ]
                 etag = (await self._tables.transact(keys.POOLS, partition, operations))[0]
                 del history[-room:]
-            operations = [Delete(key, etag), *(Delete(entry) for entry in history)]
+            operations = [tables.Delete(key, etag), *(tables.Delete(entry) for entry in history)]
             await self._tables.transact(keys.POOLS, partition, operations)
         except TransactionRefused:
             return False
         return True
 
     def _remember(self, record: WorkerRecord) -> None:
-        self._known[(record.task_queue_id, record.worker_group, record.worker_id)] = record
+        self._known[record.key] = record
 
 
 _COUNTED = ("expires", "quarantineUntil")
 _COLUMNS = Columns(WorkerRecord, without={"etag"}, renamed={"last_active": "lastDateActive"})
-_QUARANTINE_COLUMNS = Columns(
+QUARANTINE_COLUMNS = Columns(
     Quarantine,
     without={"entry_id"},
     renamed={"updated": "updatedAt", "until": "quarantineUntil", "info": "quarantineInfo"},
 )
+"""An entry of the history, with the names that it has in the worker's answer as well."""
 
 
 def _decode(row: Row) -> WorkerRecord:

@@ -64,7 +64,7 @@ class Presence:
     def __init__(self, stores: Stores, workers: WorkerStore, directory: DirectoryStore, expiry: ExpiryStore) -> None:
         self._pools: PoolStore = stores.pools
         self._now = stores.runtime.now
-        self._workers = workers
+        self.workers = workers
         self._directory = directory
         self._expiry = expiry
         self._runtime = stores.runtime
@@ -77,7 +77,7 @@ class Presence:
         """
         worker = request.worker
         record, _ = await both(
-            self._workers.known(request.task_queue_id, worker.worker_group, worker.worker_id),
+            self.workers.known(request.task_queue_id, worker.worker_group, worker.worker_id),
             self._directory.seen(request.task_queue_id, life),
         )
         request.removals = record.removals
@@ -88,15 +88,15 @@ class Presence:
         run = task.last_run
         who = task.task_queue_id, run.worker_group or "", run.worker_id or ""
         await self._directory.seen(task.task_queue_id, LIFE)
-        if not self._workers.was_seen(*who):
-            await self.seen(await self._workers.read(*who))
+        if not self.workers.was_seen(*who):
+            await self.seen(await self.workers.read(*who))
 
     async def seen(self, record: WorkerRecord) -> None:
         """Notes a worker that has claimed nothing now. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             if attempt:
-                record = await self.read_again(record)
-            if not self._workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
+                record = await self.workers.read_again(record)
+            if not self.workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
                 return
 
     async def waits(
@@ -110,20 +110,12 @@ class Presence:
         """
         async for attempt in attempts(self._runtime):
             if attempt:
-                record = await self.read_again(record)
+                record = await self.workers.read_again(record)
             repeats = may_repeat(record, self._process)
             noted = record.waiting(request.began, self._process, may_repeat=repeats)
             if (record.etag and self.is_noted(record)) or await self._write(noted, []):
                 request.wait = noted.waits
                 return
-
-    def latest(self, record: WorkerRecord) -> WorkerRecord:
-        """The latest version of the worker's record that this process has seen, without a request."""
-        return self._workers.latest(record)
-
-    async def read_again(self, record: WorkerRecord) -> WorkerRecord:
-        """The worker as it is now. Raises StorageUnavailable."""
-        return await self._workers.read(record.task_queue_id, record.worker_group, record.worker_id)
 
     def is_noted(self, record: WorkerRecord) -> bool:
         """Whether the worker's last wait that is known was in this process."""
@@ -144,7 +136,7 @@ class Presence:
         """
         async for attempt in attempts(self._runtime):
             if attempt:
-                record = await self.read_again(record)
+                record = await self.workers.read_again(record)
             if request.ended.is_set() or not record.admits(request.removals, request.wait, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
@@ -159,10 +151,10 @@ class Presence:
         if not record.etag:
             await self._expiry.worker(record.task_queue_id, record.worker_group, record.worker_id, record.expires)
         try:
-            etag = await self._pools.change(rows, record.task_queue_id, [self._workers.write(record)])
+            etag = await self._pools.change(rows, record.task_queue_id, [self.workers.write(record)])
         except TransactionRefused:
             return False
-        self._workers.written(record, etag)
+        self.workers.written(record, etag)
         return True
 
 
@@ -254,20 +246,13 @@ class Workers:
         Raises ServiceUnavailable, StorageUnavailable.
         """
         await self._directory.lasts(task_queue_id, expires)
-        async for _ in attempts(self._runtime):
-            read = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
-            now = self._runtime.now()
-            until = max(expires, read.expires) if read.etag else expires
-            record = replace(read, expires=until, last_active=now)
-            if not read.etag:
-                due = max(until, now)
-                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, due)
-            written = await self._workers.put(record)
-            if written is None:
-                continue
-            history = await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id)
-            return KnownWorker(written, history)
-        raise ServiceUnavailable("the worker is contended; send the call again")
+        now = self._runtime.now()
+
+        def declared(read: WorkerRecord) -> WorkerRecord:
+            return replace(read, expires=max(expires, read.expires) if read.etag else expires, last_active=now)
+
+        written = await self._write(task_queue_id, worker, declared)
+        return KnownWorker(written, await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id))
 
     async def removed(
         self, task_queue_id: str, worker: Worker, *, start: str
@@ -281,11 +266,9 @@ class Workers:
         await self._mark_removed(task_queue_id, worker)
         ended: list[tuple[str, int]] = []
         first = page_start(start, keys.CLAIMED)
-        pages = PageReader(
-            lambda at: self._index.held(task_queue_id, worker.worker_group, worker.worker_id, at or first)
-        )
+        pages = PageReader(lambda at: self._index.held(task_queue_id, worker, at or first))
         async for held in pages:
-            runs = list(dict.fromkeys((row.task_id, row.run_id) for row in held))
+            runs = list(dict.fromkeys(held))
             outcomes = await in_waves(bounds.TASKS_AT_A_TIME, lambda run: self._end(task_queue_id, *run, worker), runs)
             ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
             if self._runtime.now() >= until:
@@ -296,15 +279,25 @@ class Workers:
         """After this, no earlier call of the worker can write index rows of claims. So every claim that is committed,
         or may still be, has its index row already.
         """
+        now = self._runtime.now()
+
+        def removed(read: WorkerRecord) -> WorkerRecord:
+            # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
+            return (read if read.etag else replace(read, expires=now)).removed()
+
+        await self._write(task_queue_id, worker, removed)
+
+    async def _write(
+        self, task_queue_id: str, worker: Worker, change: Callable[[WorkerRecord], WorkerRecord]
+    ) -> WorkerRecord:
+        """Writes what `change` makes of a worker; what will delete one that has no row yet is scheduled first."""
         async for _ in attempts(self._runtime):
-            record = await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id)
-            now = self._runtime.now()
+            record = change(await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id))
             if not record.etag:
-                # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
-                record = replace(record, expires=now)
-                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, now)
-            if await self._workers.put(record.removed()) is not None:
-                return
+                due = max(record.expires, self._runtime.now())
+                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, due)
+            if (written := await self._workers.put(record)) is not None:
+                return written
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def _end(self, task_queue_id: str, task_id: str, run_id: int, worker: Worker) -> bool:

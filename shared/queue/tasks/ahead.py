@@ -16,20 +16,8 @@ from shared.base.frozen import dataclass, replace
 from shared.base.protocol import LATEST_COMMIT, RESOLVED_DELAY
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
-from shared.queue.tasks.effects import (
-    AddActive,
-    AddPendingRow,
-    Ahead,
-    HoldPending,
-    PendingContent,
-    PoolRow,
-    PutClaim,
-    PutDeadline,
-    PutPending,
-    PutResolved,
-    SetRowPriority,
-    TakeLease,
-)
+from shared.queue.tasks import effects
+from shared.queue.tasks.effects import Ahead
 from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.rules import MessageHandle, Task
 from shared.runtime import Runtime
@@ -63,7 +51,7 @@ class FirstTries:
         self._share += (succeeds - self._share) * _WEIGHT
 
 
-AddRow = Callable[[str, PoolRow], Awaitable[str | None]]
+AddRow = Callable[[effects.PoolRow], Awaitable[str | None]]
 """Indexes a pending run in its pool, as `PoolStore.add_pending` does."""
 
 
@@ -95,14 +83,14 @@ class WriteAhead:
         self._now = self._runtime.now
         self._written: dict[Ahead, _Written] = {}
 
-    async def ensure(self, effects: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
+    async def ensure(self, wanted: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
         """Carries out the effects that this call has not carried out yet, in parallel.
 
         With `replaces_lost`, a message of the task that somebody else holds is replaced by a new one. Raises
         ReceiptLost without it, or if a message that should become a lease is not held any more; ServiceUnavailable;
         StorageUnavailable.
         """
-        missing = [effect for effect in effects if effect not in self._written]
+        missing = [effect for effect in wanted if effect not in self._written]
         if missing:
             self.begin()
             self.refuse_late()
@@ -127,23 +115,23 @@ class WriteAhead:
         """Whether so much time has passed since the time limit of the commit has begun."""
         return self._begun is not None and self._now() - self._begun > limit
 
-    def in_force(self, task: Task, effects: Sequence[Ahead]) -> Task:
+    def in_force(self, task: Task, wanted: Sequence[Ahead]) -> Task:
         """The task with the handles and the hintId of the messages that were written for it."""
         handles: dict[str, MessageHandle | None] = {}
         hint_id = task.hint_id
-        for effect in effects:
+        for effect in wanted:
             written = self._written[effect]
             match effect:
-                case PutPending() | HoldPending() | TakeLease():
+                case effects.PutPending() | effects.HoldPending() | effects.TakeLease():
                     handles["pending"] = written.handle
                     hint_id = written.hint_id or hint_id
-                case PutClaim():
+                case effects.PutClaim():
                     handles["claim"] = written.handle
-                case PutDeadline():
+                case effects.PutDeadline():
                     handles["deadline"] = written.handle
-                case AddActive():
+                case effects.AddActive():
                     task = replace(task, opened_as_of=written.number)
-                case PutResolved() | AddPendingRow() | SetRowPriority():
+                case effects.PutResolved() | effects.AddPendingRow() | effects.SetRowPriority():
                     pass  # the status row names none of them
                 case _:
                     assert_never(effect)
@@ -171,29 +159,23 @@ class WriteAhead:
 
     async def _carry_out(self, effect: Ahead, replaces_lost: bool) -> _Written:
         match effect:
-            case PutPending():
+            case effects.PutPending():
                 return await self._put_pending(effect, effect.content)
-            case HoldPending():
+            case effects.HoldPending():
                 return await self._hold_pending(effect, replaces_lost)
-            case TakeLease():
+            case effects.TakeLease():
                 return _Written(handle=await self._move(effect, effect.handle), hint_id=effect.content.hint_id)
-            case PutClaim():
+            case effects.PutClaim():
                 return await self._put_claim(effect, replaces_lost)
-            case PutDeadline():
-                handle = await self._messages.put_deadline(
-                    effect.task_id, effect.task_group_id, effect.scheduler_id, effect.deadline
-                )
-                return self._new(handle)
-            case PutResolved():
-                handle = await self._messages.put_resolved(
-                    effect.task_id, effect.run_id, self._resolved_in, at_deadline=effect.at_deadline
-                )
-                return self._new(handle)
-            case AddPendingRow():
+            case effects.PutDeadline():
+                return self._new(await self._messages.put_deadline(effect))
+            case effects.PutResolved():
+                return self._new(await self._messages.put_resolved(effect, self._resolved_in))
+            case effects.AddPendingRow():
                 return await self._add_pending_row(effect)
-            case SetRowPriority():
+            case effects.SetRowPriority():
                 return await self._set_row_priority(effect)
-            case AddActive():
+            case effects.AddActive():
                 return await self._add_active(effect)
             case _:
                 assert_never(effect)
@@ -207,12 +189,14 @@ class WriteAhead:
         """
         return _Written(handle=handle, roll_back=lambda: self._messages.show(handle))
 
-    async def _put_pending(self, effect: PutPending | HoldPending, content: PendingContent) -> _Written:
+    async def _put_pending(
+        self, effect: effects.PutPending | effects.HoldPending, content: effects.PendingContent
+    ) -> _Written:
         await self._pools.queues.ensure_band(content.task_queue_id, effect.priority)
         handle = await self._messages.put_pending(content, effect.priority, effect.visible)
         return self._new(handle, content.hint_id)
 
-    async def _hold_pending(self, effect: HoldPending, replaces_lost: bool) -> _Written:
+    async def _hold_pending(self, effect: effects.HoldPending, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
                 return self._moved(await self._move(effect, effect.handle))
@@ -222,10 +206,10 @@ class WriteAhead:
                 # Somebody else holds the message: from the commit on, it is the new one that counts
         return await self._put_pending(effect, replace(effect.content, hint_id=effect.spare_hint_id))
 
-    async def _move(self, effect: HoldPending | TakeLease, handle: MessageHandle) -> MessageHandle:
+    async def _move(self, effect: effects.HoldPending | effects.TakeLease, handle: MessageHandle) -> MessageHandle:
         return await self._messages.move_pending(handle, effect.content, effect.visible)
 
-    async def _put_claim(self, effect: PutClaim, replaces_lost: bool) -> _Written:
+    async def _put_claim(self, effect: effects.PutClaim, replaces_lost: bool) -> _Written:
         if effect.handle is not None:
             try:
                 return self._moved(await self._messages.move_claim(effect.handle, effect.taken_until))
@@ -234,21 +218,19 @@ class WriteAhead:
                     raise
                 # The claim message has just become due. Its handler finds a later takenUntil, and the new message
                 # replaces it.
-        handle = await self._messages.put_claim(
-            effect.task_id, effect.run_id, effect.taken_until, started=effect.started
-        )
-        return self._new(handle)
+        return self._new(await self._messages.put_claim(effect))
 
-    async def _add_pending_row(self, effect: AddPendingRow) -> _Written:
+    async def _add_pending_row(self, effect: effects.AddPendingRow) -> _Written:
         # The pool is listed first: if the call dies, only the list leads to the row.
-        await self._pools.queues.ensure_band(effect.task_queue_id, effect.row.priority)
-        etag = await self._add_row(effect.task_queue_id, effect.row)
+        row = effect.row
+        await self._pools.queues.ensure_band(row.task_queue_id, row.priority)
+        etag = await self._add_row(row)
         if etag is None:
             return _Written()
-        return _Written(roll_back=lambda: self._pools.remove(effect.task_queue_id, keys.pending(effect.row), etag))
+        return _Written(roll_back=lambda: self._pools.remove(row.task_queue_id, keys.pending(row), etag))
 
-    async def _set_row_priority(self, effect: SetRowPriority) -> _Written:
-        pool, row, key = effect.task_queue_id, effect.row, keys.pending(effect.row)
+    async def _set_row_priority(self, effect: effects.SetRowPriority) -> _Written:
+        pool, row, key = effect.row.task_queue_id, effect.row, keys.pending(effect.row)
         etag = await self._pools.set_priority(pool, key, effect.priority)
         if etag is None:
             return _Written()
@@ -258,7 +240,7 @@ class WriteAhead:
 
         return _Written(roll_back=roll_back)
 
-    async def _add_active(self, effect: AddActive) -> _Written:
+    async def _add_active(self, effect: effects.AddActive) -> _Written:
         group, known = effect.task_group_id, self._groups.known(effect.task_group_id)
         number = effect.number if known is None else max(effect.number, known.number)
         number, etag = await self._groups.add_active(group, effect.task_id, effect.generation, number)

@@ -6,15 +6,13 @@ import asyncio
 import hashlib
 import json
 import zlib
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Sequence
+from typing import cast
 
-from shared.base.dates import format_date, parse_date
 from shared.base.frozen import dataclass
 from shared.base.jsontext import memory_of, write
-from shared.base.priority import Priority
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.rules import Created, MessageHandle, MessageHandles, PriorityChange, Resolved, Run, State, Task
+from shared.queue.tasks.rules import MessageHandle, MessageHandles, PriorityChange, Run, Task
 from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.interface import Row, StorageUnavailable, Value
@@ -124,6 +122,7 @@ def _parts(row: Row) -> bytes:
 
 
 _COLUMNS = Columns(Task, without={"task_id", "priority_change", "runs", "satisfied", "handles", "operations"})
+_RUN, _HANDLE, _CHANGE = Columns(Run), Columns(MessageHandle), Columns(PriorityChange)
 _OWN_COLUMNS = ("schema", "state", "priorityChange", "runs", "satisfied", "tickets", "operations")
 TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 """Properties of the status row, for queries that read it beside other rows."""
@@ -131,15 +130,16 @@ TASK_COLUMNS = (*_COLUMNS.names, *_OWN_COLUMNS)
 
 def encode_task(task: Task) -> dict[str, Value]:
     """Properties of the status row."""
-    change = task.priority_change
+    change, held = task.priority_change, task.handles
+    handles = {"pending": held.pending, "claim": held.claim, "deadline": held.deadline}
     return {
         **_COLUMNS.encode(task),
         "schema": SCHEMA,
         "state": task.state.value,
-        "priorityChange": "" if change is None else f"{change.sequence} {format_date(change.at)} {change.old}",
-        "runs": write([_encode_run(run) for run in task.runs]).decode(),
+        "priorityChange": "" if change is None else write(_CHANGE.encode(change)).decode(),
+        "runs": write([_RUN.encode(run) for run in task.runs]).decode(),
         "satisfied": task.satisfied.to_bytes((task.dependencies + 7) // 8, "little"),
-        "tickets": write(_encode_handles(task.handles)).decode(),
+        "tickets": write({name: _HANDLE.encode(each) for name, each in handles.items() if each}).decode(),
         "operations": " ".join(task.operations),
     }
 
@@ -148,62 +148,13 @@ def decode_task(row: Row) -> Task:
     """The status row. Raises StorageUnavailable."""
     check_schema(row)
     values = row.values
+    change, handles = str(values["priorityChange"]), json.loads(str(values["tickets"]))
     return _COLUMNS.decode(
         values,
         task_id=row.partition,
-        priority_change=_decode_priority_change(str(values["priorityChange"])),
-        runs=tuple(_decode_run(run) for run in json.loads(str(values["runs"]))),
+        priority_change=_CHANGE.decode(json.loads(change)) if change else None,
+        runs=tuple(_RUN.decode(run) for run in json.loads(str(values["runs"]))),
         satisfied=int.from_bytes(cast("bytes", values["satisfied"]), "little"),
-        handles=_decode_handles(json.loads(str(values["tickets"]))),
+        handles=MessageHandles(**{name: _HANDLE.decode(each) for name, each in handles.items()}),
         operations=tuple(str(values["operations"]).split()),
     )
-
-
-def _decode_priority_change(text: str) -> PriorityChange | None:
-    if not text:
-        return None
-    sequence, at, old = text.split(" ")
-    return PriorityChange(old=cast("Priority", old), at=parse_date(at), sequence=int(sequence))
-
-
-def _encode_run(run: Run) -> dict[str, Any]:
-    stored = run.as_json(0)
-    del stored["runId"]
-    stored["generation"] = run.generation
-    if run.by_claim_task:
-        stored["byClaimTask"] = True
-    if run.unfinished:
-        stored["unfinished"] = list(run.unfinished)
-    return stored
-
-
-def _decode_run(stored: Mapping[str, Any]) -> Run:
-    dates = {name: parse_date(stored[name]) for name in ("takenUntil", "started", "resolved") if name in stored}
-    reason = stored.get("reasonResolved")
-    return Run(
-        state=State(stored["state"]),
-        reason_created=Created(stored["reasonCreated"]),
-        scheduled=parse_date(stored["scheduled"]),
-        generation=stored["generation"],
-        worker_group=stored.get("workerGroup"),
-        worker_id=stored.get("workerId"),
-        taken_until=dates.get("takenUntil"),
-        started=dates.get("started"),
-        reason_resolved=None if reason is None else Resolved(reason),
-        resolved=dates.get("resolved"),
-        by_claim_task=stored.get("byClaimTask", False),
-        unfinished=tuple(stored.get("unfinished", ())),
-    )
-
-
-def _encode_handles(handles: MessageHandles) -> dict[str, list[str]]:
-    found = {"pending": handles.pending, "claim": handles.claim, "deadline": handles.deadline}
-    return {name: [each.queue, each.message_id, each.pop_receipt] for name, each in found.items() if each is not None}
-
-
-def _decode_handles(stored: Mapping[str, list[str]]) -> MessageHandles:
-    handles = {
-        name: MessageHandle(queue=queue, message_id=message_id, pop_receipt=pop_receipt)
-        for name, (queue, message_id, pop_receipt) in stored.items()
-    }
-    return MessageHandles(**handles)

@@ -16,21 +16,13 @@ from shared.queue.groups.members import NO_EDGES, MemberExists
 from shared.queue.groups.membership import Membership
 from shared.queue.groups.rows import Edges
 from shared.queue.tasks import definition as creation
+from shared.queue.tasks import transitions
 from shared.queue.tasks.ahead import WriteAhead
 from shared.queue.tasks.codec import PackedDefinition, pack_definition
-from shared.queue.tasks.definition import (
-    MOST_NAMED,
-    Definition,
-    check_definition,
-    initial_task,
-    refuse_dependencies,
-    refuse_other_definition,
-    satisfied_by,
-    with_first_run,
-)
+from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.effects import AddPendingRow, ChangePoolRows
 from shared.queue.tasks.executor import Executor, Stores
-from shared.queue.tasks.rows import CommitInDoubt, Loaded, TaskExists
+from shared.queue.tasks.rows import CommitInDoubt, CommitLost, Loaded
 from shared.queue.tasks.rules import State, Task
 
 
@@ -69,7 +61,7 @@ class _Attempt:
     def is_satisfied(self, task_id: str) -> bool:
         """Whether a dependency is satisfied already."""
         state = self.states.get(task_id)
-        return state is not None and bool(satisfied_by(self.definition, {task_id: state}))
+        return state is not None and bool(creation.satisfied_by(self.definition, {task_id: state}))
 
     @property
     def edges(self) -> Edges:
@@ -99,10 +91,10 @@ class CreateTask:
         """
         runtime = self._stores.runtime
         now = runtime.now()
-        check_definition(definition, now, self._max_deadline)
-        task = initial_task(definition)
+        creation.check_definition(definition, now, self._max_deadline)
+        task = creation.initial_task(definition)
         if not definition.dependencies:
-            task = with_first_run(task, now, runtime.slugid())
+            task = transitions.with_first_run(task, now, runtime.slugid())
         packed = await pack_definition(definition)
         attempt = _Attempt(definition, packed, task, self._stores.write_ahead(), now)
         try:
@@ -124,7 +116,7 @@ class CreateTask:
             await together(*beside, self._look_up(attempt, unknown))
             beside = []
             try:
-                refuse_dependencies(definition, attempt.found)
+                creation.refuse_dependencies(definition, attempt.found)
             except InputError as refusal:
                 await self._join(attempt, NO_EDGES)
                 return await self._refused(attempt, refusal)
@@ -142,7 +134,7 @@ class CreateTask:
         if not attempt.is_guarded:
             await self._look_at_group(attempt)
         try:
-            refuse_dependencies(definition, attempt.found)
+            creation.refuse_dependencies(definition, attempt.found)
         except InputError as refusal:
             return await self._refused(attempt, refusal)
         return await self._commit(attempt)
@@ -165,7 +157,7 @@ class CreateTask:
 
         async def look(task_id: str) -> None:
             nonlocal missing
-            if missing < MOST_NAMED:
+            if missing < creation.MOST_NAMED:
                 await self._read(attempt, task_id)
                 missing += attempt.found[task_id] is None
 
@@ -229,18 +221,18 @@ class CreateTask:
         definition, runtime = attempt.definition, self._stores.runtime
         task = replace(
             attempt.task,
-            satisfied=satisfied_by(definition, attempt.states),
+            satisfied=creation.satisfied_by(definition, attempt.states),
             opened_as_of=attempt.number,
             prioritised_as_of=attempt.number,
         )
         if definition.dependencies and task.is_free:
-            task = with_first_run(task, runtime.now(), runtime.slugid())
+            task = transitions.with_first_run(task, runtime.now(), runtime.slugid())
         attempt.task = task
         decision = creation.create(task, runtime.now())
         try:
             created = await self._executor.create(decision, definition, attempt.packed, attempt.ahead)
-        except TaskExists as exists:
-            return await self._found(attempt, exists.existing)
+        except CommitLost as lost:
+            return await self._found(attempt, lost.latest)
         self._stores.known.note(created.task)
         return created.task
 
@@ -248,7 +240,7 @@ class CreateTask:
         """The task is there already: if it is the same one, announce it again and roll back what this call put."""
         self._stores.known.note(existing.task)
         await self._drop_shared_row(attempt, existing.task)
-        refuse_other_definition(attempt.definition, existing.definition, existing.task)
+        creation.refuse_other_definition(attempt.definition, existing.definition, existing.task)
         now = self._stores.runtime.now()
         await self._executor.follow_up(existing, creation.create_again(existing.task, now))
         await attempt.ahead.withdraw()
@@ -263,5 +255,5 @@ class CreateTask:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:
                     return
-                orphan = ChangePoolRows(task_queue_id=effect.task_queue_id, remove=(effect.row,))
-                await self._stores.pools.change([orphan], effect.task_queue_id)
+                orphan = ChangePoolRows(remove=(effect.row,))
+                await self._stores.pools.change([orphan])

@@ -15,9 +15,9 @@ from shared.base.priority import Priority
 from shared.base.protocol import CLIENT_CLOCK_SKEW
 from shared.queue.events import rules as announcements
 from shared.queue.events.rules import check_routes
-from shared.queue.tasks.effects import AddPendingRow, Ahead, Decision, row_of
-from shared.queue.tasks.rules import Created, Run, State, Task
-from shared.queue.tasks.transitions import put_deadline, put_pending
+from shared.queue.tasks.effects import Decision
+from shared.queue.tasks.rules import State, Task
+from shared.queue.tasks.transitions import put_deadline, put_pending_run
 
 Json = Mapping[str, Any]
 """A JSON object as parsed."""
@@ -146,12 +146,6 @@ def initial_task(definition: Definition) -> Task:
     )
 
 
-def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
-    """The task with its run 0 pending."""
-    run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=now, generation=task.generation)
-    return replace(task.with_run(0, run), hint_id=hint_id)
-
-
 def refuse_dependencies(definition: Definition, found: Mapping[str, Task | None]) -> None:
     """Raises InputError for dependencies that are missing, and for those that expire before this task's deadline.
 
@@ -181,10 +175,7 @@ def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
 
 def create(task: Task, now: datetime) -> Decision:
     """createTask: the decision for a new task, with the writes ahead of its commit and its events."""
-    ahead: tuple[Ahead, ...] = (put_deadline(task),)
-    if task.runs:
-        row = AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(task, 0))
-        ahead = (*ahead, put_pending(task, 0), row)
+    ahead = (put_deadline(task), *(put_pending_run(task, 0) if task.runs else ()))
     return replace(create_again(task, now), task=task, ahead=ahead)
 
 

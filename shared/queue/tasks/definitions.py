@@ -22,12 +22,12 @@ from shared.store.interface import Tables
 from shared.store.partitions import rows_of
 
 
+@dataclass(eq=False, repr=False)
 class DefinitionReader:
     """Unpacks definitions, and keeps those that later calls are likely to ask for."""
 
-    def __init__(self, tables: Tables, cache: DefinitionCache) -> None:
-        self._tables = tables
-        self._cache = cache
+    _tables: Tables
+    _cache: DefinitionCache
 
     def share(self, most: float = math.inf) -> MemoryShare:
         """Bytes of memory that one call may take for the definitions that it has at a time."""

@@ -35,9 +35,9 @@ class PendingRows:
     """Index rows of the runs that dependents of one page get: collected, and written in one transaction."""
 
     def __init__(self, pools: PoolStore) -> None:
-        self._pools = pools
+        self.pools = pools
         self._expected = 0
-        self._waiting: dict[str, list[tuple[PoolRow, asyncio.Future[str | None]]]] = defaultdict(list)
+        self.waiting: dict[str, list[tuple[PoolRow, asyncio.Future[str | None]]]] = defaultdict(list)
         self._writes: set[asyncio.Task[list[None]]] = set()
 
     @contextmanager
@@ -50,29 +50,19 @@ class PendingRows:
         finally:
             row.none()
 
-    async def add(self, task_queue_id: str, row: PoolRow, *, alone: bool) -> str | None:
-        """Like `PoolStore.add_pending`, with the rows of all dependents that are being looked at, unless it comes after
-        them (`alone`)."""
-        if alone:
-            return await self._pools.add_pending(task_queue_id, row)
-        written: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
-        self._waiting[task_queue_id].append((row, written))
-        self.one_less()
-        return await written
-
     def one_less(self) -> None:
         """Counts one expected row less, and writes the collected rows once no more are expected."""
         self._expected -= 1
-        if self._expected == 0 and self._waiting:
-            writing = asyncio.create_task(together(*starmap(self._write, self._waiting.items())))
-            self._waiting = defaultdict(list)
+        if self._expected == 0 and self.waiting:
+            writing = asyncio.create_task(together(*starmap(self._write, self.waiting.items())))
+            self.waiting = defaultdict(list)
             self._writes.add(writing)
             writing.add_done_callback(self._writes.discard)
 
     async def _write(self, task_queue_id: str, rows: list[tuple[PoolRow, asyncio.Future[str | None]]]) -> None:
         futures = [written for _, written in rows]
         try:
-            etags = await self._pools.add_pending_together(task_queue_id, [row for row, _ in rows])
+            etags = await self.pools.add_pending_together(task_queue_id, [row for row, _ in rows])
         except BaseException as error:
             _fail(futures, error)
         else:
@@ -93,10 +83,15 @@ class RowToCome:
             self._is_open = False
             self._rows.one_less()
 
-    async def add(self, task_queue_id: str, row: PoolRow) -> str | None:
-        """See `PendingRows.add`."""
-        is_open, self._is_open = self._is_open, False
-        return await self._rows.add(task_queue_id, row, alone=not is_open)
+    async def add(self, row: PoolRow) -> str | None:
+        """Like `PoolStore.add_pending`, with the rows of all dependents that are being looked at, unless it comes after
+        them."""
+        if not self._is_open:
+            return await self._rows.pools.add_pending(row)
+        written: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+        self._rows.waiting[row.task_queue_id].append((row, written))
+        self.none()
+        return await written
 
 
 @dataclass(eq=False, slots=True)

@@ -5,12 +5,11 @@ Each handler may run twice; the second run finds it done.
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from shared.base.errors import ResourceNotFound, ServiceError
+from shared.base.frozen import dataclass
 from shared.base.protocol import ORPHAN_AFTER
 from shared.base.retrying import UNSENT_EVENTS
 from shared.queue.claims import ends as claim_ends
@@ -20,7 +19,7 @@ from shared.queue.events.breaker import Breaker, EventsUnavailable
 from shared.queue.events.rules import Event, Exchange, TaskEvent
 from shared.queue.groups.check import GroupCheck
 from shared.queue.tasks import transitions
-from shared.queue.tasks.effects import Decision, NoDecision, PutResolved
+from shared.queue.tasks.effects import Decision, NoDecision, PutClaim, PutDeadline, PutResolved
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved
@@ -32,20 +31,19 @@ LOOK_AGAIN = 30.0
 """Seconds until the message is handled again."""
 
 
+@dataclass(eq=False)
 class _NotDue(NoDecision):
-    def __init__(self, deadline: datetime) -> None:
-        super().__init__(str(deadline))
-        self.deadline = deadline
+    deadline: datetime
 
 
+@dataclass(eq=False, repr=False)
 class Timers:
     """Handlers of the claim and deadline messages."""
 
-    def __init__(self, stores: Stores, executor: Executor, group_check: GroupCheck, deadline_delay: timedelta) -> None:
-        self._stores = stores
-        self._executor = executor
-        self._group_check = group_check
-        self._deadline_delay = deadline_delay
+    _stores: Stores
+    _executor: Executor
+    _group_check: GroupCheck
+    _deadline_delay: timedelta
 
     async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime) -> None:
         """Handles the claim message of a claim that was made at `started`: ends the claim, if the status row says that
@@ -60,7 +58,8 @@ class Timers:
             return
         except NotExpired as early:
             if early.again is not None:
-                await self._stores.messages.put_claim(task_id, run_id, early.again, put, started=started)
+                timer = PutClaim(task_id=task_id, run_id=run_id, taken_until=early.again, started=started)
+                await self._stores.messages.put_claim(timer, put)
 
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
         """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead, or
@@ -99,7 +98,8 @@ class Timers:
         except _NotDue as early:
             again = early.deadline
         if again is not None:
-            await self._stores.messages.put_deadline(task_id, task_group_id, scheduler_id, again, put)
+            timer = PutDeadline(task_id=task_id, task_group_id=task_group_id, scheduler_id=scheduler_id, deadline=again)
+            await self._stores.messages.put_deadline(timer, put)
 
 
 SPREAD = 5.0
@@ -114,30 +114,17 @@ class Postponed(ServiceError):
         self.delay = delay
 
 
-class _Outage:
-    """An outage of one topic, as seen by this process."""
-
-    def __init__(self, now: Callable[[], datetime]) -> None:
-        began = now()
-
-        def elapsed() -> float:
-            return (now() - began).total_seconds()
-
-        self.breaker = Breaker(elapsed, retries=UNSENT_EVENTS)
-        self.attempt = asyncio.Lock()
-
-
 class Redelivery:
     """Sends the events that pointers in the `events` queue name.
 
     While a topic cannot be reached all its pointers back off as one: after a pause a single one of them is tried, and
-    its outcome decides for the others. A pointer that is received during the pause costs only the request that puts it
-    back.
+    its outcome decides for the others. A pointer that is received meanwhile costs only the request that puts it back.
     """
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
-        self._outages: dict[Exchange, _Outage] = {}
+        now = stores.runtime.now
+        self._breakers = {each: Breaker(lambda: now().timestamp(), retries=UNSENT_EVENTS) for each in Exchange}
 
     async def event_due(self, event: Event) -> None:
         """Renders and publishes the event as of then. A pointer of a claim that was given back is dropped. A pointer of
@@ -145,39 +132,26 @@ class Redelivery:
 
         Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
         """
-        outage = self._outages.get(event.exchange)
-        if outage is None:
-            await self._attempt(event)
-            return
-        self._refuse_during_pause(outage)
-        async with outage.attempt:
-            self._refuse_during_pause(outage)
-            with outage.breaker.attempt():
-                await self._attempt(event)
+        breaker, loaded = self._breakers[event.exchange], None
+        if breaker.blocks():
+            raise self._postponed(breaker)
+        with breaker.attempt():
+            if isinstance(event, TaskEvent):
+                loaded = await self._stores.tasks.load(event.task_id)
+                if loaded is None or event.life not in ("", loaded.task.life):
+                    text = "an event of %s is lost: its task was deleted while the topic could not be reached"
+                    fields = {"action": "event_lost", "taskId": event.task_id, "runId": event.run_id}
+                    self._stores.runtime.meter.add(EVENTS_LOST)
+                    log.error(text, event.exchange.value, extra=fields)
+                    return
+                if announcements.is_undone(event, loaded.task):
+                    return
+            try:
+                await self._stores.announcer.publish(event, loaded)
+            except EventsUnavailable as failure:
+                breaker.failed()
+                raise self._postponed(breaker) from failure
+            breaker.succeeded()
 
-    def _refuse_during_pause(self, outage: _Outage) -> None:
-        if left := outage.breaker.pause_left:
-            raise Postponed(self._delay(left))
-
-    async def _attempt(self, event: Event) -> None:
-        loaded = None
-        if isinstance(event, TaskEvent):
-            loaded = await self._stores.tasks.load(event.task_id)
-            if loaded is None or event.life not in ("", loaded.task.life):
-                text = "an event of %s is lost: its task was deleted while the topic could not be reached"
-                fields = {"action": "event_lost", "taskId": event.task_id, "runId": event.run_id}
-                self._stores.runtime.meter.add(EVENTS_LOST)
-                log.error(text, event.exchange.value, extra=fields)
-                return
-            if announcements.is_undone(event, loaded.task):
-                return
-        try:
-            await self._stores.announcer.publish(event, loaded)
-        except EventsUnavailable as failure:
-            outage = self._outages.setdefault(event.exchange, _Outage(self._stores.runtime.now))
-            outage.breaker.failed()
-            raise Postponed(self._delay(outage.breaker.pause_left)) from failure
-        self._outages.pop(event.exchange, None)
-
-    def _delay(self, left: float) -> float:
-        return left + self._stores.runtime.jitter() * SPREAD
+    def _postponed(self, breaker: Breaker) -> Postponed:
+        return Postponed(breaker.pause_left + self._stores.runtime.jitter() * SPREAD)

@@ -6,7 +6,7 @@ rows say of the tasks that a new one waits for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from shared.base import bounds
@@ -19,6 +19,20 @@ from shared.store import keys
 from shared.store.columns import Columns
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Row, Storage, TransactionRefused, Upsert
 from shared.store.partitions import PageReader, rows_of, try_transact
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """An edge out of a task, as read."""
+
+    dependent: str
+    etag: str
+    written: datetime
+
+    @classmethod
+    def of(cls, row: Row) -> Edge:
+        """The edge of a row, of either kind."""
+        return cls(keys.dependent_of(row.key), row.etag, row.timestamp)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -76,20 +90,25 @@ class TaskEdges:
         """Removes an edge if it is still as it was written or read."""
         await try_transact(self._tables, keys.TASKS, required, [Delete(keys.dependent(dependent), etag)])
 
-    async def page(self, required: str, *, start: str | None = None, limit: int) -> tuple[list[Row], str | None]:
-        """A page of edges out of a task in the order of taskId, and where the next one starts."""
-        first, last = keys.DEPENDENTS
-        page = await self._tables.query(keys.TASKS, required, start=start or first, end=last, limit=limit)
-        return list(page.rows), page.resume
-
-    async def page_with_uploads(
+    async def page(
         self, required: str, *, start: str | None = None, end: str | None = None, limit: int
-    ) -> tuple[list[Row], list[Waiting], str | None]:
-        """Like `page`; after the last edge come the uploads that wait for their commit. `end` is not part of it."""
+    ) -> tuple[list[Edge], list[Waiting], str | None]:
+        """A page of edges out of a task in the order of taskId, then of the uploads that wait for their commit, and
+        where the next page starts. `end` is not part of it."""
         first, last = keys.EDGES_AND_UPLOADS
         page = await self._tables.query(keys.TASKS, required, start=start or first, end=end or last, limit=limit)
-        uploads = [decode_waiting(row) for row in page.rows if row.key.startswith(keys.IS_UPLOAD)]
-        return list(page.rows[: len(page.rows) - len(uploads)]), uploads, page.resume
+        return *edges_and_uploads(page.rows), page.resume
+
+
+def edges_and_uploads(rows: Iterable[Row]) -> tuple[list[Edge], list[Waiting]]:
+    """What these rows of a task's partition say."""
+    edges, uploads = [], []
+    for row in rows:
+        if row.key.startswith(keys.IS_UPLOAD):
+            uploads.append(decode_waiting(row))
+        else:
+            edges.append(Edge.of(row))
+    return edges, uploads
 
 
 _WORTHWHILE = 16
@@ -128,14 +147,14 @@ class GroupEdges:
 
     async def page(
         self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int
-    ) -> tuple[list[Row], str | None]:
+    ) -> tuple[list[Edge], str | None]:
         """A page of the edges out of a task in the order of taskId, and where the next one starts. `end` is not part
         of it."""
         first, last = keys.unblocked(required)
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start or first, end=end or last, limit=limit, select=()
         )
-        return list(page.rows), page.resume
+        return [Edge.of(row) for row in page.rows], page.resume
 
     def out_of(self, task_group_id: str, task_ids: Sequence[str]) -> PageReader[Row]:
         """The edges out of these tasks, with those of others that lie between them."""
@@ -152,9 +171,10 @@ class GroupEdges:
 
         return PageReader(read)
 
-    async def remove(self, task_group_id: str, edge: str, etag: str) -> None:
+    async def remove(self, task_group_id: str, required: str, edge: Edge) -> None:
         """Removes an edge if it is still as it was read."""
-        await try_transact(self._tables, keys.GROUPS, task_group_id, [Delete(edge, etag)])
+        deletion = Delete(keys.unblocks(required, edge.dependent), edge.etag)
+        await try_transact(self._tables, keys.GROUPS, task_group_id, [deletion])
 
     async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> MemberStates:
         """What the member rows of these tasks say. An edge that counts on it must have been written before."""

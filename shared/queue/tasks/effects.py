@@ -96,6 +96,7 @@ class PutResolved:
 class PoolRow:
     """Index row of a pending or running run in its pool's partition."""
 
+    task_queue_id: str
     state: State
     scheduled: datetime
     started: datetime | None = None
@@ -114,7 +115,6 @@ class PoolRow:
 class AddPendingRow:
     """Index a pending run in its pool."""
 
-    task_queue_id: str
     row: PoolRow
 
 
@@ -122,7 +122,6 @@ class AddPendingRow:
 class SetRowPriority:
     """Note another band in the index row of a pending run."""
 
-    task_queue_id: str
     row: PoolRow
     """The index row as it was before the change, with the old priority."""
     priority: Priority
@@ -174,7 +173,6 @@ class ShowPending:
 class ChangePoolRows:
     """Replace index rows of a pool. A row to remove may be missing."""
 
-    task_queue_id: str
     remove: tuple[PoolRow, ...] = ()
     add: tuple[PoolRow, ...] = ()
 
@@ -185,7 +183,6 @@ class ReturnRow:
     transaction; nothing happens if the claim has no row.
     """
 
-    task_queue_id: str
     claimed: PoolRow
     pending: PoolRow | None
 
@@ -234,6 +231,7 @@ def row_of(task: Task, run_id: int) -> PoolRow:
     """The index row that a run of the task has, or had last."""
     run: Run = task.runs[run_id]
     return PoolRow(
+        task_queue_id=task.task_queue_id,
         state=State.PENDING if run.started is None else State.RUNNING,
         scheduled=run.scheduled,
         started=run.started,

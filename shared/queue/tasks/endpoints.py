@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
-from shared.api.endpoint import Call, Endpoints
+from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.scopes import Params, Template, all_of, any_of, for_each
+from shared.api.validation import limit_of, start_of, token_of
 from shared.auth import audit
 from shared.auth.audit import Entry
+from shared.base import bounds
 from shared.base.dates import a_year_after, format_date, parse_date
 from shared.base.errors import InputError
 from shared.base.priority import PRIORITIES, at_least
+from shared.base.types import SLUGID_PATTERN
 from shared.queue.services import QueueServices
+from shared.queue.tasks import models
 from shared.queue.tasks.definition import Definition
-from shared.queue.tasks.models import ChangeTaskPriorityRequest, CreateTaskRequest, TaskResponse, TaskStatusResponse
 from shared.queue.tasks.rows import Loaded
-from shared.queue.tasks.rules import Task
+from shared.queue.tasks.rules import Task, ids_of
 
 
-def complete_definition(task_id: str, request: CreateTaskRequest) -> Definition:
+def complete_definition(task_id: str, request: models.CreateTaskRequest) -> Definition:
     """The definition with every field filled in. Raises InputError for a task queue that contradicts itself."""
     body: dict[str, Any] = request.model_dump(mode="json", exclude={"payload", "extra"})
     # These may hold very much: they are passed on as they are.
@@ -66,71 +70,51 @@ def _moving(verb: str) -> Template:
     )
 
 
+_SLUGID = re.compile(SLUGID_PATTERN.removesuffix("$"))
 ENDPOINTS = Endpoints[QueueServices]("Tasks")
 
 
-@ENDPOINTS("task", "GET /task/<taskId>", "Get Task Definition", scopes="queue:get-task:<taskId>", output=TaskResponse)
-async def task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("task", "GET /task/<taskId>", "Get Task Definition", scopes="queue:get-task:<taskId>")
+async def task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskResponse]:
     """Returns the definition of a task, as it was created, with every default filled in."""
     return await services.lifecycle.definition(call.params["taskId"])
 
 
-@ENDPOINTS(
-    "status", "GET /task/<taskId>/status", "Get task status", scopes="queue:status:<taskId>", output=TaskStatusResponse
-)
-async def status(services: QueueServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("status", "GET /task/<taskId>/status", "Get task status", scopes="queue:status:<taskId>")
+async def status(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Returns the status of a task: its state and its runs."""
     found = await services.lifecycle.status(call.params["taskId"])
     return {"status": found.as_json()}
 
 
 @ENDPOINTS(
-    "createTask",
-    "PUT /task/<taskId>",
-    "Create New Task",
-    scopes=CREATION_SCOPES,
-    input=CreateTaskRequest,
-    output=TaskStatusResponse,
+    "createTask", "PUT /task/<taskId>", "Create New Task", scopes=CREATION_SCOPES, input=models.CreateTaskRequest
 )
-async def create_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def create_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may be sent again:
     for an equal definition the present status is returned, another definition is a conflict."""
-    definition = complete_definition(call.params["taskId"], call.payload(CreateTaskRequest))
+    definition = complete_definition(call.params["taskId"], call.payload(models.CreateTaskRequest))
     # Authorised late, since the scopes follow from the complete definition.
     await call.authorise(_definition_params(definition))
     created = await services.create_task(definition)
     return {"status": created.as_json()}
 
 
-@ENDPOINTS(
-    "scheduleTask",
-    "POST /task/<taskId>/schedule",
-    "Schedule Defined Task",
-    scopes=_moving("schedule"),
-    output=TaskStatusResponse,
-)
-async def schedule_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("scheduleTask", "POST /task/<taskId>/schedule", "Schedule Defined Task", scopes=_moving("schedule"))
+async def schedule_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Schedules an unscheduled task, whatever its dependencies. A task with runs is not changed."""
     return await _move(services, call, services.lifecycle.schedule, "scheduled")
 
 
-@ENDPOINTS(
-    "rerunTask",
-    "POST /task/<taskId>/rerun",
-    "Rerun a Resolved Task",
-    scopes=_moving("rerun"),
-    output=TaskStatusResponse,
-)
-async def rerun_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("rerunTask", "POST /task/<taskId>/rerun", "Rerun a Resolved Task", scopes=_moving("rerun"))
+async def rerun_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Gives a resolved or unscheduled task another run and its full number of retries. A pending or running task is not
     changed."""
     return await _move(services, call, services.lifecycle.rerun, "rerun")
 
 
-@ENDPOINTS(
-    "cancelTask", "POST /task/<taskId>/cancel", "Cancel Task", scopes=_moving("cancel"), output=TaskStatusResponse
-)
-async def cancel_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+@ENDPOINTS("cancelTask", "POST /task/<taskId>/cancel", "Cancel Task", scopes=_moving("cancel"))
+async def cancel_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Resolves an unresolved task as `exception` with reason `canceled`. A resolved task is not changed."""
     return await _move(services, call, services.lifecycle.cancel, "canceled")
 
@@ -140,13 +124,12 @@ async def cancel_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
     "POST /task/<taskId>/priority",
     "Change Task Priority",
     scopes=any_of("queue:change-task-priority:<taskId>", "queue:change-task-priority-in-queue:<taskQueueId>"),
-    input=ChangeTaskPriorityRequest,
-    output=TaskStatusResponse,
+    input=models.ChangeTaskPriorityRequest,
     stability="experimental",
 )
-async def change_task_priority(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def change_task_priority(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Changes the priority of a task that has not been resolved yet."""
-    priority = call.payload(ChangeTaskPriorityRequest).newPriority
+    priority = call.payload(models.ChangeTaskPriorityRequest).newPriority
 
     async def change(read: Loaded, entry: Entry) -> Task:
         return await services.lifecycle.change_priority(read, priority, entry)
@@ -159,21 +142,51 @@ async def change_task_priority(services: QueueServices, call: Call) -> Mapping[s
     "POST /task/<taskId>/define",
     "Define Task",
     scopes=DEFINITION_SCOPES,
-    input=CreateTaskRequest,
-    output=TaskStatusResponse,
+    input=models.CreateTaskRequest,
     stability="deprecated",
 )
-async def define_task(services: QueueServices, call: Call) -> Mapping[str, Any]:
+async def define_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. Kept for clients
     from before 2020; use createTask with a dependency on the task itself."""
     task_id = call.params["taskId"]
-    definition = complete_definition(task_id, call.payload(CreateTaskRequest))
+    definition = complete_definition(task_id, call.payload(models.CreateTaskRequest))
     if task_id not in definition.dependencies:
         body = {**definition.body, "dependencies": [task_id, *definition.dependencies]}
         definition = Definition(task_id=task_id, body=body)
     await call.authorise(_definition_params(definition))
     created = await services.create_task(definition)
     return {"status": created.as_json()}
+
+
+@ENDPOINTS(
+    "tasks",
+    "POST /tasks",
+    "Get Multiple Task Definitions",
+    scopes=all_of(for_each("taskId", "taskIds", "queue:get-task:<taskId>")),
+    input=models.TasksRequest,
+    stability="experimental",
+)
+async def tasks(services: QueueServices, call: Call) -> Annotated[Json, models.TasksResponse]:
+    """Returns the definitions of those of the given tasks that exist."""
+    task_ids, following = await _ids(call, bounds.PAGE)
+    found, rest = await services.batches.definitions(task_ids)
+    shown = [{"taskId": each.definition.task_id, "task": each.task} for each in found]
+    return {"tasks": shown, **following(rest)}
+
+
+@ENDPOINTS(
+    "statuses",
+    "POST /tasks/status",
+    "Get multiple task statuses",
+    scopes=all_of(for_each("taskId", "taskIds", "queue:status:<taskId>")),
+    input=models.TasksRequest,
+    stability="experimental",
+)
+async def statuses(services: QueueServices, call: Call) -> Annotated[Json, models.TasksStatusesResponse]:
+    """Returns the statuses of those of the given tasks that exist."""
+    task_ids, following = await _ids(call, bounds.PAGE_OF_LOOKUPS)
+    found = await services.batches.statuses(task_ids)
+    return {"statuses": [{"taskId": task_id, "status": status} for task_id, status in found], **following(None)}
 
 
 async def _move(
@@ -195,8 +208,8 @@ async def _move(
 
 
 def _definition_params(definition: Definition) -> Params:
-    provisioner_id, worker_type = definition.task_queue_id.split("/", 1)
     return {
+        **ids_of(definition.task_queue_id),
         "scopes": definition.scopes,
         "routes": definition.routes,
         "projectId": definition.project_id,
@@ -204,6 +217,26 @@ def _definition_params(definition: Definition) -> Params:
         "taskGroupId": definition.task_group_id,
         "priorities": at_least(definition.priority),
         "isLowest": definition.priority == PRIORITIES[-1],
-        "provisionerId": provisioner_id,
-        "workerType": worker_type,
     }
+
+
+async def _ids(call: Call, default: int) -> tuple[list[str], Callable[[str | None], Mapping[str, str]]]:
+    """Those ids on the page that can be ids at all, and a function that returns the token of the next page. That starts
+    after this one, or with the id that the page had no room for. The page is of `default` ids unless the caller says
+    more; the whole list is authorised.
+
+    Raises InputError for a token that is not a position in the list.
+    """
+    task_ids = call.payload(models.TasksRequest).taskIds
+    await call.authorise({"taskIds": task_ids})
+    position = start_of(call.query) or "0"
+    if not (position.isascii() and position.isdigit() and len(position) < 10):
+        raise InputError("invalid continuationToken")
+    start = int(position)
+    end = start + limit_of(call.query, default)
+
+    def following(rest: str | None) -> Mapping[str, str]:
+        following = end if rest is None else task_ids.index(rest, start)
+        return {"continuationToken": token_of(str(following))} if start < following < len(task_ids) else {}
+
+    return [task_id for task_id in task_ids[start:end] if _SLUGID.fullmatch(task_id)], following

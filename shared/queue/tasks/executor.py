@@ -20,21 +20,12 @@ from shared.base.protocol import ORPHAN_AFTER, RESOLVED_DELAY
 from shared.queue.events.announcer import Announcer
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
+from shared.queue.tasks import effects
 from shared.queue.tasks.ahead import AddRow, FirstTries, WriteAhead
 from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.edges import GroupEdges
-from shared.queue.tasks.effects import (
-    After,
-    Ahead,
-    ChangePoolRows,
-    Decision,
-    NoDecision,
-    RemoveMessage,
-    ReturnRow,
-    RewriteMember,
-    ShowPending,
-)
+from shared.queue.tasks.effects import After, Ahead, Decision, NoDecision
 from shared.queue.tasks.known import KnownTasks
 from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.rows import CommitInDoubt, CommitLost, Loaded, TaskStore
@@ -236,7 +227,9 @@ class Executor:
             done, latest = await self._first_try(read, decide, ahead)
             if done is not None:
                 return await self._finish(*done, ahead)
-            latest = latest or await self._stores.tasks.load_again(read)
+            if latest is None:
+                with suppress(ResourceNotFound):
+                    latest = await self._stores.tasks.load_again(read)
             self._note_first_try(read, latest)
         return await self._read_again(read.task.task_id, latest, decide, ahead, at_least)
 
@@ -257,13 +250,9 @@ class Executor:
         ServiceUnavailable, StorageUnavailable.
         """
         async for attempt in attempts(self._runtime, at_least=at_least):
-            if attempt:
-                latest = await self._stores.tasks.load_again(read)
-                if latest is None:
-                    await ahead.withdraw()
-                    raise ResourceNotFound(f"task {read.task.task_id} does not exist")
-                read = latest
             try:
+                if attempt:
+                    read = await self._stores.tasks.load_again(read)
                 decision = decide(read, self._runtime.now())
                 await ahead.ensure(decision.ahead)
             except (ApiError, NoDecision, ReceiptLost):
@@ -295,7 +284,7 @@ class Executor:
     ) -> Loaded:
         """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller.
 
-        A commit that took effect when readers may have taken what it needs for orphans is undone. Raises TaskExists,
+        A commit that took effect when readers may have taken what it needs for orphans is undone. Raises CommitLost,
         CommitInDoubt, ServiceUnavailable, StorageUnavailable.
         """
         assert decision.task is not None, "a task is created"
@@ -321,19 +310,19 @@ class Executor:
 
     async def _carry_out(self, effect: After) -> None:
         match effect:
-            case RemoveMessage():
+            case effects.RemoveMessage():
                 await self._stores.messages.remove(effect.handle)
-            case ShowPending():
+            case effects.ShowPending():
                 # The call that holds the lease releases it, or it becomes visible at takenUntil.
                 with suppress(ReceiptLost):
                     await self._stores.messages.move_pending(effect.handle, effect.content, effect.visible)
                     if effect.visible is None:  # whoever was woken by its announcement may have looked before
                         self._stores.announcer.wake(effect.content.task_queue_id)
-            case ChangePoolRows():
-                await self._stores.pools.change([effect], effect.task_queue_id)
-            case ReturnRow():
+            case effects.ChangePoolRows():
+                await self._stores.pools.change([effect])
+            case effects.ReturnRow():
                 await self._stores.pools.give_back(effect)
-            case RewriteMember():
+            case effects.RewriteMember():
                 await self._stores.groups.rewrite_member(effect.task_group_id, effect.task_id, effect.number)
             case _:
                 assert_never(effect)

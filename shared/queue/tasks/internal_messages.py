@@ -6,20 +6,17 @@ Here is their one definition. What this service did not write is refused as malf
 from __future__ import annotations
 
 import base64
-import binascii
 import json
 from collections.abc import Mapping
-from datetime import datetime
 from typing import Annotated, Any, ClassVar, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, PlainSerializer, PlainValidator, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
-from shared.base.dates import format_date, parse_date
 from shared.base.errors import ServiceError
 from shared.base.retrying import UNCOMMITTED_RESOLUTION
 from shared.base.types import Id, Priority, SlugId
-from shared.queue.tasks.rules import UndeliveredClaim, Worker
+from shared.queue.tasks.rules import UndeliveredClaim
 
 CLAIM_QUEUE = "claim"
 DEADLINE_QUEUE = "deadline"
@@ -36,18 +33,6 @@ read.
 """
 
 
-def _moment(value: Any) -> datetime:
-    if isinstance(value, str):
-        return parse_date(value)
-    if not isinstance(value, datetime):
-        raise ValueError("not a date-time")
-    return value
-
-
-Moment = Annotated[datetime, PlainValidator(_moment), PlainSerializer(format_date)]
-"""A time, as the contract writes it."""
-
-
 class MalformedMessage(ServiceError, ValueError):
     """A message that this service did not write: to be dead-lettered at once, since no retry can help."""
 
@@ -61,20 +46,52 @@ def decode_body(text: str) -> dict[str, Any]:
     """The JSON object of a message's text. Raises MalformedMessage."""
     try:
         body = json.loads(base64.b64decode(text, validate=True))
-    except (binascii.Error, ValueError, RecursionError) as error:
+    except (ValueError, RecursionError) as error:
         raise MalformedMessage("not base64 of JSON") from error
     if not isinstance(body, dict):
         raise MalformedMessage("not a JSON object")
     return body
 
 
-class _Fields(BaseModel):
-    """Fields of a message as JSON. Unknown ones are kept when the message is put again."""
+class Message(BaseModel):
+    """A message as JSON. Unknown fields are kept when it is put again."""
 
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, alias_generator=to_camel, populate_by_name=True)
 
+    @classmethod
+    def read(cls, text: str | bytes) -> Self:
+        """A message's JSON, as the host hands it over. Raises MalformedMessage."""
+        try:
+            return cls.model_validate_json(text)
+        except ValueError as error:
+            raise MalformedMessage(f"not a {cls.__name__}") from error
 
-class Body(_Fields):
+    @classmethod
+    def decode(cls, text: str) -> Self:
+        """A message of that text, in base64. Raises MalformedMessage."""
+        try:
+            return cls.read(base64.b64decode(text, validate=True))
+        except ValueError as error:
+            raise MalformedMessage(f"not base64 of a {cls.__name__}") from error
+
+    def text(self) -> str:
+        """The message's text, without fields that have their default."""
+        text = self.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)
+        return base64.b64encode(text.encode()).decode()
+
+
+class PendingBody(Message):
+    """A pending message: what workers poll."""
+
+    task_id: str
+    run_id: int
+    hint_id: str
+    signature: str
+    priority: Priority
+    """The band: a worker that hands a message in does not say from which queue it is."""
+
+
+class Body(Message):
     """What every internal message may carry besides its own: how often it has failed, and how often it has waited."""
 
     queue: ClassVar[str]
@@ -84,27 +101,6 @@ class Body(_Fields):
     waits: Annotated[int, Field(ge=0)] = 0
     """Times in a row that a dependency was down: they count for the back-off alone."""
 
-    @classmethod
-    def read(cls, text: str | bytes) -> Self:
-        """A message's JSON, as the host hands it over. Raises MalformedMessage."""
-        try:
-            return cls.model_validate(json.loads(text))
-        except (ValueError, RecursionError) as error:
-            raise MalformedMessage(f"not a message of {cls.queue}") from error
-
-    def text(self) -> str:
-        """The message's text, without fields that have their default."""
-        return encode_body(self.model_dump(mode="json", by_alias=True, exclude_none=True, exclude_defaults=True))
-
-
-class Undelivered(_Fields):
-    """How to recognise in the status row that a run is still held by the undelivered claim."""
-
-    worker_group: str
-    worker_id: str
-    taken_until: Moment
-    sequence: Annotated[int, Field(ge=0)]
-
 
 class ClaimBody(Body):
     """A claim message: the timer of a run's claim, or one that asks for the return of a claim at once."""
@@ -113,36 +109,11 @@ class ClaimBody(Body):
 
     task_id: SlugId
     run_id: RunNumber
-    put: Moment
-    started: Moment
+    put: AwareDatetime
+    started: AwareDatetime
     """When its claim was made, which names the index row."""
-    undelivered: Undelivered | None = None
-
-    @classmethod
-    def returning(cls, claim: UndeliveredClaim, put: datetime) -> ClaimBody:
-        """The message that asks for a claim's return."""
-        undelivered = Undelivered(
-            worker_group=claim.worker.worker_group,
-            worker_id=claim.worker.worker_id,
-            taken_until=claim.taken_until,
-            sequence=claim.sequence,
-        )
-        return cls(task_id=claim.task_id, run_id=claim.run_id, put=put, started=claim.started, undelivered=undelivered)
-
-    @property
-    def claim(self) -> UndeliveredClaim | None:
-        """The claim to give back, if the message asks for that."""
-        found = self.undelivered
-        if found is None:
-            return None
-        return UndeliveredClaim(
-            task_id=self.task_id,
-            run_id=self.run_id,
-            worker=Worker(worker_group=found.worker_group, worker_id=found.worker_id),
-            taken_until=found.taken_until,
-            sequence=found.sequence,
-            started=self.started,
-        )
+    undelivered: UndeliveredClaim | None = None
+    """The claim to give back, if the message asks for that."""
 
 
 class DeadlineBody(Body):
@@ -153,7 +124,7 @@ class DeadlineBody(Body):
     task_id: SlugId
     task_group_id: SlugId
     scheduler_id: Id
-    put: Moment
+    put: AwareDatetime
 
 
 class GroupJobBody(Body):
@@ -188,7 +159,7 @@ class ResolvedBody(Body):
 
     task_id: SlugId
     run_id: RunNumber
-    put: Moment
+    put: AwareDatetime
     start: str | None = None
     """Where the fan-out continues; the message is for this page only. The key tells whether it is in the task's
     partition or its group's.
@@ -203,7 +174,7 @@ class ResolvedBody(Body):
     takes these alone, so that it never puts a message for the next page again."""
     in_group: bool = False
     """Whether these edges are in the group's partition; else they are in that of the required task."""
-    written: Moment | None = None
+    written: AwareDatetime | None = None
     """When the last of these edges was written."""
     group_only: bool = False
     """Only the check of the group is left."""
@@ -211,6 +182,11 @@ class ResolvedBody(Body):
     """Whether the deadline message has put it, to repeat what earlier messages of the run may have done long ago."""
     delay: float = UNCOMMITTED_RESOLUTION.first
     """Seconds to wait if the commit, or the dependents, are still missing when the message is handled."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of the work is left, but for what comes after `end` and `group_end`."""
+        return self.start is None and self.waiting is None and not self.group_only
 
     @model_validator(mode="after")
     def _edges_have_their_time(self) -> Self:

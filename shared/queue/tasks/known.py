@@ -12,7 +12,6 @@ that a status is current only if the row was read first.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
 from datetime import datetime, timedelta
 
 from shared.base import remembered
@@ -55,8 +54,8 @@ class Known:
     since: Moment | None = None
     """When the read that showed it, or the commit that made it, was sent."""
     member: _Seen = _NEVER
-    pending: dict[int, _Seen] = field(default_factory=dict)
-    """The index row of a pending run, by runId; only the latest."""
+    pending: _Seen = _NEVER
+    """The index row of the latest pending run; its runId is part of what stands for the ETag."""
 
     def is_member(self, etag: str) -> bool:
         """Whether the member row has not changed since before the status was seen, if this is its ETag now."""
@@ -64,8 +63,8 @@ class Known:
 
     def is_pending(self, run_id: int, etag: str) -> bool:
         """Likewise, of the index row of a pending run."""
-        seen = self.pending.get(run_id, _NEVER)
-        return self.since is not None and seen.etag == etag and seen.order < self.since.order
+        seen = self.pending
+        return self.since is not None and seen.etag == f"{run_id} {etag}" and seen.order < self.since.order
 
 
 class KnownStatuses:
@@ -126,7 +125,7 @@ class KnownStatuses:
     def saw_pending(self, task_id: str, run_id: int, etag: str, seen: Moment | None = None) -> None:
         """Notes the ETag of the index row of a pending run, as `saw_member`."""
         known = self._entry(task_id)
-        known.pending = {run_id: _later(known.pending.get(run_id, _NEVER), etag, seen or self.begin())}
+        known.pending = _later(known.pending, f"{run_id} {etag}", seen or self.begin())
 
     def _entry(self, task_id: str) -> Known:
         known = self._known.get(task_id) or Known()

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from shared.auth.audit import Entry, note
 from shared.base.errors import ResourceNotFound
-from shared.base.frozen import replace
+from shared.base.frozen import dataclass, replace
 from shared.base.priority import Priority
 from shared.queue.groups.store import NumberPassed
 from shared.queue.tasks import transitions
@@ -25,13 +25,13 @@ class DecideInOrder(Protocol):
     def __call__(self, read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision: ...
 
 
+@dataclass(eq=False, repr=False)
 class Lifecycle:
     """Each method returns the task as it is after the call. All raise ResourceNotFound, RequestConflict,
     ServiceUnavailable, StorageUnavailable."""
 
-    def __init__(self, stores: Stores, executor: Executor) -> None:
-        self._stores = stores
-        self._executor = executor
+    _stores: Stores
+    _executor: Executor
 
     async def status(self, task_id: str) -> Task:
         """The status row as it is."""

@@ -5,26 +5,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import lru_cache
 
+from shared.base.concurrency import together
 from shared.base.frozen import dataclass
 from shared.base.priority import PRIORITIES, Priority
 from shared.base.protocol import LONGEST_TIMER, RESOLVED_DELAY
-from shared.queue.tasks.effects import PendingContent
-from shared.queue.tasks.internal_messages import (
-    Body,
-    ClaimBody,
-    DeadlineBody,
-    EventBody,
-    MalformedMessage,
-    ResolvedBody,
-    decode_body,
-    encode_body,
-)
-from shared.queue.tasks.rules import MessageHandle, Task
+from shared.queue.tasks import internal_messages as bodies
+from shared.queue.tasks.effects import PendingContent, PutClaim, PutDeadline, PutResolved
+from shared.queue.tasks.internal_messages import MalformedMessage
+from shared.queue.tasks.rules import MessageHandle
 from shared.runtime import Runtime
 from shared.store.interface import Message, Receipt, ReceiptLost, Storage, StorageUnavailable
 from shared.store.limits import MAX_MESSAGE, MAX_MESSAGES
@@ -104,6 +97,15 @@ class Messages:
         with suppress(ReceiptLost):
             await self._queues.update(handle.queue, _receipt(handle), visible_in=0)
 
+    async def release(self, messages: Iterable[PendingMessage]) -> None:
+        """Shows messages that were taken in vain."""
+
+        async def release(message: PendingMessage) -> None:
+            with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends
+                await self.show(message.handle)
+
+        await together(*map(release, messages))
+
     async def poll(
         self, task_queue_id: str, priority: Priority, *, count: int, hidden_for: float
     ) -> list[PendingMessage]:
@@ -142,62 +144,51 @@ class Messages:
         The band is not signed. A worker that states a wrong band gains nothing: the message's receipt is not valid in
         that queue.
         """
-        body = decode_body(message.text)
-        task_id, run_id, hint_id, signature, priority = (body.get(name) for name in _PENDING_FIELDS)
-        if not (
-            isinstance(task_id, str)
-            and isinstance(run_id, int)
-            and isinstance(hint_id, str)
-            and isinstance(signature, str)
-            and priority in PRIORITIES
-        ):
-            raise MalformedMessage("not a pending message")
-        content = PendingContent(task_queue_id=task_queue_id, task_id=task_id, run_id=run_id, hint_id=hint_id)
-        if not self._signer.verifies(signature, content):
+        body = bodies.PendingBody.decode(message.text)
+        content = PendingContent(
+            task_queue_id=task_queue_id, task_id=body.task_id, run_id=body.run_id, hint_id=body.hint_id
+        )
+        if not self._signer.verifies(body.signature, content):
             raise MalformedMessage("not signed by this service for this pool")
         return PendingMessage(
             content=content,
-            handle=_handle(pending_queue(task_queue_id, priority), message.receipt),
+            handle=_handle(pending_queue(task_queue_id, body.priority), message.receipt),
             inserted=message.inserted,
             dequeue_count=message.dequeue_count,
         )
 
-    async def put_claim(
-        self, task_id: str, run_id: int, taken_until: datetime, put: datetime | None = None, *, started: datetime
-    ) -> MessageHandle:
-        """Puts a claim message, visible at takenUntil. `put` says when it was first put, `started` names the claim's
-        index row."""
-        body = ClaimBody(task_id=task_id, run_id=run_id, put=put or self._now(), started=started)
-        return await self.put(body, self._delay(taken_until))
+    async def put_claim(self, claim: PutClaim, put: datetime | None = None) -> MessageHandle:
+        """Puts a claim message, visible at takenUntil. `put` says when it was first put."""
+        body = bodies.ClaimBody(
+            task_id=claim.task_id, run_id=claim.run_id, put=put or self._now(), started=claim.started
+        )
+        return await self.put(body, self._delay(claim.taken_until))
 
     async def move_claim(self, handle: MessageHandle, taken_until: datetime) -> MessageHandle:
         """Moves a claim message to another takenUntil. Raises ReceiptLost."""
         return await self._move(handle, taken_until, None)
 
-    async def put_deadline(
-        self, task_id: str, task_group_id: str, scheduler_id: str, deadline: datetime, put: datetime | None = None
-    ) -> MessageHandle:
+    async def put_deadline(self, message: PutDeadline, put: datetime | None = None) -> MessageHandle:
         """Puts a deadline message, visible some time after the deadline, or earlier if that is over 7 days away."""
-        body = DeadlineBody(
-            task_id=task_id, task_group_id=task_group_id, scheduler_id=scheduler_id, put=put or self._now()
+        body = bodies.DeadlineBody(
+            task_id=message.task_id,
+            task_group_id=message.task_group_id,
+            scheduler_id=message.scheduler_id,
+            put=put or self._now(),
         )
-        return await self.put(body, self._delay(deadline + self._deadline_delay))
+        return await self.put(body, self._delay(message.deadline + self._deadline_delay))
 
-    async def put_lost_deadline(self, task: Task) -> MessageHandle:
-        """Puts the deadline message again of a task whose deadline message is lost."""
-        return await self.put_deadline(task.task_id, task.task_group_id, task.scheduler_id, task.deadline)
-
-    async def put_resolved(
-        self, task_id: str, run_id: int, visible_in: timedelta = RESOLVED_DELAY, *, at_deadline: bool = False
-    ) -> MessageHandle:
+    async def put_resolved(self, message: PutResolved, visible_in: timedelta = RESOLVED_DELAY) -> MessageHandle:
         """Puts a resolved message, ahead of its commit."""
-        body = ResolvedBody(task_id=task_id, run_id=run_id, put=self._now(), at_deadline=at_deadline)
+        body = bodies.ResolvedBody(
+            task_id=message.task_id, run_id=message.run_id, put=self._now(), at_deadline=message.at_deadline
+        )
         return await self.put(body, visible_in.total_seconds())
 
     async def put_pointer(self, pointer: str) -> MessageHandle:
         """Puts a pointer to an event that could not be sent."""
         self._meter.add(EVENTS_DEFERRED)
-        return await self.put(EventBody(pointer=pointer), 0)
+        return await self.put(bodies.EventBody(pointer=pointer), 0)
 
     async def poison(self, queue: str, text: str) -> None:
         """Puts a message that cannot be handled into its poison queue, cut to what fits.
@@ -214,7 +205,7 @@ class Messages:
         with suppress(ReceiptLost):
             await self._queues.delete(handle.queue, _receipt(handle))
 
-    async def put(self, body: Body, delay: float) -> MessageHandle:
+    async def put(self, body: bodies.Body, delay: float) -> MessageHandle:
         """Puts a message into its internal queue, to be seen after a delay in seconds."""
         return _handle(body.queue, await self._queues.put(body.queue, body.text(), visible_in=delay))
 
@@ -223,24 +214,19 @@ class Messages:
         return _handle(handle.queue, receipt)
 
     def _pending_text(self, queue: str, content: PendingContent) -> str:
-        body = {
-            "taskId": content.task_id,
-            "runId": content.run_id,
-            "hintId": content.hint_id,
-            "signature": self._signer.sign(content),
-            # The band, which the name of the queue ends with: a worker that hands a message in does not say its queue.
-            "priority": PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1],
-        }
-        return encode_body(body)
+        return bodies.PendingBody(
+            task_id=content.task_id,
+            run_id=content.run_id,
+            hint_id=content.hint_id,
+            signature=self._signer.sign(content),
+            priority=PRIORITIES[int(queue.rsplit("-", 1)[1]) - 1],
+        ).text()
 
     def _delay(self, visible: datetime | None) -> float:
         """Seconds from now, within what a queue allows."""
         if visible is None:
             return 0
         return min(max((visible - self._now()).total_seconds(), 0), LONGEST_TIMER.total_seconds())
-
-
-_PENDING_FIELDS = ("taskId", "runId", "hintId", "signature", "priority")
 
 
 def _handle(queue: str, receipt: Receipt) -> MessageHandle:

@@ -6,23 +6,7 @@ from typing import Annotated
 
 from pydantic import Field, StringConstraints
 
-from shared.base.types import (
-    Closed,
-    Date,
-    Id,
-    JsonObject,
-    OneOf,
-    Priority,
-    ProjectId,
-    ProvisionerId,
-    RunId,
-    Scope,
-    SlugId,
-    TaskQueueId,
-    Unique,
-    WorkerType,
-    optional,
-)
+from shared.base import types
 from shared.queue.tasks.definition import MAX_DEPENDENCIES, Requires
 from shared.queue.tasks.rules import Created, Resolved, State
 
@@ -30,7 +14,7 @@ Tag = Annotated[str, StringConstraints(max_length=4096)]
 Route = Annotated[str, StringConstraints(min_length=1, max_length=249)]
 
 
-class Metadata(Closed):
+class Metadata(types.Closed):
     """For people: what the task is, whose it is, where it comes from."""
 
     name: Annotated[str, StringConstraints(max_length=255)]
@@ -39,103 +23,135 @@ class Metadata(Closed):
     source: Annotated[str, StringConstraints(max_length=4096, pattern=r"^(https?://|ssh://|git@)")]
 
 
-class CreateTaskRequest(Closed):
+class CreateTaskRequest(types.Closed):
     """Definition of a task that can be scheduled."""
 
-    provisionerId: ProvisionerId = optional()
-    workerType: WorkerType = optional()
-    taskQueueId: TaskQueueId = optional()
-    schedulerId: Id = "-"
-    projectId: ProjectId = "none"
-    taskGroupId: SlugId = optional()
+    provisionerId: types.ProvisionerId = types.optional()
+    workerType: types.WorkerType = types.optional()
+    taskQueueId: types.TaskQueueId = types.optional()
+    schedulerId: types.Id = "-"
+    projectId: types.ProjectId = "none"
+    taskGroupId: types.SlugId = types.optional()
     # More are refused by the domain, with another error than what the schema refuses.
-    dependencies: Annotated[Unique[SlugId], Field(json_schema_extra={"maxItems": MAX_DEPENDENCIES})] = Field(default=[])
-    requires: Annotated[str, OneOf(tuple(Requires))] = Requires.ALL_COMPLETED.value
-    routes: Annotated[Unique[Route], Field(max_length=64)] = Field(default=[])
-    priority: Priority = "lowest"
+    dependencies: Annotated[types.Unique[types.SlugId], Field(json_schema_extra={"maxItems": MAX_DEPENDENCIES})] = (
+        Field(default=[])
+    )
+    requires: Annotated[str, types.OneOf(tuple(Requires))] = Requires.ALL_COMPLETED.value
+    routes: Annotated[types.Unique[Route], Field(max_length=64)] = Field(default=[])
+    priority: types.Priority = "lowest"
     retries: Annotated[int, Field(ge=0, le=49)] = 5
-    created: Date
-    deadline: Date
-    expires: Date = optional()
-    scopes: list[Scope] = Field(default=[])
-    payload: JsonObject
+    created: types.Date
+    deadline: types.Date
+    expires: types.Date = types.optional()
+    scopes: list[types.Scope] = Field(default=[])
+    payload: types.JsonObject
     metadata: Metadata
     tags: dict[str, Tag] = Field(default={})
-    extra: JsonObject = Field(default={})
+    extra: types.JsonObject = Field(default={})
 
 
-class TaskResponse(Closed):
+class TaskResponse(types.Closed):
     """A task's definition, with every field filled in."""
 
-    provisionerId: ProvisionerId
-    workerType: WorkerType
-    taskQueueId: TaskQueueId
-    schedulerId: Id
-    projectId: ProjectId
-    taskGroupId: SlugId
-    dependencies: Annotated[Unique[SlugId], Field(max_length=MAX_DEPENDENCIES)]
-    requires: Annotated[str, OneOf(tuple(Requires))]
-    routes: Annotated[Unique[Route], Field(max_length=64)]
-    priority: Priority
+    provisionerId: types.ProvisionerId
+    workerType: types.WorkerType
+    taskQueueId: types.TaskQueueId
+    schedulerId: types.Id
+    projectId: types.ProjectId
+    taskGroupId: types.SlugId
+    dependencies: Annotated[types.Unique[types.SlugId], Field(max_length=MAX_DEPENDENCIES)]
+    requires: Annotated[str, types.OneOf(tuple(Requires))]
+    routes: Annotated[types.Unique[Route], Field(max_length=64)]
+    priority: types.Priority
     retries: Annotated[int, Field(ge=0, le=49)]
-    created: Date
-    deadline: Date
-    expires: Date
-    scopes: list[Scope]
-    payload: JsonObject
+    created: types.Date
+    deadline: types.Date
+    expires: types.Date
+    scopes: list[types.Scope]
+    payload: types.JsonObject
     metadata: Metadata
     tags: dict[str, Tag]
-    extra: JsonObject
+    extra: types.JsonObject
 
 
-class RunStatus(Closed):
+class RunStatus(types.Closed):
     """One run of a task."""
 
-    runId: RunId
-    state: Annotated[str, OneOf(tuple(state for state in State if state is not State.UNSCHEDULED))]
-    reasonCreated: Annotated[str, OneOf(tuple(Created))]
+    runId: types.RunId
+    state: Annotated[str, types.OneOf(tuple(state for state in State if state is not State.UNSCHEDULED))]
+    reasonCreated: Annotated[str, types.OneOf(tuple(Created))]
     # The contract still names a reason that no run is given any more.
-    reasonResolved: Annotated[str, OneOf((*Resolved, "superseded"))] = optional()
-    workerGroup: Id = optional()
-    workerId: Id = optional()
-    takenUntil: Date = optional()
-    scheduled: Date
-    started: Date = optional()
-    resolved: Date = optional()
+    reasonResolved: Annotated[str, types.OneOf((*Resolved, "superseded"))] = types.optional()
+    workerGroup: types.Id = types.optional()
+    workerId: types.Id = types.optional()
+    takenUntil: types.Date = types.optional()
+    scheduled: types.Date
+    started: types.Date = types.optional()
+    resolved: types.Date = types.optional()
 
 
-class TaskStatus(Closed):
+class TaskStatus(types.Closed):
     """A task's state, with all its runs."""
 
-    taskId: SlugId
-    provisionerId: ProvisionerId
-    workerType: WorkerType
-    taskQueueId: TaskQueueId
-    schedulerId: Id
-    projectId: ProjectId
-    taskGroupId: SlugId
-    priority: Priority = optional()
-    deadline: Date
-    expires: Date
+    taskId: types.SlugId
+    provisionerId: types.ProvisionerId
+    workerType: types.WorkerType
+    taskQueueId: types.TaskQueueId
+    schedulerId: types.Id
+    projectId: types.ProjectId
+    taskGroupId: types.SlugId
+    priority: types.Priority = types.optional()
+    deadline: types.Date
+    expires: types.Date
     retriesLeft: Annotated[int, Field(ge=0, le=999)]
-    state: Annotated[str, OneOf(tuple(State))]
+    state: Annotated[str, types.OneOf(tuple(State))]
     runs: list[RunStatus]
 
 
-class ChangeTaskPriorityRequest(Closed):
+class ChangeTaskPriorityRequest(types.Closed):
     """The priority to have from now on."""
 
-    newPriority: Priority
+    newPriority: types.Priority
 
 
-class TaskStatusResponse(Closed):
+class TaskStatusResponse(types.Closed):
     """Answer of the calls that answer a task's status."""
 
     status: TaskStatus
 
 
-class TaskDefinitionAndStatus(Closed):
+class TaskDefinitionAndStatus(types.Closed):
     """A task in a listing."""
 
     task: TaskResponse
     status: TaskStatus
+
+
+class TasksRequest(types.Closed):
+    """Which tasks."""
+
+    taskIds: list[str] = Field(default=[])
+
+
+class NamedTask(types.Closed):
+    """A task with its id."""
+
+    taskId: str
+    task: TaskResponse
+
+
+class NamedStatus(types.Closed):
+    """A status with its task's id."""
+
+    taskId: str
+    status: TaskStatus
+
+
+TasksResponse = types.page_model(
+    "TasksResponse", "The tasks that exist, in no promised order.", tasks=types.Unique[NamedTask]
+)
+TasksStatusesResponse = types.page_model(
+    "TasksStatusesResponse",
+    "The statuses of the tasks that exist, in no promised order.",
+    statuses=types.Unique[NamedStatus],
+)

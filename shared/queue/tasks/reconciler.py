@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import logging
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
+from typing import TypeVar
 
 from shared.base import bounds, remembered
 from shared.base.concurrency import in_waves
@@ -28,6 +29,7 @@ from shared.store.interface import MAX_PAGE, StorageUnavailable
 from shared.store.partitions import PageReader
 
 log = logging.getLogger("taskcluster.reconciler")
+T = TypeVar("T")
 
 MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
@@ -57,9 +59,8 @@ class Reconciler:
         """
         if task_queue_id not in self._checked:
             self._checked[task_queue_id] = True
-            await self._check_rows(
-                task_queue_id, (await self._stores.pools.pending(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT))[0]
-            )
+            oldest, _ = await self._stores.pools.pending(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT)
+            await self._check_rows(task_queue_id, oldest)
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
         """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined.
@@ -92,13 +93,8 @@ class Reconciler:
             self._next = following
 
     async def _check_logging_failures(self, task_queue_id: str) -> int:
-        try:
-            return await self.check_pool(task_queue_id)
-        except StorageUnavailable as failure:
-            log.warning("pool %s was not checked: %s", task_queue_id, failure, extra={"action": "pool_not_checked"})
-        except Exception:
-            log.exception("pool %s was not checked", task_queue_id, extra={"action": "pool_not_checked"})
-        return 0
+        check = self.check_pool(task_queue_id)
+        return await _failures_logged(check, "pool %s was not checked", task_queue_id, "pool_not_checked") or 0
 
     async def check_pool(self, task_queue_id: str) -> int:
         """Checks one pool. Returns how many rows were examined closely: none, unless there is evidence that a message
@@ -118,7 +114,7 @@ class Reconciler:
         if resume is None:
             return looked_into
         start = max(await pools.queues.checked_to(task_queue_id), resume)
-        pages = PageReader(lambda at: pools.pending(task_queue_id, MAX_PAGE, at), start)
+        pages = PageReader(lambda at: pools.pending(task_queue_id, MAX_PAGE, at or ""), start)
         left = bounds.RECONCILED_PAGES - 1
         async for more in pages:
             looked_into += await self._check_rows(task_queue_id, more)
@@ -136,7 +132,7 @@ class Reconciler:
         """
         if task_queue_id in self._claimed_checked:
             return 0
-        rows = await self._stores.pools.claimed(task_queue_id, MAX_PAGE)
+        rows, _ = await self._stores.pools.claimed(task_queue_id, MAX_PAGE)
         self._claimed_checked[task_queue_id] = True
         overdue = [row for row in rows if self._is_overdue(row)]
         await in_waves(bounds.POOLS_AT_A_TIME, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)
@@ -166,13 +162,9 @@ class Reconciler:
 
     async def _repair_logging_failures(self, task_queue_id: str, row: IndexRow) -> None:
         """Repairs a row; a failure is logged, and does not keep other rows from being repaired."""
-        try:
-            check = self._remove_overdue if self._is_overdue(row) else self._repair
-            await check(task_queue_id, row)
-        except StorageUnavailable as failure:
-            log.warning("task %s was not reconciled: %s", row.task_id, failure, extra={"action": "not_reconciled"})
-        except Exception:
-            log.exception("task %s was not reconciled", row.task_id, extra={"action": "not_reconciled"})
+        check = self._remove_overdue if self._is_overdue(row) else self._repair
+        work = check(task_queue_id, row)
+        await _failures_logged(work, "task %s was not reconciled", row.task_id, "not_reconciled")
 
     async def _repair(self, task_queue_id: str, row: IndexRow) -> None:
         """Decides by the status row whether the run gets a new message or its index row is removed.
@@ -189,7 +181,7 @@ class Reconciler:
                 await self._stores.pools.remove(task_queue_id, row.key, row.etag)
             return
         task, run = loaded.task, loaded.task.runs[row.run_id]
-        if run.state is State.PENDING and run.scheduled == row.scheduled:
+        if run.state is State.PENDING and run.scheduled == row.since:
             if row.priority == task.priority:
                 hint_id = self._stores.runtime.slugid()
                 with suppress(NoDecision, ResourceNotFound):  # the task has changed since it was read
@@ -210,9 +202,20 @@ class Reconciler:
         if task is None or task.is_resolved or task.task_queue_id != task_queue_id:
             await self._stores.pools.remove(task_queue_id, row.key, row.etag)
         else:
-            await self._stores.messages.put_lost_deadline(task)
+            await self._stores.messages.put_deadline(transitions.put_deadline(task))
 
 
 def _latest(row: IndexRow) -> datetime:
     """When the message of the row's run was put, as far as is known."""
-    return max(row.scheduled, row.written)
+    return max(row.since, row.written)
+
+
+async def _failures_logged(work: Awaitable[T], text: str, name: str, action: str) -> T | None:
+    """Logs a failure and returns None: it concerns one thing among many."""
+    try:
+        return await work
+    except StorageUnavailable as failure:
+        log.warning(f"{text}: %s", name, failure, extra={"action": action})
+    except Exception:
+        log.exception(text, name, extra={"action": action})
+    return None

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from shared.base import bounds
@@ -18,13 +18,13 @@ from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.store import due_of
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.dependents import Dependents, PendingRows
+from shared.queue.tasks.edges import Edge
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import ResolvedBody
 from shared.queue.tasks.rows import Loaded, Surroundings
 from shared.queue.tasks.rules import RETRY_OF, Created, Run, State, Task
 from shared.store import keys
-from shared.store.interface import Row
 from shared.telemetry.instruments import FAN_OUT_LAG
 
 log = logging.getLogger("taskcluster.resolution")
@@ -57,22 +57,15 @@ AddToIndex = Callable[[Definition, datetime], Awaitable[None]]
 ServiceUnavailable."""
 
 
+@dataclass(eq=False, repr=False)
 class Resolution:
     """Carries a task's resolution to everybody who waits for it. Every step may be repeated."""
 
-    def __init__(
-        self,
-        stores: Stores,
-        dependents: Dependents,
-        group_check: GroupCheck,
-        uploads: Uploads,
-        add_to_index: AddToIndex,
-    ) -> None:
-        self._stores = stores
-        self._dependents = dependents
-        self._group_check = group_check
-        self._uploads = uploads
-        self._add_to_index = add_to_index
+    _stores: Stores
+    _dependents: Dependents
+    _group_check: GroupCheck
+    _uploads: Uploads
+    _add_to_index: AddToIndex
 
     async def resolved_due(self, message: ResolvedBody) -> None:
         """Handles one message.
@@ -82,10 +75,9 @@ class Resolution:
         afterwards, so either that call or this handler sees the other (design 5). Raises StorageUnavailable,
         ServiceUnavailable: then it is to be handled again.
         """
-        looked = self._stores.runtime.now()
-        is_whole = message.start is None and message.waiting is None and not message.group_only
-        at_once = await self._stores.tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if is_whole else None
-        read = await self._stores.tasks.load(message.task_id) if at_once is None else at_once.loaded
+        looked, tasks = self._stores.runtime.now(), self._stores.tasks
+        at_once = await tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if message.is_whole else None
+        read = await tasks.load(message.task_id) if at_once is None else at_once.loaded
         if read is None:
             return
         run = self._run(read.task, message.run_id)
@@ -97,12 +89,6 @@ class Resolution:
             and read.task.runs[message.run_id + 1].reason_created in RETRY_OF.values()
         ):
             return  # it was followed by its retry: then it resolved only itself, not the task
-        elif message.waiting is not None:
-            await self._look_again(read, run, message, message.waiting)
-        elif message.group_only:
-            again = await self._group_check.check(read.task.task_group_id, due_of(read.task, run.generation))
-            if again is not None:
-                await self._put(message, visible_in=again, group_only=True)
         else:
             await self._page(_Page(read, run, message), at_once)
 
@@ -130,9 +116,9 @@ class Resolution:
         task, deadline = page.read.task, page.read.task.handles.deadline
         # Only while the task is still resolved as read: a rerun has put a new one.
         is_as_read = task.is_resolved and task.generation == page.run.generation
-        if page.message.start is None and page.is_last and is_as_read and deadline is not None:
+        if page.message.is_whole and page.is_last and is_as_read and deadline is not None:
             await self._stores.messages.remove(deadline)
-        if page.run.resolved is not None:
+        if page.run.resolved is not None and (page.message.is_whole or page.message.start is not None):
             runtime = self._stores.runtime
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
 
@@ -142,8 +128,14 @@ class Resolution:
         The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
         removed last, and only when no other message has work left.
         """
-        if page.message.start is not None:
-            in_group = page.message.start.startswith(keys.UNBLOCKS)
+        message = page.message
+        if message.group_only:
+            return [self._check_group(page, None)]
+        if message.waiting is not None and message.written is not None:
+            edges = [Edge(dependent, etag, message.written) for dependent, etag in message.waiting.items()]
+            return [self._fan_out(page, edges, in_group=message.in_group)]
+        if message.start is not None:
+            in_group = message.start.startswith(keys.UNBLOCKS)
             return [self._inside(page) if in_group else self._outside(page, None)]
         return [
             self._outside(page, at_once),
@@ -158,7 +150,7 @@ class Resolution:
         if at_once is not None and message.end is None:
             edges, uploads, rest = at_once.edges, at_once.uploads, None
         else:
-            edges, uploads, rest = await self._stores.tasks.edges.page_with_uploads(
+            edges, uploads, rest = await self._stores.tasks.edges.page(
                 task.task_id, start=message.start, end=message.end, limit=bounds.EDGES_AT_A_TIME
             )
         if rest is not None:
@@ -201,65 +193,39 @@ class Resolution:
         )
         await self._stores.messages.put(body, visible_in)
 
-    async def _fan_out(self, page: _Page, edges: Sequence[Row], *, in_group: bool) -> None:
-        """Satisfies the dependents of a page. Those that do not exist yet are looked at again."""
+    async def _fan_out(self, page: _Page, edges: Sequence[Edge], *, in_group: bool) -> None:
+        """Satisfies the dependents of a page. Those that do not exist yet are looked at again, until their edges are
+        orphans. An edge that was rewritten since is not removed: its call sees the resolution itself.
+        """
         rows = PendingRows(self._stores.pools)
 
-        async def follow(edge: Row) -> Row | None:
-            dependent, looked = keys.dependent_of(edge.key), self._stores.runtime.now()
-            if await self._follow(page, dependent, rows):
+        async def follow(edge: Edge) -> tuple[Edge, timedelta] | None:
+            looked = self._stores.runtime.now()
+            if await self._follow(page, edge.dependent, rows):
                 return None
-            if looked - edge.timestamp < ORPHAN_AFTER:
-                return edge
-            await self._remove_edge(page.read.task, dependent, edge.etag, in_group=in_group)
+            left = ORPHAN_AFTER - (looked - edge.written)
+            if left > timedelta(0):
+                return edge, left
+            await self._remove_edge(page.read.task, edge, in_group=in_group)
             return None
 
-        young = [edge for edge in await in_waves(bounds.EDGES_AT_A_TIME, follow, edges) if edge is not None]
+        young = [found for found in await in_waves(bounds.EDGES_AT_A_TIME, follow, edges) if found is not None]
         if young:
+            wait = MISSING_DEPENDENT.first if page.message.waiting is None else page.message.delay
             again = {
-                "delay": MISSING_DEPENDENT.pause(1),
-                "waiting": {keys.dependent_of(edge.key): edge.etag for edge in young},
-                "written": max(edge.timestamp for edge in young),
+                "delay": MISSING_DEPENDENT.after(wait),
+                "waiting": {edge.dependent: edge.etag for edge, _ in young},
+                "written": max(edge.written for edge, _ in young),
                 "in_group": in_group,
             }
-            page.left.append((MISSING_DEPENDENT.pause(0), again))
+            longest = max(left for _, left in young)
+            page.left.append((min(wait, longest.total_seconds() + 1), again))
 
-    async def _look_again(self, read: Loaded, run: Run, message: ResolvedBody, waiting: Mapping[str, str]) -> None:
-        """Tries the edges again whose dependents did not exist. An edge that was rewritten since is skipped: its call
-        sees the resolution itself.
-        """
-        page, rows = _Page(read, run, message), PendingRows(self._stores.pools)
-        looked = self._stores.runtime.now()
-
-        async def follow(dependent: str) -> str | None:
-            return None if await self._follow(page, dependent, rows) else dependent
-
-        missing = [each for each in await in_waves(bounds.EDGES_AT_A_TIME, follow, waiting) if each is not None]
-        if not missing:
-            return
-        assert message.written is not None, "edges have their time"
-        left = (ORPHAN_AFTER - (looked - message.written)).total_seconds()
-        if left > 0:
-            await self._put(
-                message,
-                visible_in=min(message.delay, left + 1),
-                delay=MISSING_DEPENDENT.after(message.delay),
-                waiting={dependent: waiting[dependent] for dependent in missing},
-                written=message.written,
-                in_group=message.in_group,
-            )
-            return
-
-        async def remove(dependent: str) -> None:
-            await self._remove_edge(read.task, dependent, waiting[dependent], in_group=message.in_group)
-
-        await in_waves(bounds.EDGES_AT_A_TIME, remove, missing)
-
-    async def _remove_edge(self, task: Task, dependent: str, etag: str, *, in_group: bool) -> None:
+    async def _remove_edge(self, task: Task, edge: Edge, *, in_group: bool) -> None:
         if in_group:
-            await self._stores.edges.remove(task.task_group_id, keys.unblocks(task.task_id, dependent), etag)
+            await self._stores.edges.remove(task.task_group_id, task.task_id, edge)
         else:
-            await self._stores.tasks.edges.remove(task.task_id, dependent, etag)
+            await self._stores.tasks.edges.remove(task.task_id, edge.dependent, edge.etag)
 
     async def _follow(self, page: _Page, dependent: str, rows: PendingRows) -> bool:
         """Satisfies a dependent. Returns whether it exists."""
@@ -292,8 +258,8 @@ class Resolution:
         due = await self._stores.groups.settle(task, page.run)
         work: list[Awaitable[Any]] = [self._inside(page), self._check_group(page, due)]
         if page.run.reason_created is not Created.EXCEPTION:
-            rows = ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),))
-            work.append(self._stores.pools.change([rows], task.task_queue_id))
+            rows = ChangePoolRows(remove=(row_of(task, run_id),))
+            work.append(self._stores.pools.change([rows]))
         await together(*work)
 
     async def _check_group(self, page: _Page, due: str | None) -> None:

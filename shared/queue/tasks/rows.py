@@ -11,37 +11,21 @@ from datetime import datetime
 
 from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
-from shared.queue.tasks.codec import (
-    TASK_COLUMNS,
-    PackedDefinition,
-    decode_definition,
-    decode_task,
-    encode_task,
-    split_definition,
-)
+from shared.queue.tasks import codec
+from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, MemoryShare
-from shared.queue.tasks.edges import WAITING_COLUMNS, TaskEdges, Waiting, decode_waiting
+from shared.queue.tasks.edges import WAITING_COLUMNS, Edge, TaskEdges, Waiting, edges_and_uploads
 from shared.queue.tasks.known import KnownStatuses, Moment
 from shared.queue.tasks.rules import State, Task
+from shared.store import interface as tables
 from shared.store import keys
-from shared.store.interface import (
-    Create,
-    Delete,
-    Operation,
-    Refusal,
-    Replace,
-    Row,
-    Storage,
-    StorageUnavailable,
-    TransactionRefused,
-)
-from shared.store.keys import IS_UPLOAD
+from shared.store.interface import Row, Storage, StorageUnavailable, TransactionRefused
 from shared.store.partitions import rows_of, try_transact
 
 _ROWS_OF_A_TASK = 3
 """Definition, guard, status."""
-_SURROUNDINGS = (*TASK_COLUMNS, *WAITING_COLUMNS.names)
+_SURROUNDINGS = (*codec.TASK_COLUMNS, *WAITING_COLUMNS.names)
 """All but the content of the definition."""
 
 
@@ -74,19 +58,17 @@ class Surroundings:
     """A task with its edges and uploads, all as of one moment."""
 
     loaded: Loaded
-    edges: Sequence[Row]
+    edges: Sequence[Edge]
     uploads: Sequence[Waiting]
 
 
+@dataclass(eq=False)
 class CommitLost(ServiceError):
-    """Another call has committed since the task was read, and the row proves that this commit did not happen.
-
-    Decide again, on `latest` or on what is read later.
+    """Another call has committed since the task was read, or has created it, and the row proves that this commit did
+    not happen. Decide again, on `latest` or on what is read later.
     """
 
-    def __init__(self, latest: Loaded) -> None:
-        super().__init__(latest.task.task_id)
-        self.latest = latest
+    latest: Loaded
 
 
 class CommitInDoubt(ServiceUnavailable):
@@ -94,14 +76,6 @@ class CommitInDoubt(ServiceUnavailable):
 
     What was written ahead of the commit must stay. If the commit did not happen, readers recognise it as orphans.
     """
-
-
-class TaskExists(ServiceError):
-    """createTask met a task of that id, which another call has created."""
-
-    def __init__(self, existing: Loaded) -> None:
-        super().__init__(existing.task.task_id)
-        self.existing = existing
 
 
 class TaskStore:
@@ -131,16 +105,16 @@ class TaskStore:
         found = await self.find(task_id)
         return None if found is None else await self.unpacked(found, share)
 
-    async def load_again(self, loaded: Loaded) -> Loaded | None:
-        """A task that may have changed since it was read; its definition is not read again."""
+    async def load_again(self, loaded: Loaded) -> Loaded:
+        """A task that may have changed since it was read; its definition is not read again. Raises ResourceNotFound."""
         task_id = loaded.task.task_id
         since = self._known.begin()
         read = await self._status(task_id, since)
         if read is None:
-            return None
+            raise ResourceNotFound(f"task {task_id} does not exist")
         task, etag = read
         if task.fingerprint != loaded.task.fingerprint:
-            return await self.load(task_id)
+            return await self.existing(task_id)
         return Loaded(task=task, etag=etag, definition=loaded.definition, read=since.at)
 
     def last_committed(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
@@ -167,9 +141,8 @@ class TaskStore:
         cached, since = self._cache.get(task_id), self._known.begin()
         if cached is not None:
             read = await self._status(task_id, since)
-            if read is not None and read[0].fingerprint == cached.fingerprint:
-                task, etag = read
-                return Found(task=task, etag=etag, read=since.at, definition=cached.definition, memory=cached.memory)
+            if read is not None and (found := self._found(read[0], None, read[1], since.at)) is not None:
+                return found
             self._cache.forget(task_id)
             if read is None:
                 return None
@@ -182,19 +155,24 @@ class TaskStore:
         if status is None or definition is None:
             self._known.forget(task_id)
             return None
-        packed, task = decode_definition(definition), decode_task(status)
-        if packed.fingerprint != task.fingerprint:
+        task = codec.decode_task(status)
+        found = self._found(task, codec.decode_definition(definition), status.etag, since.at)
+        if found is None:
             raise StorageUnavailable(f"task {task_id} has changed while its rows were read")
         self._known.saw(task, since)
-        return Found(task=task, etag=status.etag, read=since.at, definition=packed, memory=packed.memory)
+        return found
 
     def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
         """A task whose status is known, if its definition is in memory or in `packed`, which another row carries."""
+        return self._found(task, packed, "", None)
+
+    def _found(self, task: Task, packed: PackedDefinition | None, etag: str, read: datetime | None) -> Found | None:
+        """The task with its definition, which is kept or in `packed`; None if that is another one."""
         cached = self._cache.get(task.task_id)
         if cached is not None and cached.fingerprint == task.fingerprint:
-            return Found(task=task, etag="", read=None, definition=cached.definition, memory=cached.memory)
+            return Found(task=task, etag=etag, read=read, definition=cached.definition, memory=cached.memory)
         if packed is not None and packed.fingerprint == task.fingerprint:
-            return Found(task=task, etag="", read=None, definition=packed, memory=packed.memory)
+            return Found(task=task, etag=etag, read=read, definition=packed, memory=packed.memory)
         return None
 
     async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded:
@@ -225,7 +203,7 @@ class TaskStore:
         if row is None:
             self._known.forget(task_id)
             return None
-        task = decode_task(row)
+        task = codec.decode_task(row)
         self._known.saw(task, since)
         return task, row.etag
 
@@ -235,32 +213,29 @@ class TaskStore:
         if cached is not None:
             return cached.definition
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
-        return None if row is None else await self.definitions.unpack(task_id, decode_definition(row))
+        return None if row is None else await self.definitions.unpack(task_id, codec.decode_definition(row))
 
     async def create(self, definition: Definition, packed: PackedDefinition, task: Task) -> Loaded:
         """Commits a new task.
 
         Returns the task as this commit has left it; `etag` is empty if others have followed already.
 
-        Raises TaskExists when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
+        Raises CommitLost when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
         """
         task = replace(task.after_commit(None, self._new_id()), fingerprint=packed.fingerprint)
-        operations: list[Operation] = [
-            Create(keys.TASK_STATUS, encode_task(task)),
-            *(Create(key, values) for key, values in split_definition(packed).items()),
+        operations: list[tables.Operation] = [
+            tables.Create(keys.TASK_STATUS, codec.encode_task(task)),
+            *(tables.Create(key, values) for key, values in codec.split_definition(packed).items()),
         ]
         if not task.is_resolved:
-            operations.append(Create(keys.TASK_OPEN, {}))
+            operations.append(tables.Create(keys.TASK_OPEN, {}))
         since = self._known.begin()
         try:
             etags = await self._tables.transact(keys.TASKS, task.task_id, operations)
         except TransactionRefused as refused:
-            if refused.refusal is not Refusal.EXISTS:
+            if refused.refusal is not tables.Refusal.EXISTS:
                 raise
-            latest = await self._latest(task)
-            if not latest.task.includes(task):
-                raise TaskExists(latest) from refused
-            etags = [latest.etag if latest.task.sequence == task.sequence else ""]
+            etags = [await self._etag_of(task)]
         self._known.made(task, etags[0], since)
         self.definitions.keep(definition, packed)
         return Loaded(task=task, etag=etags[0], definition=definition)
@@ -270,13 +245,13 @@ class TaskStore:
         task_id = created.task.task_id
         self._known.forget(task_id)
         self._cache.forget(task_id)
-        rows = [Delete(keys.TASK_STATUS, created.etag), *map(Delete, split_definition(packed))]
+        rows = [tables.Delete(keys.TASK_STATUS, created.etag), *map(tables.Delete, codec.split_definition(packed))]
         if not created.task.is_resolved:
-            rows.append(Delete(keys.TASK_OPEN))
+            rows.append(tables.Delete(keys.TASK_OPEN))
         if created.etag:
             await try_transact(self._tables, keys.TASKS, task_id, rows)
 
-    async def commit(self, loaded: Loaded, task: Task, beside: Sequence[Operation] = ()) -> Loaded:
+    async def commit(self, loaded: Loaded, task: Task, beside: Sequence[tables.Operation] = ()) -> Loaded:
         """Commits the next state of a task that was read, and with it `beside`, on other rows.
 
         Returns the task as this commit has left it, even if others have followed: `etag` is then a stale one.
@@ -284,7 +259,9 @@ class TaskStore:
         """
         before = loaded.task
         committed = task.after_commit(before, self._new_id())
-        operations: list[Operation] = [Replace(keys.TASK_STATUS, encode_task(committed), loaded.etag)]
+        operations: list[tables.Operation] = [
+            tables.Replace(keys.TASK_STATUS, codec.encode_task(committed), loaded.etag)
+        ]
         guards = _guards(before, committed)
         operations += [*guards, *beside]
         since = self._known.begin()
@@ -294,19 +271,20 @@ class TaskStore:
         except TransactionRefused as refused:
             if 0 < refused.index <= len(guards):
                 raise
-            latest = await self._latest(committed)
-            if not latest.task.includes(committed):
-                raise CommitLost(latest) from refused
-            etags = [latest.etag if latest.task.sequence == committed.sequence else ""]
+            etags = [await self._etag_of(committed)]
         self._known.made(committed, etags[0], since)
         return Loaded(task=committed, etag=etags[0] or loaded.etag, definition=loaded.definition)
 
-    async def _latest(self, attempt: Task) -> Loaded:
-        """The task after a commit was refused. Raises CommitInDoubt when the row does not tell whether it happened."""
+    async def _etag_of(self, attempt: Task) -> str:
+        """The ETag of a commit that was refused, and has happened all the same: "" if others have followed. Raises
+        CommitLost; CommitInDoubt when the row does not tell whether it happened."""
         latest = await self.load(attempt.task_id)
-        if latest is None or latest.task.includes(attempt) is None:
+        happened = None if latest is None else latest.task.includes(attempt)
+        if latest is None or happened is None:
             raise CommitInDoubt(f"task {attempt.task_id} has changed too often meanwhile; send the call again")
-        return latest
+        if not happened:
+            raise CommitLost(latest)
+        return latest.etag if latest.task.sequence == attempt.sequence else ""
 
     async def surroundings(self, task_id: str, limit: int) -> Surroundings | None:
         """The task with up to `limit` edges and uploads, of one moment: one request, as far as they fit into it.
@@ -326,34 +304,31 @@ class TaskStore:
         others = [row for key, row in rows.items() if not key.startswith(keys.TASK_ROWS[0])]
         if status is None or definition is None or len(others) > limit or not page.is_of_one_moment:
             return None
-        task = decode_task(status)
+        task = codec.decode_task(status)
         self._known.saw(task, since)
-        if cached is None:
-            packed = decode_definition(definition)
-            found = Found(task=task, etag=status.etag, read=since.at, definition=packed, memory=packed.memory)
-            loaded = await self.unpacked(found)
-        elif cached.fingerprint == task.fingerprint:
-            loaded = Loaded(task=task, etag=status.etag, definition=cached.definition, read=since.at)
-        else:
+        found = self._found(
+            task, codec.decode_definition(definition) if cached is None else None, status.etag, since.at
+        )
+        if found is None:
             self._cache.forget(task_id)
             return None
-        uploads = [decode_waiting(row) for row in others if row.key.startswith(IS_UPLOAD)]
-        edges = [row for row in others if not row.key.startswith(IS_UPLOAD)]
+        loaded = await self.unpacked(found)
+        edges, uploads = edges_and_uploads(others)
         return Surroundings(loaded=loaded, edges=edges, uploads=uploads)
 
 
-def _guards(before: Task, after: Task) -> list[Operation]:
+def _guards(before: Task, after: Task) -> list[tables.Operation]:
     """Guard rows that follow from the change of state (design 3)."""
-    operations: list[Operation] = []
+    operations: list[tables.Operation] = []
     if after.is_resolved and not before.is_resolved:
-        operations.append(Delete(keys.TASK_OPEN))
+        operations.append(tables.Delete(keys.TASK_OPEN))
     if before.is_resolved and not after.is_resolved:
-        operations.append(Create(keys.TASK_OPEN, {}))
+        operations.append(tables.Create(keys.TASK_OPEN, {}))
     for run_id, run in enumerate(after.runs):
         was_running = run_id < len(before.runs) and before.runs[run_id].state is State.RUNNING
         is_running = run.state is State.RUNNING
         if was_running and not is_running:
-            operations.append(Delete(keys.upload(run_id)))
+            operations.append(tables.Delete(keys.upload(run_id)))
         if is_running and not was_running:
-            operations.append(Create(keys.upload(run_id), {}))
+            operations.append(tables.Create(keys.upload(run_id), {}))
     return operations

@@ -140,6 +140,12 @@ class MessageHandles:
     deadline: MessageHandle | None = None
 
 
+def ids_of(task_queue_id: str) -> dict[str, str]:
+    """A task queue's id, whole and in its two parts."""
+    provisioner_id, worker_type = task_queue_id.split("/", 1)
+    return {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": task_queue_id}
+
+
 _LIFE = 8
 """Characters of a definition's fingerprint: few tasks ever have the same id."""
 
@@ -248,12 +254,9 @@ class Task:
 
     def as_json(self) -> dict[str, Any]:
         """The task status structure (contract 4.1)."""
-        provisioner_id, worker_type = self.task_queue_id.split("/", 1)
         return {
             "taskId": self.task_id,
-            "provisionerId": provisioner_id,
-            "workerType": worker_type,
-            "taskQueueId": self.task_queue_id,
+            **ids_of(self.task_queue_id),
             "schedulerId": self.scheduler_id,
             "projectId": self.project_id,
             "taskGroupId": self.task_group_id,

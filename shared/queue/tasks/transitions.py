@@ -12,37 +12,9 @@ from shared.base.frozen import replace
 from shared.base.priority import Priority
 from shared.base.protocol import REPEATS_RECOGNISED
 from shared.queue.events import rules as announcements
-from shared.queue.tasks.effects import (
-    AddActive,
-    AddPendingRow,
-    After,
-    Ahead,
-    ChangePoolRows,
-    Decision,
-    HoldPending,
-    NoDecision,
-    PutDeadline,
-    PutPending,
-    PutResolved,
-    RemoveMessage,
-    RewriteMember,
-    SetRowPriority,
-    ShowPending,
-    pending_content,
-    row_of,
-)
-from shared.queue.tasks.rules import (
-    MAX_RUNS,
-    RETRY_OF,
-    Created,
-    MessageHandle,
-    MessageHandles,
-    PriorityChange,
-    Resolved,
-    Run,
-    State,
-    Task,
-)
+from shared.queue.tasks import effects, rules
+from shared.queue.tasks.effects import After, Ahead, Decision, NoDecision, pending_content, row_of
+from shared.queue.tasks.rules import Resolved, Run, State, Task
 
 
 def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
@@ -78,13 +50,15 @@ def make_pending(task: Task, now: datetime, hint_id: str) -> Decision:
     """The first run of an unscheduled task. A repeat only announces it again."""
     if task.runs:
         return Decision(task=None, events=announcements.pending_again(task, 0, now))
-    run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=now, generation=task.generation)
-    after = replace(task.with_run(0, run), hint_id=hint_id)
-    return Decision(
-        task=after,
-        ahead=(put_pending(after, 0), AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(after, 0))),
-        events=(announcements.pending(after, 0),),
-    )
+    after = with_first_run(task, now, hint_id)
+    return Decision(task=after, ahead=put_pending_run(after, 0), events=(announcements.pending(after, 0),))
+
+
+def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
+    """The task with its run 0 pending."""
+    created = rules.Created.SCHEDULED
+    run = Run(state=State.PENDING, reason_created=created, scheduled=now, generation=task.generation)
+    return replace(task.with_run(0, run), hint_id=hint_id)
 
 
 def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
@@ -113,7 +87,7 @@ def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, s
 
 def interrupt(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
     """The running last run ends as an exception: retried where the reason allows it and a retry is left."""
-    if reason in RETRY_OF and task.retries_left > 0:
+    if reason in rules.RETRY_OF and task.retries_left > 0:
         return _retry(task, run_id, reason, now, spare_hint_id)
     return resolve(task, run_id, reason, now)
 
@@ -126,15 +100,13 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
     written ahead in a request of its own.
     """
     after = with_retry(task, run_id, reason, now)
-    moved = ChangePoolRows(
-        task_queue_id=task.task_queue_id, remove=(row_of(after, run_id),), add=(row_of(after, run_id + 1),)
-    )
+    moved = effects.ChangePoolRows(remove=(row_of(after, run_id),), add=(row_of(after, run_id + 1),))
     ahead: tuple[Ahead, ...] = ()
     show: tuple[After, ...] = ()
     if task.handles.pending is None:
         ahead = (hold_pending(task, run_id + 1, spare_hint_id, None),)
     else:
-        show = (ShowPending(handle=task.handles.pending, content=pending_content(task, run_id + 1)),)
+        show = (effects.ShowPending(handle=task.handles.pending, content=pending_content(task, run_id + 1)),)
     return Decision(
         task=replace(after, handles=replace(task.handles, claim=None)),
         ahead=ahead,
@@ -146,7 +118,7 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
 def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task:
     """The task after its run was resolved for a reason that allows a retry, with the retry run pending."""
     resolved = ended(task.runs[run_id], reason, now)
-    retry = Run(state=State.PENDING, reason_created=RETRY_OF[reason], scheduled=now, generation=task.generation)
+    retry = Run(state=State.PENDING, reason_created=rules.RETRY_OF[reason], scheduled=now, generation=task.generation)
     after = task.with_run(run_id, resolved).with_run(run_id + 1, retry)
     return replace(after, retries_left=task.retries_left - 1)
 
@@ -161,10 +133,10 @@ def ended(run: Run, reason: Resolved, now: datetime) -> Run:
 def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
     """The last run is resolved, and the task with it; messages of the run are removed after the commit."""
     after = task.with_run(run_id, ended(task.runs[run_id], resolution, now))
-    after = replace(after, handles=MessageHandles(deadline=task.handles.deadline))
+    after = replace(after, handles=rules.MessageHandles(deadline=task.handles.deadline))
     return Decision(
         task=after,
-        ahead=(PutResolved(task_id=task.task_id, run_id=run_id),),
+        ahead=(effects.PutResolved(task_id=task.task_id, run_id=run_id),),
         after=(remove(task.handles.claim, task.handles.pending),),
         events=(announcements.resolved(after, run_id),),
     )
@@ -177,7 +149,7 @@ def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
     is_last = run_id == task.last_run_id
     return Decision(
         task=None,
-        ahead=(PutResolved(task_id=task.task_id, run_id=run_id),) if is_last else (),
+        ahead=(effects.PutResolved(task_id=task.task_id, run_id=run_id),) if is_last else (),
         events=(
             announcements.resolved(task, run_id),
             *(() if is_last else announcements.pending_again(task, run_id + 1, now)),
@@ -205,11 +177,13 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     run_id = max(task.last_run_id, 0)
     rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
     if not task.runs:
-        run = Run(state=State.EXCEPTION, reason_created=Created.EXCEPTION, scheduled=now, generation=task.generation)
+        run = Run(
+            state=State.EXCEPTION, reason_created=rules.Created.EXCEPTION, scheduled=now, generation=task.generation
+        )
         decision = resolve(task.with_run(0, run), 0, reason, now)
     else:
         decision = resolve(task, run_id, reason, now)
-        rows += (ChangePoolRows(task_queue_id=task.task_queue_id, remove=(row_of(task, run_id),)),)
+        rows += (effects.ChangePoolRows(remove=(row_of(task, run_id),)),)
     removals = decision.after[0]
     return replace(decision, after=((*removals, *rows),))
 
@@ -231,22 +205,21 @@ def rerun(task: Task, now: datetime, hint_id: str, number: int = 0, *, is_confir
             events=announcements.pending_again(task, task.last_run_id, now),
         )
     run_id = task.last_run_id + 1
-    if run_id >= MAX_RUNS:
-        raise RequestConflict(f"task {task.task_id} has {len(task.runs)} runs already; {MAX_RUNS} is the limit")
+    if run_id >= rules.MAX_RUNS:
+        raise RequestConflict(f"task {task.task_id} has {len(task.runs)} runs already; {rules.MAX_RUNS} is the limit")
     generation = task.generation + task.is_resolved
-    run = Run(state=State.PENDING, reason_created=Created.RERUN, scheduled=now, generation=generation)
+    run = Run(state=State.PENDING, reason_created=rules.Created.RERUN, scheduled=now, generation=generation)
     after = replace(
         task.with_run(run_id, run),
         generation=generation,
-        retries_left=min(task.retries, MAX_RUNS - (run_id + 1)),
+        retries_left=min(task.retries, rules.MAX_RUNS - (run_id + 1)),
         hint_id=hint_id,
     )
     opened = (put_deadline(task), add_active(after)) if task.is_resolved else ()
     return Decision(
         task=after,
         ahead=(
-            put_pending(after, run_id),
-            AddPendingRow(task_queue_id=task.task_queue_id, row=row_of(after, run_id)),
+            *put_pending_run(after, run_id),
             *opened,
         ),
         events=(announcements.pending(after, run_id),),
@@ -295,13 +268,13 @@ def _with_priority(
     task: Task, priority: Priority, now: datetime, hint_id: str, number: int, rewritten: tuple[After, ...]
 ) -> Decision:
     """A pending run's message moves to the new band; a running one's stays (contract 2.4)."""
-    change = PriorityChange(old=task.priority, at=now, sequence=task.sequence)
+    change = rules.PriorityChange(old=task.priority, at=now, sequence=task.sequence)
     after = replace(task, priority=priority, prioritised_as_of=number, priority_change=change)
     events = (*announcements.priority_changed_again(task, now), announcements.priority_changed(after, change))
     if task.state is not State.PENDING:
         return Decision(task=after, after=(rewritten,) if rewritten else (), events=events)
     after = replace(after, hint_id=hint_id)
-    moved = SetRowPriority(task_queue_id=task.task_queue_id, row=row_of(task, task.last_run_id), priority=priority)
+    moved = effects.SetRowPriority(row=row_of(task, task.last_run_id), priority=priority)
     return Decision(
         task=after,
         ahead=(put_pending(after, task.last_run_id), moved),
@@ -339,9 +312,9 @@ def cancel_by_group(task: Task, now: datetime, number: int) -> Decision:
     return decision if after is None else replace(decision, task=replace(after, opened_as_of=number))
 
 
-def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> HoldPending:
+def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> effects.HoldPending:
     """Move the task's pending message, as one for `run_id`."""
-    return HoldPending(
+    return effects.HoldPending(
         handle=task.handles.pending,
         content=pending_content(task, run_id),
         priority=task.priority,
@@ -350,21 +323,26 @@ def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime 
     )
 
 
-def put_pending(task: Task, run_id: int) -> PutPending:
+def put_pending_run(task: Task, run_id: int) -> tuple[Ahead, ...]:
+    """What a run needs that is to become pending: its message, and its index row."""
+    return put_pending(task, run_id), effects.AddPendingRow(row=row_of(task, run_id))
+
+
+def put_pending(task: Task, run_id: int) -> effects.PutPending:
     """A pending message for a run of the task, under the task's hintId."""
-    return PutPending(content=pending_content(task, run_id), priority=task.priority)
+    return effects.PutPending(content=pending_content(task, run_id), priority=task.priority)
 
 
-def put_deadline(task: Task) -> PutDeadline:
+def put_deadline(task: Task) -> effects.PutDeadline:
     """The task's deadline message."""
-    return PutDeadline(
+    return effects.PutDeadline(
         task_id=task.task_id, task_group_id=task.task_group_id, scheduler_id=task.scheduler_id, deadline=task.deadline
     )
 
 
-def add_active(task: Task) -> AddActive:
+def add_active(task: Task) -> effects.AddActive:
     """The task's active row in its group, of its generation."""
-    return AddActive(
+    return effects.AddActive(
         task_group_id=task.task_group_id,
         task_id=task.task_id,
         generation=task.generation,
@@ -372,14 +350,14 @@ def add_active(task: Task) -> AddActive:
     )
 
 
-def rewrite_member(task: Task) -> RewriteMember:
+def rewrite_member(task: Task) -> effects.RewriteMember:
     """Tells listings of the group that the status of a task that is not running has changed (design 11)."""
-    return RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id)
+    return effects.RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id)
 
 
-def remove(*handles: MessageHandle | None) -> tuple[After, ...]:
+def remove(*handles: rules.MessageHandle | None) -> tuple[After, ...]:
     """Effects that remove the given messages, as far as they exist."""
-    return tuple(RemoveMessage(handle=handle) for handle in handles if handle is not None)
+    return tuple(effects.RemoveMessage(handle=handle) for handle in handles if handle is not None)
 
 
 def existing_run(task: Task, run_id: int) -> Run:

@@ -36,18 +36,13 @@ async def _members(services: Services, start: str | None, limit: int) -> Page:
 
 
 async def _edges(services: Services, start: str | None, limit: int) -> Page:
-    rows, resume = await services.stores.tasks.edges.page(A, start=start, limit=limit)
-    return [row.key.partition("~")[2] for row in rows], resume
-
-
-async def _edges_and_uploads(services: Services, start: str | None, limit: int) -> Page:
-    rows, uploads, resume = await services.stores.tasks.edges.page_with_uploads(A, start=start, limit=limit)
+    edges, uploads, resume = await services.stores.tasks.edges.page(A, start=start, limit=limit)
     assert uploads == []
-    return [row.key.partition("~")[2] for row in rows], resume
+    return [edge.dependent for edge in edges], resume
 
 
 async def _pending(services: Services, start: str | None, limit: int) -> Page:
-    rows, resume = await services.stores.pools.pending(POOL, limit, start)
+    rows, resume = await services.stores.pools.pending(POOL, limit, start or "")
     return [row.task_id for row in rows], resume
 
 
@@ -58,7 +53,6 @@ async def _pools(services: Services, start: str | None, limit: int) -> Page:
 LISTINGS: dict[str, tuple[str, str, Callable[[int], tuple[str, dict[str, Value]]], Turn]] = {
     "members of a group": (keys.GROUPS, GROUP, lambda n: (keys.member(_id(n)), {}), _members),
     "dependents of a task": (keys.TASKS, A, lambda n: (keys.dependent(_id(n)), {}), _edges),
-    "a page of a fan-out": (keys.TASKS, A, lambda n: (keys.dependent(_id(n)), {}), _edges_and_uploads),
     "pending runs": (
         keys.POOLS,
         POOL_PARTITION,

@@ -14,7 +14,7 @@ from shared.base.priority import PRIORITIES
 from shared.queue.artifacts import rules
 from shared.queue.events.pointers import to_json
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
-from shared.queue.tasks.effects import PendingContent
+from shared.queue.tasks.effects import PendingContent, PutClaim, PutDeadline
 from shared.queue.tasks.internal_messages import (
     GROUP_QUEUE,
     RESOLVED_QUEUE,
@@ -101,8 +101,9 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
     content = PendingContent(task_queue_id=pool, task_id=SLUGID, run_id=MAX_RUNS, hint_id=SLUGID)
     handle = await messages.put_pending(content, "lowest", None)
     await messages.move_pending(handle, content, clock.now() + timedelta(days=6))
-    await messages.put_claim(SLUGID, MAX_RUNS, LATEST, started=LATEST)
-    await messages.put_deadline(SLUGID, SLUGID, LONGEST_ID, clock.now() + timedelta(days=5))
+    await messages.put_claim(PutClaim(task_id=SLUGID, run_id=MAX_RUNS, taken_until=LATEST, started=LATEST))
+    deadline = PutDeadline(task_id=SLUGID, task_group_id=SLUGID, scheduler_id=LONGEST_ID, deadline=clock.now())
+    await messages.put_deadline(deadline)
     page = f"{keys.dependent(SLUGID)} "
     left = ResolvedBody(task_id=SLUGID, run_id=MAX_RUNS, put=LATEST, start=page, end=page, delay=3.25)
     await messages.put(left, 0)

@@ -13,17 +13,8 @@ from shared.queue.claims import ends as claim_ends
 from shared.queue.claims import rules as claims
 from shared.queue.claims.ends import NotExpired
 from shared.queue.claims.rules import NotClaimed, Verdict
-from shared.queue.tasks.effects import (
-    Decision,
-    HoldPending,
-    NoDecision,
-    PutClaim,
-    PutPending,
-    RemoveMessage,
-    ReturnRow,
-    TakeLease,
-    row_of,
-)
+from shared.queue.tasks import effects
+from shared.queue.tasks.effects import Decision, NoDecision, row_of
 from shared.queue.tasks.rules import Created, Resolved, Run, State, Task, UndeliveredClaim, Worker
 from tests.parts.unit.tasks import (
     CLAIM_TIMEOUT,
@@ -112,8 +103,8 @@ def test_a_claim_starts_the_pending_run_and_takes_the_lease_of_the_next() -> Non
     )
     assert (claimed.hint_id, claimed.retries_left) == ("hint", 5)
     put, lease = decision.ahead
-    assert put == PutClaim(task_id=task.task_id, run_id=1, taken_until=UNTIL, started=NOW)
-    assert isinstance(lease, TakeLease)
+    assert put == effects.PutClaim(task_id=task.task_id, run_id=1, taken_until=UNTIL, started=NOW)
+    assert isinstance(lease, effects.TakeLease)
     assert (lease.handle, lease.content.run_id, lease.visible, lease.content.hint_id) == (HAND, 2, UNTIL, "hint")
     assert announced(decision) == [("task-running", 1)]
 
@@ -129,14 +120,14 @@ def test_the_next_run_is_claimed_in_the_commit_that_expires_the_last() -> None:
     assert claimed.last_run.scheduled == claimed.last_run.started == NOW
     assert claimed.retries_left == 0
     assert announced(decision) == [("task-running", 0), ("task-exception", 0), ("task-pending", 1), ("task-running", 1)]
-    assert RemoveMessage(handle=handle("claim")) in decision.after[-1]
+    assert effects.RemoveMessage(handle=handle("claim")) in decision.after[-1]
 
 
 def test_without_retries_the_task_is_resolved_before_the_message_goes() -> None:
     decision = claims.decide(a_task(EXPIRED, retries_left=0), "hint", 0, ME, HAND, UNTIL, NOW)
     assert after(decision).last_run.reason_resolved is Resolved.CLAIM_EXPIRED
     assert [type(effect).__name__ for effect in decision.ahead] == ["PutResolved"]
-    assert RemoveMessage(handle=HAND) in decision.after[-1]
+    assert effects.RemoveMessage(handle=HAND) in decision.after[-1]
 
 
 # claimTask
@@ -150,9 +141,9 @@ def test_claim_task_has_a_lease_of_its_own() -> None:
     decision = claim_by_task(a_task(pending_run()), 0)
     claimed = after(decision)
     assert (claimed.state, claimed.hint_id, claimed.last_run.by_claim_task) == (State.RUNNING, "own", True)
-    (lease,) = (effect for effect in decision.ahead if isinstance(effect, PutPending))
+    (lease,) = (effect for effect in decision.ahead if isinstance(effect, effects.PutPending))
     assert (lease.content.run_id, lease.content.hint_id, lease.visible) == (1, "own", UNTIL)
-    assert not [effect for effect in decision.ahead if isinstance(effect, TakeLease)]
+    assert not [effect for effect in decision.ahead if isinstance(effect, effects.TakeLease)]
     repeat = claims.claim_by_task(claimed, 0, ME, UNTIL + SECOND, NOW + SECOND, "newer")
     assert (repeat.task, repeat.ahead, announced(repeat)) == (claimed, (), [("task-running", 0)])
 
@@ -198,10 +189,10 @@ def test_a_reclaim_moves_both_messages_first(run: Run) -> None:
     assert run.started is not None
     assert after(decision) == replace(task, runs=(replace(task.last_run, taken_until=UNTIL),))
     move, hold = decision.ahead
-    assert move == PutClaim(
+    assert move == effects.PutClaim(
         handle=handle("claim"), task_id=task.task_id, run_id=0, taken_until=UNTIL, started=run.started
     )
-    assert isinstance(hold, HoldPending)
+    assert isinstance(hold, effects.HoldPending)
     assert (hold.handle, hold.content.run_id, hold.visible, hold.spare_hint_id) == (
         handle("pending"),
         1,
@@ -326,7 +317,7 @@ def test_the_row_of_a_claim_that_came_to_nothing_is_given_back(run: Run) -> None
     started = NOW - ORPHAN_AFTER
     decision = claim_ends.expire(task, 0, started, NOW, "spare", started)
     ((row,),) = decision.after
-    assert isinstance(row, ReturnRow)
+    assert isinstance(row, effects.ReturnRow)
     assert (decision.task, row.claimed.started) == (None, started)
     assert row.pending == (row_of(task, 0) if run.state is State.PENDING else None)
     for age, again in ((119 * SECOND, NOW + 2 * SECOND), (121 * SECOND, NOW - 121 * SECOND + ORPHAN_AFTER)):
@@ -349,7 +340,7 @@ def test_a_claim_that_may_still_be_committed_loses_its_race() -> None:
     decision = claim_ends.take_back(task, claim)
     assert decision.task is task
     ((row,),) = decision.after
-    assert isinstance(row, ReturnRow)
+    assert isinstance(row, effects.ReturnRow)
     assert (row.claimed.started, row.pending) == (NOW, row_of(task, 0))
     later = claim_ends.take_back(replace(task, sequence=claim.sequence), claim)
     assert (later.task, later.after) == (None, decision.after)

@@ -24,11 +24,11 @@ from shared.queue.tasks.definition import (
     same_json,
     satisfied_by,
     satisfies,
-    with_first_run,
 )
 from shared.queue.tasks.endpoints import complete_definition
 from shared.queue.tasks.models import CreateTaskRequest
 from shared.queue.tasks.rules import Created, MessageHandles, Resolved, Run, State
+from shared.queue.tasks.transitions import with_first_run
 from tests.parts.unit.tasks import ID, NOW, OTHER, SECOND, a_definition, a_task, pending_run, resolved_run
 
 MAX_DEADLINE = timedelta(days=5)

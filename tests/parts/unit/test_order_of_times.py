@@ -23,15 +23,13 @@ PRESENT = {"now", "came", "looked"}
 """What has one of these names is the present."""
 ALLOWED = {
     "since.at - known_since.at": "both of one process",
-    "latest.since <= since": "likewise",
-    "min(since, latest.since)": "likewise",
     "seen.last - seen.first": "likewise",
     "seen.last - seen.written": "likewise",
     "seen.order < self.since.order": "a count",
     "pool.visible - visible": "two sets of messages",
     "run.started - run.scheduled": "a metric",
     "run.resolved - run.taken_until": "a metric",
-    "max(row.scheduled, row.written)": "the age of what was touched last, in minutes",
+    "max(row.since, row.written)": "the age of what was touched last, in minutes",
     "max(resolved, row.written)": "likewise",
     "began - used": "the age of a pool's last use, in days",
     "resolved - scheduled": "how far apart, in half hours: an event too many or none, and clocks differ by less",

@@ -10,18 +10,8 @@ import pytest
 
 from shared.base.errors import RequestConflict
 from shared.queue.events.rules import Exchange
-from shared.queue.tasks import transitions
-from shared.queue.tasks.effects import (
-    AddActive,
-    ChangePoolRows,
-    Decision,
-    NoDecision,
-    PutDeadline,
-    PutPending,
-    PutResolved,
-    RemoveMessage,
-    SetRowPriority,
-)
+from shared.queue.tasks import effects, transitions
+from shared.queue.tasks.effects import Decision, NoDecision
 from shared.queue.tasks.rules import Created, MessageHandles, Resolved, Run, State, Task
 from tests.parts.unit.decisions import PENDING, RESOLVED, RETRIED, RUNNING, UNSCHEDULED, after, announced, kinds, steps
 from tests.parts.unit.tasks import NOW, SECOND, handle
@@ -90,7 +80,7 @@ def test_a_rerun_opens_the_next_generation(task: Task) -> None:
     assert reopened.runs[1] == Run(state=State.PENDING, reason_created=Created.RERUN, scheduled=NOW, generation=1)
     assert (reopened.generation, reopened.retries_left, reopened.hint_id) == (1, 5, "new")
     assert kinds(decision.ahead) == ["AddActive", "AddPendingRow", "PutDeadline", "PutPending"]
-    assert AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=1) in decision.ahead
+    assert effects.AddActive(task_group_id=task.task_group_id, task_id=task.task_id, generation=1) in decision.ahead
     assert announced(decision) == [("task-pending", 1)]
 
 
@@ -104,7 +94,7 @@ def test_an_unscheduled_task_ends_with_a_run_of_its_own(reason: Resolved) -> Non
     assert (run.state, run.reason_created, run.reason_resolved) == (State.EXCEPTION, Created.EXCEPTION, reason)
     assert run.scheduled == run.resolved == NOW
     assert run.started is None
-    assert decision.ahead == (PutResolved(task_id=UNSCHEDULED.task_id, run_id=0),)
+    assert decision.ahead == (effects.PutResolved(task_id=UNSCHEDULED.task_id, run_id=0),)
     assert steps(decision) == [["RewriteMember"]]
 
 
@@ -125,9 +115,9 @@ def test_a_run_that_is_not_resolved_is_canceled(task: Task) -> None:
     )
     assert ended.retries_left == task.retries_left
     assert ended.handles == MessageHandles(deadline=task.handles.deadline)
-    removed = {effect.handle for effect in decision.after[0] if isinstance(effect, RemoveMessage)}
+    removed = {effect.handle for effect in decision.after[0] if isinstance(effect, effects.RemoveMessage)}
     assert removed == {each for each in (task.handles.claim, task.handles.pending) if each}
-    assert [effect for effect in decision.after[0] if isinstance(effect, ChangePoolRows)]
+    assert [effect for effect in decision.after[0] if isinstance(effect, effects.ChangePoolRows)]
     assert announced(decision) == [("task-exception", task.last_run_id)]
 
 
@@ -155,12 +145,12 @@ def test_the_priority_of_a_pending_run() -> None:
     task = after(decision)
     assert (task.priority, task.hint_id, task.runs) == ("high", "new", PENDING.runs)
     assert kinds(decision.ahead) == ["PutPending", "SetRowPriority"]
-    (put,) = (effect for effect in decision.ahead if isinstance(effect, PutPending))
-    (row,) = (effect for effect in decision.ahead if isinstance(effect, SetRowPriority))
+    (put,) = (effect for effect in decision.ahead if isinstance(effect, effects.PutPending))
+    (row,) = (effect for effect in decision.ahead if isinstance(effect, effects.SetRowPriority))
     assert (put.priority, put.content.run_id, put.visible) == ("high", 0, None)
     assert (row.row.priority, row.priority) == ("medium", "high")
     assert steps(decision) == [["RemoveMessage", "RewriteMember"]]
-    assert RemoveMessage(handle=handle("pending")) in decision.after[0]
+    assert effects.RemoveMessage(handle=handle("pending")) in decision.after[0]
     (event,) = decision.events
     assert (event.old_priority, event.new_priority) == ("medium", "high")
 
@@ -243,5 +233,5 @@ def test_a_lost_message_is_replaced_while_the_run_is_pending() -> None:
 
 
 def test_the_deadline_message_of_a_rerun_is_that_of_the_task() -> None:
-    (put,) = (effect for effect in rerun(RESOLVED[0]).ahead if isinstance(effect, PutDeadline))
+    (put,) = (effect for effect in rerun(RESOLVED[0]).ahead if isinstance(effect, effects.PutDeadline))
     assert (put.deadline, put.task_id) == (RESOLVED[0].deadline, RESOLVED[0].task_id)

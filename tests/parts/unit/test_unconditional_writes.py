@@ -19,12 +19,13 @@ def unconditional(tree: ast.AST, function: str = "") -> Iterator[str]:
     for node in ast.iter_child_nodes(tree):
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and _is_unconditional(node.func.id, node):
+        if isinstance(node, ast.Call) and _is_unconditional(node):
             yield function
         yield from unconditional(node, inside if is_function else function)
 
 
-def _is_unconditional(name: str, call: ast.Call) -> bool:
+def _is_unconditional(call: ast.Call) -> bool:
+    name = ast.unparse(call.func).removeprefix("tables.")
     if name == "Upsert":
         return True
     is_named = len(call.args) > CONDITION.get(name, -1) or any(word.arg == "etag" for word in call.keywords)
@@ -46,6 +47,7 @@ def writers() -> set[str]:
     [
         ("Upsert(key, {})", True),
         ("Delete(key)", True),
+        ("tables.Delete(key)", True),
         ("Delete(key, etag)", False),
         ("Merge(key, {})", True),
         ("Merge(key, {}, etag)", False),

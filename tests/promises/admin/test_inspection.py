@@ -130,7 +130,7 @@ async def _no_claimed_row(world: World, cast: Cast) -> str:
 async def _row_of_a_resolved_task(world: World, cast: Cast) -> str:
     task = _task(world, cast.done)
     row = row_of(task, 0)
-    await records(world).pools.add_pending(task.task_queue_id, replace(row, started=None))
+    await records(world).pools.add_pending(replace(row, started=None))
     return cast.done
 
 

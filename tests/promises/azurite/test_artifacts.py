@@ -132,7 +132,7 @@ async def test_from_upload_to_expiry(days: Days) -> None:
     await days.resolve()
     assert await days.blobs() == paths(days, NAMES)
     assert await days.names() == sorted(NAMES)
-    waiting, _ = await days.services.stores.tasks.edges.page(days.task_id, limit=10)
+    _, waiting, _ = await days.services.stores.tasks.edges.page(days.task_id, limit=10)
     assert waiting == []
     await days.expire(47 * HOUR)
     assert await days.blobs() == paths(days, NAMES)

@@ -31,6 +31,7 @@ def directory(storage: Storage) -> DirectoryStore:
 def rows(count: int, **changes: object) -> list[PoolRow]:
     """Index rows of pending runs, a second apart."""
     row = PoolRow(
+        task_queue_id=POOL,
         state=State.PENDING,
         scheduled=NOW,
         task_id="",
@@ -72,4 +73,4 @@ async def test_a_history_latest_last(azure_storage: Storage) -> None:
 
 
 async def _claim(pools: PoolStore, claimed: Sequence[PoolRow]) -> None:
-    await pools.change([ChangePoolRows(task_queue_id=POOL, add=tuple(claimed))], POOL)
+    await pools.change([ChangePoolRows(add=tuple(claimed))])

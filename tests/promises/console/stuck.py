@@ -36,7 +36,7 @@ def task_has_waited(connection_string: str, task_queue_id: str, time: timedelta)
         kind, _, *rest = row.key.split("~")
         older = "~".join([kind, format_date(utc_now() - time), *rest])
         await storage.tables.transact(keys.POOLS, pool, [Delete(row.key), Create(older, row.values)])
-        await WaitingStore(storage).put(Waiting(task_queue_ids=[task_queue_id], time=utc_now()))
+        await WaitingStore(storage).put(Waiting(task_queue_ids=(task_queue_id,), time=utc_now()))
 
     _write(connection_string, write)
 

@@ -11,7 +11,7 @@ import jsonschema  # type: ignore[import-untyped] # no types are shipped
 import pytest
 
 from shared.queue.events import rules as announcements
-from shared.queue.events.exchanges import TOPICS, entry_of
+from shared.queue.events.exchanges import ENTRY_OF, TOPICS
 from shared.queue.events.models import MESSAGES
 from shared.queue.events.rendering import EventMessage, render, render_group
 from shared.queue.events.rules import Exchange, TaskEvent
@@ -30,7 +30,7 @@ def at(minutes: int) -> str:
 def body(message: EventMessage) -> dict[str, Any]:
     """The body, once it is known to be valid."""
     parsed: dict[str, Any] = json.loads(message.body)
-    name = entry_of(Exchange(message.topic)).schema.removeprefix("v1/").removesuffix(".json#")
+    name = ENTRY_OF[Exchange(message.topic)].schema.removeprefix("v1/").removesuffix(".json#")
     checker = jsonschema.FormatChecker()
     jsonschema.Draft202012Validator(SCHEMAS[name], format_checker=checker).validate(parsed)
     return parsed
@@ -268,7 +268,7 @@ def test_an_event_that_cannot_have_happened_is_refused(exchange: Exchange, run_i
 
 
 def test_every_exchange_has_a_schema_and_every_schema_is_closed() -> None:
-    named = {entry_of(Exchange(topic)).schema.removeprefix("v1/").removesuffix(".json#") for topic in TOPICS}
+    named = {ENTRY_OF[Exchange(topic)].schema.removeprefix("v1/").removesuffix(".json#") for topic in TOPICS}
     assert named == set(SCHEMAS)
     for schema in SCHEMAS.values():
         objects = [schema, *schema.get("$defs", {}).values()]

@@ -9,7 +9,7 @@ import pytest
 import taskcluster
 
 from shared.app.reference.documents import exchanges_reference
-from shared.queue.events.exchanges import ENTRIES, TOPICS, ExchangeEntry, entry_of, parse_exchange
+from shared.queue.events.exchanges import ENTRIES, ENTRY_OF, TOPICS, ExchangeEntry, parse_exchange
 from shared.queue.events.rules import Exchange
 from tools.listen.filters import pattern_for
 
@@ -62,6 +62,6 @@ def test_exchanges_are_found_by_each_of_their_names() -> None:
     for entry in ENTRIES:
         for name in (entry.exchange.value, entry.name, f"exchange/taskcluster-queue/v1/{entry.exchange.value}"):
             assert parse_exchange(name) is entry.exchange
-        assert entry_of(entry.exchange) is entry
+        assert ENTRY_OF[entry.exchange] is entry
     with pytest.raises(ValueError, match="the exchanges are task-defined, "):
         parse_exchange("tasks")

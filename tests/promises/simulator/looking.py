@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 
 from shared.app.services import Services
@@ -10,6 +11,7 @@ from shared.base.dates import parse_date
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.artifacts.rules import Upload
 from shared.queue.groups.jobs import GroupJob
+from shared.queue.pools.directory import DirectoryKind
 from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
@@ -30,7 +32,7 @@ from tests.promises.simulator.world import POOL, WORKER
 async def claim_due(world: Probe, services: Services) -> object:
     """The handler of the claim message: whether it looks again right when the claim's commit cannot come any more."""
     (body, *_) = (body for body, _ in world.messages(CLAIM_QUEUE))
-    message = ClaimBody.model_validate(body)
+    message = ClaimBody.read(json.dumps(body))
     await services.timers.claim_due(message.task_id, message.run_id, message.put, message.started)
     put = [visible for _, visible in world.messages(CLAIM_QUEUE)][1:]
     return [abs(visible - message.put - ORPHAN_AFTER) < timedelta(seconds=2) for visible in put]
@@ -45,7 +47,7 @@ async def deadline_due(world: Probe, services: Services) -> None:
 async def resolved_due(world: Probe, services: Services) -> None:
     """The handler of the resolved message that was put last."""
     *_, (body, _) = world.messages(RESOLVED_QUEUE)
-    await services.resolution.resolved_due(ResolvedBody.model_validate(body))
+    await services.resolution.resolved_due(ResolvedBody.read(json.dumps(body)))
 
 
 async def check_pool(world: Probe, services: Services) -> object:
@@ -125,7 +127,7 @@ async def get_worker(world: Probe, services: Services) -> object:
 
 async def list_task_queues(world: Probe, services: Services) -> object:
     """listTaskQueues."""
-    entries, _ = await services.directory.task_queues(start="", limit=10)
+    entries, _ = await services.directory.page(DirectoryKind.TASK_QUEUE, start="", limit=10)
     return [entry.name for entry in entries]
 
 

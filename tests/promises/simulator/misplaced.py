@@ -52,6 +52,7 @@ def _index_row(state: State, task_id: str, run_id: int, minutes: float = 0, *, o
         started = ((run.started if run else None) or world.clock.now()) - timedelta(minutes=minutes)
         deadline = task.deadline if task is not None else world.clock.now() + timedelta(hours=3)
         row = PoolRow(
+            task_queue_id=POOL,
             state=state,
             scheduled=scheduled,
             started=started if state is State.RUNNING else None,

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 
 from shared.app.services import Services
 from shared.base.dates import parse_date
+from shared.queue.pools.directory import DirectoryKind
 from shared.queue.pools.workers import KnownWorker
 from shared.queue.tasks.rules import Worker
 from tests.promises.simulator.world import POOL, WORKER, World
@@ -27,7 +28,7 @@ async def quarantine(world: World, until: datetime, info: str = "why") -> KnownW
 
 
 async def listed(world: World) -> list[str]:
-    entries, _ = await world.services.directory.task_queues(start="", limit=1000)
+    entries, _ = await world.services.directory.page(DirectoryKind.TASK_QUEUE, start="", limit=1000)
     return [entry.name for entry in entries]
 
 

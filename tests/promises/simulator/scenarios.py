@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
@@ -317,7 +318,7 @@ async def raise_group_priority_by_job(world: World) -> None:
         changed = await world.services.group_jobs.call(job)
         await world.services.groups.announce_priority(await world.services.groups.existing(GROUP), "high", len(changed))
     for body, _ in world.messages(GROUP_QUEUE):
-        await world.services.group_jobs.job_due(GroupJobBody.model_validate(body))
+        await world.services.group_jobs.job_due(GroupJobBody.read(json.dumps(body)))
 
 
 @_scenario(running)

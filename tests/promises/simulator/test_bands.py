@@ -116,7 +116,7 @@ def test_change_of_priority_that_is_rolled_back_leaves_a_later_one_alone() -> No
         await world.create(A)
         stores, row = world.services.stores, row_of(world.tasks()[A], 0)
         ahead = stores.write_ahead()
-        await ahead.ensure([SetRowPriority(task_queue_id=POOL, row=row, priority="high")])
+        await ahead.ensure([SetRowPriority(row=row, priority="high")])
         assert await stores.pools.set_priority(POOL, keys.pending(row), "low")
         await ahead.withdraw()
         ((found,), _) = await stores.pools.pending(POOL, 10)

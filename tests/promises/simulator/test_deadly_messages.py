@@ -13,6 +13,7 @@ import pytest
 
 from shared.app.assembly import assemble
 from shared.app.services import Services
+from shared.queue.tasks.effects import PutResolved
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.messages import poison_queue
 from tests.promises.simulator import world as worlds
@@ -40,7 +41,7 @@ def test_only_the_message_that_kills_is_given_up(app: App, caplog: pytest.LogCap
     async def story() -> int:
         queues, innocent = world.memory.storage.queues, [world.slugid() for _ in range(BATCH - 1)]
         for task_id in (*innocent, deadly):
-            await services.stores.messages.put_resolved(task_id, 0)
+            await services.stores.messages.put_resolved(PutResolved(task_id=task_id, run_id=0))
         deaths = 0
         while world.messages(RESOLVED_QUEUE):
             await world.clock.sleep(2)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shared.queue.pools.directory import Declaration
+from shared.queue.pools.directory import Declaration, DirectoryKind
 from tests.promises.simulator.registry import DAY, after, poll
 from tests.promises.simulator.world import POOL, WORKER, World
 
@@ -18,8 +18,10 @@ def test_declared_expirations_only_move_forward(world: World) -> None:
         assert (await workers.declare(POOL, WORKER, after(world, DAY))).record.expires == until
         entry = await directory.declare_task_queue(POOL, Declaration(stability="deprecated"))
         assert (entry.expires, entry.description, entry.stability) == (until, "some", "deprecated")
-        assert (await directory.provisioner("provisioner")).expires == until
+        assert (await directory.listed(DirectoryKind.PROVISIONER, "provisioner")).expires == until
         await poll(world)
-        assert (await directory.task_queue(POOL)).description == "some", "being seen leaves what was declared"
+        assert (await directory.listed(DirectoryKind.TASK_QUEUE, POOL)).description == "some", (
+            "being seen leaves what was declared"
+        )
 
     world.run(story())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from shared.queue.groups.listing import ListedTasks
+from shared.queue.pools.directory import DirectoryKind as Kind
 from tests.promises.simulator.situations import GROUP, A, B
 from tests.promises.simulator.world import POOL, World
 
@@ -18,8 +19,8 @@ PAGES: dict[str, Callable[[World, int], Awaitable[Any]]] = {
     "groups": lambda world, limit: world.services.recent_groups.page(start="", limit=limit),
     "pending runs": lambda world, limit: world.services.pool_views.pending(POOL, start="", limit=limit),
     "claimed runs": lambda world, limit: world.services.pool_views.claimed(POOL, start="", limit=limit),
-    "task queues": lambda world, limit: world.services.directory.task_queues(start="", limit=limit),
-    "provisioners": lambda world, limit: world.services.directory.provisioners(start="", limit=limit),
+    "task queues": lambda world, limit: world.services.directory.page(Kind.TASK_QUEUE, start="", limit=limit),
+    "provisioners": lambda world, limit: world.services.directory.page(Kind.PROVISIONER, start="", limit=limit),
     "workers": lambda world, limit: world.services.workers.page(POOL, start="", limit=limit),
 }
 

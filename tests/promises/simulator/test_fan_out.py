@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from shared.base import bounds
-from shared.base.dates import format_date
+from shared.base.dates import parse_date
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.tasks.codec import pack_definition
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE, ResolvedBody
@@ -197,7 +197,7 @@ def test_message_before_its_commit_is_looked_at_again() -> None:
         message = ResolvedBody(task_id=A, run_id=0, put=world.clock.now())
         await world.handlers.resolution.resolved_due(message)
         (again,) = world.messages(RESOLVED_QUEUE)
-        assert again[0]["put"] == format_date(message.put)
+        assert parse_date(again[0]["put"]) == message.put
         await world.drain(240)
         assert len(world.messages(RESOLVED_QUEUE)) == 1, "the commit may still come"
         await world.drain(120)

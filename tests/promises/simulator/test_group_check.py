@@ -7,6 +7,7 @@ import pytest
 from shared.app.services import Services
 from shared.base.protocol import ORPHAN_AFTER
 from shared.queue.groups.rows import FINAL
+from shared.queue.tasks.effects import PutResolved
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
@@ -106,7 +107,7 @@ def test_an_earlier_resolution_that_is_handled_after_a_later_one_announces_nothi
             if run_id <= earlier:
                 await world.services.lifecycle.rerun(await world.services.lifecycle.existing(A))
         assert _announced(world) == 1 + earlier
-        await world.services.stores.messages.put_resolved(A, earlier)
+        await world.services.stores.messages.put_resolved(PutResolved(task_id=A, run_id=earlier))
         await world.drain(600)
 
     world.run(story())

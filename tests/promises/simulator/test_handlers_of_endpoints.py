@@ -17,7 +17,7 @@ from shared.base.errors import InsufficientScopes
 from shared.queue.artifacts import object_endpoints as objects
 from shared.queue.artifacts.reading import LIFE
 from shared.queue.pools import worker_endpoints as workers
-from shared.queue.tasks import batches
+from shared.queue.tasks import endpoints as task_endpoints
 from shared.queue.tasks.rules import Worker
 from tests.promises.simulator.artifact_scenarios import artifact
 from tests.promises.simulator.registry import after
@@ -44,10 +44,10 @@ def test_every_task_of_a_list_is_authorised_for_each_of_its_pages(name: str) -> 
     """Contract 2.3. Else the list would be refused somewhere in the middle."""
     world = World()
     verb = {"tasks": "get-task", "statuses": "status"}[name]
-    handler = {"tasks": batches.tasks, "statuses": batches.statuses}[name]
+    handler = {"tasks": task_endpoints.tasks, "statuses": task_endpoints.statuses}[name]
 
     async def asked(*scopes: str) -> Mapping[str, Any]:
-        call = called(batches.ENDPOINTS, name, *scopes, body={"taskIds": [A, B]}, query={"limit": "1"})
+        call = called(task_endpoints.ENDPOINTS, name, *scopes, body={"taskIds": [A, B]}, query={"limit": "1"})
         return await handler(world.services, call)
 
     async def story() -> None:

@@ -10,6 +10,7 @@ from unittest.mock import AsyncMock
 
 import pytest
 
+from shared.queue.tasks.effects import PutResolved
 from shared.queue.tasks.internal_messages import (
     BODIES,
     DEADLINE_QUEUE,
@@ -65,10 +66,11 @@ def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pyt
     job = GroupJobBody(task_group_id=GROUP, kind="priority", new_priority="high", number=3, listed="here")
     resolved = ResolvedBody(task_id=A, run_id=3, put=put)
     claim = ClaimBody(task_id=A, run_id=2, put=put, started=started)
+    returning = ClaimBody(task_id=A, run_id=2, put=put, started=started, undelivered=lost)
     deadline = DeadlineBody(task_id=A, task_group_id=GROUP, scheduler_id="me", put=put)
     cases: list[tuple[str, Any, Body, tuple[Any, ...]]] = [
         ("claim_due", services.timers, claim, (A, 2, put, started)),
-        ("take_back", services.giving_back, ClaimBody.returning(lost, put), (lost,)),
+        ("take_back", services.giving_back, returning, (lost,)),
         ("deadline_due", services.timers, deadline, (A, GROUP, "me", put)),
         ("resolved_due", services.resolution, resolved, (resolved,)),
         ("job_due", services.group_jobs, job, (job,)),
@@ -110,7 +112,7 @@ def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_let
         monkeypatch.setattr(world.handlers.resolution, "resolved_due", fail)
 
         async def story(world: World = world, host: Host = host, times: list[float] = times) -> None:
-            await world.services.stores.messages.put_resolved(world.slugid(), 0)
+            await world.services.stores.messages.put_resolved(PutResolved(task_id=world.slugid(), run_id=0))
             await host.run(RESOLVED_QUEUE, 5 * 3600)
             assert host.outcomes == ["again"] * 12 + ["poison"]
             gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
@@ -130,7 +132,7 @@ def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytes
 
     async def story() -> None:
         monkeypatch.setattr(world.handlers.resolution, "resolved_due", fail)
-        await world.services.stores.messages.put_resolved(world.slugid(), 0)
+        await world.services.stores.messages.put_resolved(PutResolved(task_id=world.slugid(), run_id=0))
         await host.run(RESOLVED_QUEUE, 6 * 3600)
         assert set(host.outcomes) == {"again"}
         assert 6 * 50 <= len(host.outcomes) <= 6 * 65
@@ -154,7 +156,7 @@ def test_delays_double_up_to_a_minute_in_an_outage_and_up_to_an_hour_after_other
 
     async def story() -> None:
         monkeypatch.setattr(world.handlers.resolution, "resolved_due", fail)
-        await world.services.stores.messages.put_resolved(world.slugid(), 0)
+        await world.services.stores.messages.put_resolved(PutResolved(task_id=world.slugid(), run_id=0))
         await Host(app, world).run(RESOLVED_QUEUE, 5 * 3600)
 
     world.run(story())

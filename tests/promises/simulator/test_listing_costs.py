@@ -70,7 +70,7 @@ def test_pool_with_many_tasks_of_others_is_not_read_through() -> None:
         row = row_of(next(iter(world.tasks().values())), 0)
         for _ in range(5000):
             others = replace(row, task_id=world.slugid(), scheduled=world.clock.now())
-            await world.handlers.stores.pools.add_pending(POOL, others)
+            await world.handlers.stores.pools.add_pending(others)
         await world.clock.sleep(60)
         requests.of.clear()
         assert await listed(world.handlers) == truth(world)

@@ -158,7 +158,7 @@ async def claim_and_write_again(world: World, services: Services, group: Group) 
     """A claim, and after it the index row of the pending run once more, as a createTask writes it that is repeated."""
     row = row_of(world.tasks()[group.pending], 0)
     await claim(world, services, group)
-    await services.stores.pools.add_pending(POOL, row)
+    await services.stores.pools.add_pending(row)
 
 
 async def look_claim_and_write_again(world: World, services: Services, group: Group) -> None:

@@ -22,7 +22,7 @@ def test_urls_of_a_pool() -> None:
     assert expires == now + LIFE
     queues = [f"/{pending_queue(POOL, band)}" for band in PRIORITIES]
     for url, queue in zip(urls, queues, strict=True):
-        poll, delete = urlsplit(url.poll), urlsplit(url.delete)
+        poll, delete = map(urlsplit, url)
         assert poll.path == f"{queue}/messages"
         assert delete.path == f"{queue}/messages/{{{{messageId}}}}"
         query = parse_qs(poll.query)

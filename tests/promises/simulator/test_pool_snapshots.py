@@ -52,7 +52,7 @@ async def fill(world: World, count: int) -> None:
     task_id = await world.create()
     row = row_of(world.tasks()[task_id], 0)
     for _ in range(count - 1):
-        await world.services.stores.pools.add_pending(POOL, replace(row, task_id=world.slugid()))
+        await world.services.stores.pools.add_pending(replace(row, task_id=world.slugid()))
 
 
 async def count(world: World) -> int:
@@ -103,7 +103,7 @@ def test_a_claim_whose_pending_row_is_left_counts_once() -> None:
             await world.clock.sleep(1)
         (claim,) = await world.claim()
         row = row_of(claim.task, 0)
-        await world.services.stores.pools.add_pending(POOL, replace(row, state=State.PENDING, started=None))
+        await world.services.stores.pools.add_pending(replace(row, state=State.PENDING, started=None))
         snapshot = await PoolIndex(world.account.connect()).snapshot(POOL, world.clock.now())
         assert snapshot.counts == Counts(pending=1, claimed=1)
         assert snapshot.oldest is not None

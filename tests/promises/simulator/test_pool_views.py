@@ -90,7 +90,7 @@ def test_rows_of_calls_that_died_are_not_taken_for_runs(world: World) -> None:
         twice = replace(row_of(task, 0), scheduled=task.runs[0].scheduled + timedelta(seconds=1))
         later = replace(row_of(task, 0), run_id=1)
         for row in (gone, twice, later):
-            await pools.add_pending(POOL, row)
+            await pools.add_pending(row)
         assert await pending(world) == [task_id]
         found, _ = await counts(world)
         assert found == 3, "two runs have rows without a task; the second row of a run does not count"
@@ -130,8 +130,8 @@ def test_a_row_of_an_earlier_run_is_not_taken_for_a_claim(world: World) -> None:
         (first,) = await world.claim()
         await world.services.lifecycle.report_exception(first.task.task_id, 0, Resolved.WORKER_SHUTDOWN)
         assert len(await world.claim()) == 1
-        left = ChangePoolRows(task_queue_id=POOL, add=(row_of(first.task, 0),))
-        await world.services.stores.pools.change([left], POOL)
+        left = ChangePoolRows(add=(row_of(first.task, 0),))
+        await world.services.stores.pools.change([left])
         assert await counts(world) == (0, 1)
 
     world.run(story())

@@ -85,7 +85,7 @@ def test_a_lost_message_behind_a_thousand_rows_is_restored() -> None:
         task_id = await world.create(priority="lowest")
         row = row_of(world.tasks()[task_id], 0)
         for _ in range(1000):
-            await world.services.stores.pools.add_pending(POOL, replace(row, task_id=world.slugid()))
+            await world.services.stores.pools.add_pending(replace(row, task_id=world.slugid()))
         await world.clock.sleep(1)
         await world.create(A, priority="highest")
         await lose(world, "highest")
@@ -185,7 +185,7 @@ def test_a_row_without_a_task_stays_for_as_long_as_its_call_may_commit(seconds: 
         await world.create(C)
         await lose(world, "lowest")
         row = row_of(world.tasks()[C], 0)
-        await world.services.stores.pools.add_pending(POOL, replace(row, task_id=A, scheduled=world.clock.now()))
+        await world.services.stores.pools.add_pending(replace(row, task_id=A, scheduled=world.clock.now()))
         await world.clock.sleep(ORPHAN_AFTER.total_seconds() + seconds)
         await world.process().reconciler.check_pool(POOL)
 
@@ -222,9 +222,9 @@ def test_a_row_of_another_call_that_would_have_created_the_task_goes() -> None:
         await lose(world, "lowest")
         row = row_of(world.tasks()[A], 0)
         late = replace(row, scheduled=row.scheduled + timedelta(seconds=1))
-        await world.services.stores.pools.add_pending(POOL, late)
+        await world.services.stores.pools.add_pending(late)
         await checks(world, 1)
-        own = [each.scheduled for each in (await world.services.stores.pools.pending(POOL, 10))[0]]
+        own = [each.since for each in (await world.services.stores.pools.pending(POOL, 10))[0]]
         assert own == [row.scheduled]
 
     world.run(story())

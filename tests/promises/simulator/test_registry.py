@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.base.errors import ResourceNotFound
+from shared.queue.pools.directory import DirectoryKind
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
@@ -22,10 +23,10 @@ def test_claim_work_notes_the_worker_its_queue_and_its_provisioner(world: World)
         await world.create()
         assert await listed(world) == []
         await world.claim()
-        entry = await world.services.directory.task_queue(POOL)
+        entry = await world.services.directory.listed(DirectoryKind.TASK_QUEUE, POOL)
         assert (entry.stability, entry.description) == ("experimental", "")
         assert entry.last_active <= world.clock.now() and entry.expires == entry.last_active + timedelta(days=1)
-        provisioner = await world.services.directory.provisioner("provisioner")
+        provisioner = await world.services.directory.listed(DirectoryKind.PROVISIONER, "provisioner")
         assert provisioner.expires == entry.expires
         worker = (await world.services.workers.get(POOL, WORKER)).record
         assert len(worker.recent_tasks) == 1
@@ -57,8 +58,8 @@ def test_what_is_not_seen_any_more_is_forgotten(world: World) -> None:
         await world.clock.sleep(DAY + 1)
         assert await listed(world) == []
         for call in (
-            world.services.directory.task_queue(POOL),
-            world.services.directory.provisioner("provisioner"),
+            world.services.directory.listed(DirectoryKind.TASK_QUEUE, POOL),
+            world.services.directory.listed(DirectoryKind.PROVISIONER, "provisioner"),
             world.services.workers.get(POOL, WORKER),
         ):
             with pytest.raises(ResourceNotFound):

@@ -305,9 +305,9 @@ class World:
         }
 
     async def _claim_due(self, body: dict[str, Any]) -> None:
-        message = ClaimBody.model_validate(body)
-        if message.claim is not None:
-            await self.handlers.giving_back.take_back(message.claim)
+        message = ClaimBody.read(json.dumps(body))
+        if message.undelivered is not None:
+            await self.handlers.giving_back.take_back(message.undelivered)
         else:
             await self.handlers.timers.claim_due(message.task_id, message.run_id, message.put, message.started)
 
@@ -327,9 +327,9 @@ class World:
         await self.handlers.redelivery.event_due(from_json(body["pointer"]))
 
     async def _group_job_due(self, body: dict[str, Any]) -> None:
-        await self.handlers.group_jobs.job_due(GroupJobBody.model_validate(body))
+        await self.handlers.group_jobs.job_due(GroupJobBody.read(json.dumps(body)))
 
 
 def resolved_message(body: dict[str, Any]) -> ResolvedBody:
     """The message of a body in the resolved queue."""
-    return ResolvedBody.model_validate(body)
+    return ResolvedBody.read(json.dumps(body))
