@@ -29,6 +29,7 @@ from shared.runtime import Runtime
 from shared.store.connection import AzureStorage, Endpoints
 from shared.store.expiring import ExpiryStore
 from shared.store.interface import Storage, StorageUnavailable
+from shared.store.wire import NoAnswer
 from tools.admin.connection import LOCALLY, reason
 from tools.admin.output import fail
 
@@ -115,6 +116,8 @@ def _explained(failure: StorageUnavailable) -> str:
             return "no one is signed in who could read the storage account: run `az login`"
         case ServiceRequestError() as error:
             return f"the storage account cannot be reached: {reason(error)}"
+        case NoAnswer(__cause__=OSError() as error) as no_answer:
+            return f"the storage account cannot be reached: {str(error) or no_answer}"
         case _:
             return f"the storage account does not answer or refuses: {failure}"
 
