@@ -3,6 +3,7 @@
 import { now } from "./clock.js";
 import { nameOf } from "./group-name.js";
 import { listNamespaces, listTasks } from "./index-service.js";
+import { isSilence } from "./live.js";
 import { listTaskGroups, listTaskQueues, listWorkers, taskGroupPage } from "./queue.js";
 import { to } from "./router.js";
 import { label, named, shownState } from "./words.js";
@@ -24,7 +25,7 @@ const PAGE = 1000;
 /** @type {Map<string, {until: number, page: Promise<any[]>}>} */
 const remembered = new Map();
 
-/** The items of the first page of a list; none where the caller may not read it.
+/** The items of the first page of a list; none where the caller may not read it. Throws ApiError where nothing answers.
  * @param {string} key names the list, and who reads it @param {() => Promise<any>} read @param {string} field
  * @returns {Promise<any[]>} */
 function firstPage(key, read, field) {
@@ -35,6 +36,7 @@ function firstPage(key, read, field) {
     (value) => value?.[field] ?? [],
     (error) => {
       if (error.status !== 403 && error.status !== 404) remembered.delete(key); // that may pass
+      if (isSilence(error)) throw error;
       return [];
     },
   );

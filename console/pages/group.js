@@ -191,9 +191,7 @@ function TaskTable({ members, all, blocked, now, sort, selected, select, open, r
       column("duration", "Duration", ({ status }) => durationOf(runtime(status, now)), {
         sort: ({ status }) => runtime(status, now) ?? -1,
       }),
-      column("resolved", "Resolved", ({ status }) => html`<${Time} at=${status.runs.at(-1)?.resolved} now=${now} />`, {
-        sort: ({ status }) => status.runs.at(-1)?.resolved ?? "",
-      }),
+      column("resolved", "Resolved", ({ status: { runs } }) => runs.at(-1)?.resolved && html`<${Time} at=${runs.at(-1)?.resolved} now=${now} />`, { sort: ({ status }) => status.runs.at(-1)?.resolved ?? "" }), // prettier-ignore
     ],
     [blocked, now],
   );
@@ -207,7 +205,7 @@ function TaskTable({ members, all, blocked, now, sort, selected, select, open, r
 const byState = ({ task, status }) => `${STATES.indexOf(shownState(status))} ${named(task)}`;
 
 /** @param {number | null} milliseconds */
-const durationOf = (milliseconds) => (milliseconds === null ? "–" : duration(milliseconds));
+const durationOf = (milliseconds) => (milliseconds === null ? "" : duration(milliseconds));
 
 /** What a filter's words are looked for in, by the task and its state. @type {WeakMap<import("../core/types").Status, string>} */
 const texts = new WeakMap();

@@ -64,7 +64,7 @@ const columns = (blocked, now) => {
   const shown = (/** @type {Member | undefined} */ member, /** @type {Map<string, Member[]> | undefined} */ known) => {
     const ran = took(member, now);
     return member
-      ? html`<${State} state=${member.status.state} reason=${reasonOf(member.status, known)} /> ${ran !== null && html`<span class="reason">${duration(ran)}</span>`}`
+      ? html`<${State} state=${member.status.state} reason=${reasonOf(member.status, known)} /> ${ran !== null && html`<span class="reason">in ${duration(ran)}</span>`}`
       : "–";
   };
   const longer = (/** @type {Row} */ { member, old }) => {

@@ -14,6 +14,8 @@ const REST = 250;
 const NOT_FOUND = `Not found in what was searched: the names, revisions and owners of the latest ${GROUPS} groups, the first 1,000 tasks of each of the latest ${GROUPS_SEARCHED}, task queues, workers and the index. Anything older is found by its id.`;
 const MORE = `Nothing found yet in recent groups, task queues, workers and the index. Press Enter to search the tasks of the latest ${GROUPS_SEARCHED} groups as well.`;
 
+const UNREACHED = "Nothing could be searched: the service does not answer.";
+
 /** @typedef {import("../core/suggestions.js").Suggestion} Suggestion */
 
 /** @param {{then?: () => void, focused?: boolean}} properties `then`: after something was chosen */
@@ -33,10 +35,10 @@ export function SearchBox({ then, focused = false }) {
     setActive(-1);
     const own = ++latest.current;
     const timer = setTimeout(async () => {
-      const next = await suggestions(text);
+      const next = await suggestions(text).catch(() => null);
       if (own !== latest.current) return;
-      setFound(next);
-      setMessage(next.length === 0 && /^[^/:]{2,}$/.test(text.trim()) ? MORE : "");
+      setFound(next ?? []);
+      setMessage(next === null ? UNREACHED : next.length === 0 && /^[^/:]{2,}$/.test(text.trim()) ? MORE : "");
     }, REST);
     return () => clearTimeout(timer);
   }, [text]);
@@ -46,10 +48,13 @@ export function SearchBox({ then, focused = false }) {
     then?.();
     leave(href);
   };
-  const submit = async (/** @type {SubmitEvent} */ event) => {
+  const submit = (/** @type {SubmitEvent} */ event) => {
     event.preventDefault();
     const own = ++latest.current;
     setMessage("");
+    find(own).catch(() => own === latest.current && setMessage(UNREACHED));
+  };
+  const find = async (/** @type {number} */ own) => {
     const chosen = found[active]?.href ?? (await placeOf(text.trim()));
     if (chosen) return go(chosen);
     setMessage(`Searching the tasks of the latest ${GROUPS_SEARCHED} groups …`);

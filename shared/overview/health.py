@@ -248,7 +248,7 @@ class Health:
             message=stalls[0].message
             if len(stalls) == 1
             else f"No worker takes the tasks of {len(stalls)} task queues: {named}.",
-            remedy="Start workers for it, release one from quarantine, or cancel what should not run.",
+            remedy="Start workers, release one from quarantine, or cancel what should not run.",
             command=f"./dev admin queue show {stalls[0].task_queue_id}",
         )
 

@@ -182,6 +182,9 @@ def test_a_browser_that_is_offline_says_so_at_once(settled: Scene, open_page: Op
     expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
     page.context.set_offline(True)
     expect(page.get_by_role("alert")).to_contain_text("This browser is offline.")
+    page.get_by_role("button", name="Find").click()
+    page.get_by_role("combobox", name="Find").fill("package")
+    expect(page.get_by_text("Nothing could be searched")).to_be_visible()
     page.context.set_offline(False)
     expect(page.get_by_role("alert")).to_have_count(0)
 

@@ -236,10 +236,9 @@ def test_a_worker_that_runs_a_task_is_active_now(scene: Scene, open_page: OpenPa
 
 
 def test_a_workers_run_is_said_to_have_ended_as_it_did_whatever_came_after(scene: Scene, open_page: OpenPage) -> None:
-    scene.create("build")
+    task_id = scene.create("build")
     scene.claim("build")
-    claim = scene.claims.pop("build")
-    scene.client(claim["credentials"]).reportException(scene.ids["build"], 0, {"reason": "worker-shutdown"})
+    scene.client(scene.claims["build"]["credentials"]).reportException(task_id, 0, {"reason": "worker-shutdown"})
     page = open_page(f"{_queue(scene)}/workers/{WORKER_GROUP}/worker-1")
     expect(page.get_by_role("listitem").filter(has_text="build")).to_contain_text("exception worker-shutdown started")
 
