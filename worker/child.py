@@ -86,10 +86,7 @@ class Guard:
         return how
 
     async def end(self, *, filled: bool, purged: bool) -> list[str]:
-        """Puts everything back; what is not as it was before. Raises GuardLost.
-
-        Whether new caches have what they are to begin with; whether no cache is to be kept.
-        """
+        """Puts everything back, caches as WorkDirectory.put_back says; what is not as it was. Raises GuardLost."""
         left: list[str] = await self._order({"end": {"filled": filled, "purged": purged}})
         return left
 

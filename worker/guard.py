@@ -9,8 +9,8 @@ sends orders (child.py), JSON objects. It answers each by `{"done": …}`, or by
   has it already, and forks a process that works on a part of the run (runner.py).
 * `{"stop": seconds}`: tells every process of the task to end, and kills those that do not within so many seconds. Done:
   the exit code of the process that worked on the task.
-* `{"end": {"filled": …, "purged": …}}`, or the end of the worker: puts everything back as it was before the run;
-  whether new caches have what they are to begin with, and whether no cache is to be kept. Done: what is not as it was.
+* `{"end": {"filled": …, "purged": …}}`, or the end of the worker: puts everything back as it was before the run, caches
+  as WorkDirectory.put_back says. Done: what is not as it was.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Run:
             except OSError as problem:
                 return "resource-unavailable", f"the worker cannot work on it: {problem}"
             if part == "commands":
-                self._outcome, self._is_filled = "failed", True
+                self._outcome = "failed"
             left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
             await asyncio.wait((serving, self._lost, self._stop), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             is_over = serving.done()
@@ -105,6 +105,7 @@ class Run:
             serving.cancel()
             self._is_purged = "purge" in told
             if (outcome := told.get("outcome")) == "done":
+                self._is_filled = True
                 continue
             if outcome in OUTCOMES:
                 return outcome, ""

@@ -116,10 +116,10 @@ class Runner:
     async def _upload(self, payload: Payload) -> Message:
         exit_code, codes = self._begin["exitCode"], payload["onExitStatus"]
         uploaded = await upload_all(self._task, payload["artifacts"])
-        told = {"outcome": "completed" if exit_code == 0 and uploaded else "failed"}
+        told: Message = {"outcome": "completed" if exit_code == 0 and uploaded else "failed"}
         if exit_code in codes["purgeCaches"]:
             self._task.say(f"The task's caches are purged, since its exit code is {exit_code}")
-            told["purge"] = "all"
+            told["purge"] = True
         if exit_code in codes["retry"]:
             self._task.say(f"The task is to be retried, since its exit code is {exit_code}")
             told["outcome"] = "intermittent-task"
