@@ -137,7 +137,7 @@ def test_who_has_been_seen(service: Service) -> None:
     task_id = service.claimed()["status"]["taskId"]
     provisioner_id, worker_type = service.pool.split("/")
     assert service.queue.getTaskQueue(service.pool)["taskQueueId"] == service.pool
-    assert service.queue.getProvisioner(provisioner_id)["stability"] == "experimental"
+    assert service.queue.getProvisioner(provisioner_id)["provisionerId"] == provisioner_id
     assert service.queue.getWorkerType(provisioner_id, worker_type)["workerType"] == worker_type
     assert service.pool in paged(service, "listTaskQueues", "taskQueues", "taskQueueId")
     assert provisioner_id in paged(service, "listProvisioners", "provisioners", "provisionerId")
