@@ -10,12 +10,12 @@ from tools.local.state import ROOT
 
 PRODUCT, TESTS, ALL = ("shared/*.py", "functions/*.py", "function_app.py"), ("tests",), (".",)
 WORKER = ("worker/*.py",)
-IMAGES = ":(exclude,glob)**/*.webp"
+NO_TEXT = ":(exclude,glob)**/*.webp", ":(exclude,glob)**/*.gz"
 
 
 def lines_of(*paths: str) -> int:
     """The lines of all files that git tracks under these paths."""
-    command = ["git", "ls-files", "-z", "--", *paths, IMAGES]
+    command = ["git", "ls-files", "-z", "--", *paths, *NO_TEXT]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
     files = [ROOT / name for name in listed.split("\0") if name]
     return sum(path.read_bytes().count(b"\n") for path in files if path.is_file())
