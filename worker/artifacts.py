@@ -28,7 +28,6 @@ from worker.text import plain
 Artifact = Mapping[str, Any]
 """One of the payload."""
 
-CHUNK = 256 * 1024
 UPLOAD_SECONDS = 30 * 60
 AT_ONCE = 8
 MOST_FILES = 100_000

@@ -54,10 +54,10 @@ class Claim:
         self.run_id: int = claimed["runId"]
         self._connect = connect
         self._root_url = root_url.rstrip("/")
-        run = f"queue/v1/task/{self.task_id}/runs/{self.run_id}/artifacts"
-        own = f"/api/({run}|queue/v1/task/[^/?]+/artifact-content|index/v1/task)/[^/?]+"
-        self._own = re.compile(re.escape(self._root_url) + own)
-        """URLs of the calls that the processes make themselves, also of a task that has not asked for a proxy."""
+        api, run = re.escape(f"{self._root_url}/api/"), f"queue/v1/task/{self.task_id}/runs/{self.run_id}/artifacts"
+        read = "(queue/v1/task/[^/?]+/artifact-content|index/v1/task)"
+        self._own = re.compile(f"POST {api}{run}/[^/?]+|GET {api}{read}/[^/?]+")
+        """The calls that the processes make themselves, also of a task that has not asked for a proxy."""
         self._watching = watching
         self._watch = timedelta(seconds=watch_seconds)
         self._renewed(claimed)
@@ -94,8 +94,9 @@ class Claim:
         while self._watching is not None and due - _now() > self._watch:
             await asyncio.sleep(self._watch.total_seconds())
             try:
-                run = (await self._watching.status(self.task_id))["status"]["runs"][self.run_id]
-            except TROUBLE:
+                async with asyncio.timeout((due - _now()).total_seconds()):
+                    run = (await self._watching.status(self.task_id))["status"]["runs"][self.run_id]
+            except (*TROUBLE, LookupError):
                 continue
             except REFUSED as refused:
                 log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
@@ -114,25 +115,30 @@ class Claim:
         try:
             match message:
                 case {"do": "sign", "method": str(method), "url": str(url), "contentType": str(content_type)}:
-                    what = {**self._signing(url, "/api/"), "method": method, "content_type": content_type}
+                    what = {**self._signing(method, url, "/api/"), "method": method, "content_type": content_type}
                     return {"done": mohawk.Sender(**what, always_hash_content=False).request_header}
                 case {"do": "bewit", "url": str(url)}:
                     until = int(time.time()) + BEWIT_SECONDS
-                    resource = mohawk.base.Resource(**self._signing(url, "/"), method="GET", timestamp=until, nonce="")
+                    signing = self._signing("bewit", url, "/")
+                    resource = mohawk.base.Resource(**signing, method="GET", timestamp=until, nonce="")
                     bewit = mohawk.bewit.get_bewit(resource).rstrip("=")
                     return {"done": f"{url}{'&' if urlsplit(url).query else '?'}bewit={bewit}"}
         except ValueError as refused:
             return {"refused": shown(refused)}
         raise ValueError("it asks for nothing that is known")
 
-    def _signing(self, url: str, beginning: str) -> dict[str, Any]:
+    def _signing(self, method: str, url: str, beginning: str) -> dict[str, Any]:
         """What to sign a URL with. Raises ValueError for one that is not to be signed."""
+        is_own = self._own.fullmatch(f"{method} {url}") is not None
         match self.definition["payload"]:
             case {"features": {"taskclusterProxy": True}} if url.startswith(self._root_url + beginning):
                 pass
-            case _ if not self._own.fullmatch(url):
+            case _ if not is_own:
                 raise ValueError(f"it is no URL of {self._root_url}, or the task lacks features.taskclusterProxy")
-        ext: Json = {"authorizedScopes": [*self.definition.get("scopes", ()), f"queue:create-artifact:{self}"]}
+        own, scopes = [f"queue:create-artifact:{self}"], self.definition.get("scopes", ())
+        ext: Json = {"authorizedScopes": own if is_own else [*scopes, *own]}
+        if is_own and method == "GET":
+            del ext["authorizedScopes"]  # the certificate has them, and a header of 4,096 characters no room for both
         if certificate := self._credentials.get("certificate"):
             ext["certificate"] = json.loads(certificate)
         key = {"id": self._credentials["clientId"], "key": self._credentials["accessToken"], "algorithm": "sha256"}

@@ -27,7 +27,7 @@ log = logging.getLogger("worker")
 Message = dict[str, Any]
 T = TypeVar("T")
 
-TRIES = 7
+TRIES = 9
 CALL = aiohttp.ClientTimeout(total=60)
 
 
@@ -103,9 +103,13 @@ class Context:
         ) as answer:
             if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise Unreached(f"the queue answers {answer.status}")
-            found = await answer.json()
+            try:
+                found = await answer.json()
+                refusal = "" if answer.ok else str(found["message"])
+            except (ValueError, LookupError, TypeError):
+                raise Unreached(f"{answer.status}, and no answer of the queue's") from None
             if not answer.ok:
-                raise Refused(answer.status, str(found["message"]))
+                raise Refused(answer.status, refusal)
             return found
 
     async def create(self, name: str, **request: Any) -> Any:

@@ -103,7 +103,7 @@ class Run:
             how = await self._guard.stop(0 if is_over else self._options.grace_seconds)
             told = serving.result() if is_over else {}
             serving.cancel()
-            self._is_purged = "purge" in told
+            self._is_purged |= "purge" in told
             if (outcome := told.get("outcome")) == "done":
                 self._is_filled = True
                 continue

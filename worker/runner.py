@@ -14,6 +14,7 @@ import importlib
 import itertools
 import logging
 import os
+import signal
 import socket
 import sys
 import traceback
@@ -111,15 +112,16 @@ class Runner:
                 env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
             exit_code = await _run(payload["command"], task.folder, env, self._store)
         task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-        return {"outcome": "done", "exitCode": exit_code}
+        told: Message = {"outcome": "done", "exitCode": exit_code}
+        if exit_code in payload["onExitStatus"]["purgeCaches"]:
+            task.say(f"The task's caches are purged, since its exit code is {exit_code}")
+            told["purge"] = True
+        return told
 
     async def _upload(self, payload: Payload) -> Message:
         exit_code, codes = self._begin["exitCode"], payload["onExitStatus"]
         uploaded = await upload_all(self._task, payload["artifacts"])
         told: Message = {"outcome": "completed" if exit_code == 0 and uploaded else "failed"}
-        if exit_code in codes["purgeCaches"]:
-            self._task.say(f"The task's caches are purged, since its exit code is {exit_code}")
-            told["purge"] = True
         if exit_code in codes["retry"]:
             self._task.say(f"The task is to be retried, since its exit code is {exit_code}")
             told["outcome"] = "intermittent-task"
@@ -149,14 +151,20 @@ async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str
 
     Processes that they leave go on. Raises TaskException; OSError when the output cannot be kept.
     """
+    asked = list[int]()
+    signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))  # commands are asked, too: no other begins
     receiving, sending = os.pipe()
     os.set_blocking(receiving, False)
     loop, code = asyncio.get_running_loop(), 0
     unkept: asyncio.Future[int] = loop.create_future()
+    silent: asyncio.Future[None] = loop.create_future()
 
     def copy() -> None:
         try:
-            store.write(os.read(receiving, CHUNK))
+            if found := os.read(receiving, CHUNK):
+                store.write(found)
+            elif loop.remove_reader(receiving):
+                silent.set_result(None)
         except BlockingIOError:
             pass
         except OSError as problem:
@@ -170,8 +178,11 @@ async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str
                 store.say(f"Command {number} of {len(commands)}")
             ending = asyncio.create_task((await _start(command, folder, env, sending)).wait())
             await asyncio.wait((ending, unkept), return_when=asyncio.FIRST_COMPLETED)
-            if unkept.done() or (code := ending.result()) != 0:
+            if unkept.done() or (code := ending.result()) != 0 or asked:
                 break
+        if asked:  # others of the task may still be ending: without this pipe their last words would kill them
+            os.close(sending)
+            await asyncio.wait((silent, unkept), return_when=asyncio.FIRST_COMPLETED)
     finally:
         if loop.remove_reader(receiving):
             copy()  # what was written last

@@ -86,6 +86,7 @@ def become(user: User | None) -> None:
     os.nice(NICE)
     _limit(resource.RLIMIT_CORE, 0)
     _limit(resource.RLIMIT_NOFILE, FILES)
+    prctl(PR_SET_DUMPABLE, 1)  # or else this file is root's; no command of the task runs yet
     with contextlib.suppress(OSError):  # not known everywhere
         Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT, encoding="utf-8")
     if user is not None:

@@ -8,8 +8,9 @@ import json
 import os
 import socket
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -21,6 +22,9 @@ import taskcluster.aio
 from aiohttp import web
 from yarl import URL
 
+from shared.auth.certificates import task_scopes, temporary_credentials
+from shared.auth.hawk import parse_header
+from shared.base.ids import new_slugid
 from worker.claim import Claim
 from worker.context import Asking, Message
 from worker.proxy import LONGEST_LINE, Proxy
@@ -33,13 +37,14 @@ SCOPES = ["test:mine", "queue:create-artifact:task/0"]
 """What calls are signed for: the task's scopes, and that of its artifacts."""
 
 
-def claim_of(root_url: str, **features: bool) -> Claim:
+def claim_of(root_url: str, *, proxied: bool = False, scopes: Sequence[str] = SCOPES[:1], **more: Any) -> Claim:
     """A claim, and what comes with it."""
     claimed = {
         "status": {"taskId": "task"},
         "runId": 0,
-        "task": {"payload": {"features": features}, "scopes": SCOPES[:1]},
+        "task": {"payload": {"features": {"taskclusterProxy": proxied}}, "scopes": scopes},
         **renewal("first"),
+        **more,
     }
     return Claim(claimed, lambda _: cast(Any, None), root_url)
 
@@ -131,7 +136,7 @@ class Front:
 @pytest.fixture
 async def front(deployment: Deployment) -> AsyncIterator[Front]:
     async with aiohttp.ClientSession() as session:
-        front = Front(deployment, claim_of(deployment.url, taskclusterProxy=True), session)
+        front = Front(deployment, claim_of(deployment.url, proxied=True), session)
         async with Proxy(deployment.url, Worker(front.claim), None).serving() as front.url:
             yield front
 
@@ -198,7 +203,7 @@ async def test_only_urls_of_the_deployment_are_signed(front: Front) -> None:
 def test_a_process_gets_what_its_task_may_and_no_credentials() -> None:
     """Whoever it is: a task may have changed the process that works on it. Without a proxy, what its parts call."""
     deployed = "https://tc.example.com"
-    with_proxy, without = claim_of(deployed, taskclusterProxy=True), claim_of(f"{deployed}/")
+    with_proxy, without = claim_of(deployed, proxied=True), claim_of(f"{deployed}/")
     own = f"{deployed}/api/queue/v1/task/task/runs/0/artifacts/public%2Fa"
     artifact = f"{deployed}/api/queue/v1/task/other/artifact-content/public%2Fa"
     calls = [own, artifact, f"{deployed}/api/index/v1/task/a.b"]
@@ -213,7 +218,7 @@ def test_a_process_gets_what_its_task_may_and_no_credentials() -> None:
         f"https://example.com/{own}",
         f"{deployed}/api/\ud800",
     ):
-        message = {"do": "sign", "method": "POST", "url": url, "contentType": ""}
+        message = sign("POST" if url == own else "GET", url)
         assert ("done" in without.answer(message)) == (url in calls), url
         is_signed = url.startswith(f"{deployed}/api/") and url.isascii()
         assert ("done" in with_proxy.answer(message)) == is_signed, url
@@ -221,11 +226,46 @@ def test_a_process_gets_what_its_task_may_and_no_credentials() -> None:
     for nothing in ({"do": "report"}, {"do": "sign"}, {"do": "sign", "method": 1, "url": own, "contentType": ""}, {}):
         with pytest.raises(ValueError, match="nothing that is known"):
             with_proxy.answer(nothing)
-    answers = str([with_proxy.answer({"do": "sign", "method": "GET", "url": url, "contentType": ""}) for url in calls])
+    answers = str([with_proxy.answer(sign("GET", url)) for url in calls])
     assert "first" not in answers, "the token is in none"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the one address of loopback")
+@pytest.mark.parametrize("method", ["PUT", "DELETE", "bewit"])
+def test_without_the_proxy_only_what_parts_call_is_signed(method: str) -> None:
+    claim, url = claim_of("https://tc"), "https://tc/api/index/v1/task/x.y"
+    asked = {"do": "bewit", "url": url} if method == "bewit" else sign(method, url)
+    assert list(claim.answer(asked)) == ["refused"]
+    assert list(claim.answer(sign("GET", url))) == ["done"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "runs/0/artifacts/public%2Flogs%2Flive.log"), ("GET", "artifact-content/public%2Fx")],
+)
+def test_what_parts_call_is_signed_for_tasks_with_many_scopes(method: str, path: str) -> None:
+    """The service refuses a header of more than 4,096 characters (contract, trap 4)."""
+    now, task_id = datetime.now(UTC), new_slugid()
+    scopes = [f"queue:get-artifact:project/team-{number:02}/{'x' * 20}*" for number in range(35)]
+    credentials = temporary_credentials(
+        client_id=f"task-client/{task_id}/0/on/group/worker/until/1767226800",
+        scopes=task_scopes(task_id=task_id, run_id=0, scopes=scopes),
+        start=now,
+        expiry=now + timedelta(minutes=20),
+        issuer="queue-service",
+        issuer_token="x" * 44,
+        seed="A" * 44,
+    )
+    claim = claim_of("https://tc", scopes=scopes, status={"taskId": task_id}, credentials=credentials)
+    header = claim.answer(sign(method, f"https://tc/api/queue/v1/task/{task_id}/{path}"))["done"]
+    assert parse_header(header).id == credentials["clientId"]
+
+
+def sign(method: str, url: str) -> Message:
+    """What a process asks for."""
+    return {"do": "sign", "method": method, "url": url, "contentType": "application/json"}
+
+
 def test_it_is_reached_by_its_own_address_alone(front: Front) -> None:
     """Not from other machines: any caller would have the task's credentials."""
     with pytest.raises(ConnectionRefusedError):
@@ -234,7 +274,7 @@ def test_it_is_reached_by_its_own_address_alone(front: Front) -> None:
 
 async def test_a_deployment_that_is_down(front: Front) -> None:
     down = "http://127.0.0.1:1"
-    front.claim = claim_of(down, taskclusterProxy=True)
+    front.claim = claim_of(down, proxied=True)
     async with Proxy(down, Worker(front.claim), None).serving() as front.url:
         assert (await front.call("GET", "/api/queue/v1/x"))[0] == 502
 

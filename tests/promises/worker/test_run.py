@@ -137,6 +137,19 @@ def test_max_run_time_ends_everything(served: FakeQueue, tmp_path: Path, ignores
     assert has_ended(int((tmp_path / "child").read_text(encoding="utf-8")))
 
 
+def test_when_its_time_is_over_no_other_command_begins_and_what_still_ends_is_heard(
+    served: FakeQueue, tmp_path: Path
+) -> None:
+    ending = f"trap 'sleep 0.3; echo last words; touch {tmp_path}/saved; exit' TERM; echo begun; sleep 60 & wait"
+    commands = [["sh", "-c", f"({ending}) & trap 'exit 0' TERM; wait"], ["sh", "-c", "echo the second"]]
+    task_id = served.add({"command": commands, "maxRunTime": 0.5})
+    assert served.ended(task_id) == "failed"
+    wait(lambda: "The run ends here" in served.log(task_id))
+    assert "the second" not in served.log(task_id)
+    assert "\nlast words\n" in served.log(task_id)
+    assert (tmp_path / "saved").exists()
+
+
 def daemon(folder: Path, python: str = sys.executable) -> str:
     """A script that leaves a daemon behind, which ignores signals, and writes down its id."""
     code = f"""
@@ -170,6 +183,14 @@ def test_a_cache_stays_when_its_task_fails_unless_it_was_not_filled_or_is_purged
     assert begins("true", format="zip", content={"base64": "AAAA"}) == "new"
     assert begins("touch c/left; exit 1") == "new"
     assert begins("test -e c/left && exit 76") == "as it was left"
+    assert begins("test -e c/left") == "new"
+    assert begins("touch c/left; exit 1") == "as it was left"
+    served.held["slow"] = threading.Event()
+    late = shell("echo > x; exit 76", artifacts={"slow": "x"}, maxRunTime=1)
+    mounts = [{"directory": "c", "cacheName": "kept"}]
+    task_id = served.add({**late, "mounts": mounts, "onExitStatus": {"purgeCaches": [76]}}, "generic-worker:cache:kept")
+    assert served.ended(task_id) == "failed", "an upload does not end in time"
+    served.held.pop("slow").set()
     assert begins("test -e c/left") == "new"
 
 
