@@ -25,7 +25,7 @@ MOST_SECONDS = 600.0
 """How long the guard may take for anything: a task may have left millions of files."""
 
 
-END_SECONDS = 5.0
+END_SECONDS = 4.0
 """How long the worker waits for it at its own end."""
 
 

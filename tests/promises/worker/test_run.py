@@ -18,7 +18,7 @@ import pytest
 
 from tests.parts.local.stacks import wait
 from tests.promises.worker.double import BACKING, LOG, QUIET, SECONDS, TOKEN, FakeQueue, fake_queue, shell, working
-from worker import run
+from worker import child, run
 from worker.options import Options
 from worker.worker import MAY_GROW, grown, held
 
@@ -245,7 +245,7 @@ def test_a_queue_that_is_away_does_not_keep_a_worker_from_ending(tmp_path: Path)
 
 
 def test_the_time_that_it_takes_to_end_is_what_a_worker_is_left() -> None:
-    longest = Options.grace_seconds + run.REPORT_SECONDS + 2 * run.SHUTDOWN_SECONDS
+    longest = Options.grace_seconds + run.REPORT_SECONDS + 2 * run.SHUTDOWN_SECONDS + child.END_SECONDS
     assert longest < STOP_SECONDS
 
 
