@@ -60,6 +60,7 @@ class Runner:
         self._store = store
         self._caches = caches
         self._user = user
+        self._streaming: asyncio.Task[None] | None = None
 
     async def run(self) -> Message:
         """Does its part; what to tell the worker of it. Whatever ends it earlier kills this process."""
@@ -91,6 +92,10 @@ class Runner:
             else:
                 text = "The worker failed; its own log says how."
                 log.exception("the worker failed")
+        finally:
+            if self._streaming is not None:  # the worker signs nothing more once it has been told how this ends
+                self._streaming.cancel()
+                await asyncio.wait((self._streaming,))
         with contextlib.suppress(OSError):  # the disk may be full
             self._task.say(text)
         return {"outcome": outcome}

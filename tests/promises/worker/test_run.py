@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import socket
@@ -12,14 +13,17 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from tests.parts.local.stacks import wait
 from tests.promises.worker.double import BACKING, LOG, QUIET, SECONDS, TOKEN, FakeQueue, fake_queue, shell, working
 from worker import child, run
+from worker.context import Context
+from worker.log import LogStore
 from worker.options import Options
+from worker.runner import Runner
 from worker.worker import MAY_GROW, grown, held
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a daemon is not found")
@@ -148,6 +152,17 @@ def test_when_its_time_is_over_no_other_command_begins_and_what_still_ends_is_he
     assert "the second" not in served.log(task_id)
     assert "\nlast words\n" in served.log(task_id)
     assert (tmp_path / "saved").exists()
+
+
+async def test_nothing_is_signed_for_the_log_once_a_part_has_said_how_it_ends(tmp_path: Path) -> None:
+    """The worker would not answer, and the part would wait for ever."""
+    begin = {"part": "artifacts", "task": {"payload": shell("true")}, "exitCode": 0, "mostRunTime": None}
+    begin |= {"taskId": "task", "runId": 0, "logSeconds": 60.0}
+    with (tmp_path / "log").open("w+b") as file:
+        store = LogStore(file.fileno(), 1000)
+        task = Context(tmp_path, "task/runs/0", "", "", cast(Any, None), cast(Any, None), store.say)
+        assert await Runner(task, begin, store, {}, None).run() == {"outcome": "completed"}
+    assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
 def daemon(folder: Path, python: str = sys.executable) -> str:
