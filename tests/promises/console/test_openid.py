@@ -133,12 +133,12 @@ def test_the_end_of_the_hour_takes_nothing_away(
     expect(field).to_have_value("auth:an-edit-of-twenty-minutes")
 
     before = len(watch.requests)
-    refusal = {"status": 400, "json": {"error": "invalid_grant"}, "headers": {"access-control-allow-origin": "*"}}
 
     def refuse(route: Route) -> None:
         """Renewals alone, and until the end of this: one that succeeds meanwhile would take the layer away."""
         if "grant_type=refresh_token" in (route.request.post_data or ""):
-            route.fulfill(**refusal)
+            headers = {"access-control-allow-origin": "*"}
+            route.fulfill(status=400, json={"error": "invalid_grant"}, headers=headers)
         else:
             route.continue_()
 
