@@ -10,7 +10,10 @@ import re
 import subprocess
 import sys
 import tempfile
+import tomllib
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from tools.local.state import ROOT
 
@@ -25,38 +28,53 @@ LOCKS = (
 """Each with what it is made of, and whether it includes the app's."""
 _HEAD = "# Written by `.venv/bin/python -m tools.local.locks`.\n"
 _COMPILE = ["pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--no-annotate", "--no-header"]
+_FITS = re.compile(
+    r"-(?:py2\.py3|py3\d*|cp311|cp312|cp313|cp3\d+-abi3)-(?:\S+-)?"
+    r"(?:any|\S*manylinux\S*_(?:x86_64|aarch64)|macosx_\S+|win_amd64)\.whl$"
+)
+"""The name of a wheel that somebody installs: for a Python that the project runs on, of Linux, macOS or Windows. A
+package in C has a hundred others."""
 
 
-def blocks(name: str) -> dict[str, str]:
-    """By package: its lines in a lock file."""
-    text = (ROOT / name).read_text(encoding="utf-8")
-    found = re.findall(r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", text, re.MULTILINE)
-    return {package: package + rest for package, rest in found}
+def requirements(file: Path) -> list[str]:
+    """What a lock file names, without hashes: `name==version`, perhaps with a marker."""
+    return re.findall(r"^([a-z0-9-]+==.+?) *\\?$", file.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def main(options: list[str]) -> None:
     """Write them all, the app's first."""
     for name, sources, includes in LOCKS:
-        known = blocks(name) if "audit" in name else {**blocks(APP), **blocks(DEVELOPMENT), **blocks(name)}
         with tempfile.TemporaryDirectory() as folder:
-            output = Path(folder, "lock.txt")
-            output.write_text("".join(known.values()), encoding="utf-8")
-            command = [
-                str(ROOT / ".venv/bin/uv"),
-                *_COMPILE,
-                "--generate-hashes",
-                *options,
-                *sources,
-                "-o",
-                str(output),
-            ]
-            subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
-            text = output.read_text(encoding="utf-8")
-        if includes:
-            for block in blocks(APP).values():
-                text = text.replace(block, "")
-            text = f"-r ../{APP}\n{text}"
-        (ROOT / name).write_text(_HEAD + text, encoding="utf-8")
+            output, files = Path(folder, "lock.txt"), Path(folder, "pylock.toml")
+            output.write_text("\n".join(requirements(ROOT / name)), encoding="utf-8")
+            _compile(output, *options, *(["--constraints", APP] if includes else []), *sources)
+            found = requirements(output)
+            _compile(files, "--only-binary", ":all:", "--constraints", str(output), *sources)
+            packages = tomllib.loads(files.read_text(encoding="utf-8"))["packages"]
+        hashes = {f"{each['name']}=={each['version']}": sorted(_hashes(each["wheels"])) for each in packages}
+        own = [each for each in found if not includes or each not in requirements(ROOT / APP)]
+        head = _HEAD + (f"-r ../{APP}\n" if includes else "")
+        text = "".join(_with_hashes(requirement, hashes) for requirement in own)
+        (ROOT / name).write_text(head + text, encoding="utf-8")
+
+
+def _compile(output: Path, *arguments: str) -> None:
+    command = [str(ROOT / ".venv/bin/uv"), *_COMPILE, *arguments, "-o", str(output)]
+    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+
+
+def _hashes(wheels: list[dict[str, Any]]) -> Iterator[str]:
+    for wheel in wheels:
+        if _FITS.search(wheel["url"]):
+            yield wheel["hashes"]["sha256"]
+
+
+def _with_hashes(requirement: str, hashes: dict[str, list[str]]) -> str:
+    """The lines of a lock file for `name==version`, perhaps with a marker."""
+    found = hashes[requirement.partition(" ;")[0]]
+    if not found:
+        raise SystemExit(f"{requirement}: there is no wheel of it that fits")
+    return " \\\n    ".join([requirement, *(f"--hash=sha256:{each}" for each in found)]) + "\n"
 
 
 if __name__ == "__main__":

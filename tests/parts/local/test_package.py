@@ -22,7 +22,7 @@ from rich.console import Console
 from tests.parts.local.packages import NEEDS_PYTHON
 from tests.parts.local.stacks import free_ports
 from tests.promises.infra import templates
-from tools.local import bootstrap, console_vendor, demo, package, sbom, state
+from tools.local import bootstrap, console_vendor, demo, locks, package, sbom, state
 from tools.local.stack import Stack, StackOptions
 from tools.local.state import ROOT
 
@@ -74,6 +74,13 @@ def test_a_checkout_that_is_not_set_up_gives_no_package(tmp_path: Path) -> None:
 def test_what_set_up_makes_is_not_in_the_repository() -> None:
     listing = ["git", "ls-files", "--cached", "--ignored", "--exclude-standard"]
     assert subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout == ""
+
+
+@pytest.mark.parametrize("lock", [name for name, _, includes in locks.LOCKS if includes])
+def test_a_lock_that_includes_the_apps_names_no_package_of_it(lock: str) -> None:
+    """pip refuses two versions of a package."""
+    names = [{each.partition("==")[0] for each in locks.requirements(ROOT / file)} for file in (locks.APP, lock)]
+    assert names[1] and not names[0] & names[1]
 
 
 def test_core_tools_upload_the_same_files() -> None:
