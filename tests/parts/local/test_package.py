@@ -76,11 +76,10 @@ def test_what_set_up_makes_is_not_in_the_repository() -> None:
     assert subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout == ""
 
 
-@pytest.mark.parametrize("lock", [name for name, _, includes in locks.LOCKS if includes])
-def test_a_lock_that_includes_the_apps_names_no_package_of_it(lock: str) -> None:
-    """pip refuses two versions of a package."""
-    names = [{each.partition("==")[0] for each in locks.requirements(ROOT / file)} for file in (locks.APP, lock)]
-    assert names[1] and not names[0] & names[1]
+def test_no_lock_names_a_package_of_the_one_that_it_includes() -> None:  # pip refuses a second version
+    locked = [locks.requirements(ROOT / name) for name, _, includes in locks.LOCKS if includes or name == locks.APP]
+    app, *others = ({each.partition("==")[0] for each in lock} for lock in locked)
+    assert len(others) == 2 and not any(app & each for each in others)
 
 
 def test_core_tools_upload_the_same_files() -> None:
