@@ -7,9 +7,10 @@ from tools.local.state import ROOT
 
 FOLDERS = ("console", "tools/local/host/sign_in")
 STYLE = ("--config", "console/.prettierrc.json", "--ignore-path", "console/.prettierignore")
+STRICT = ("--deny-warnings", "--report-unused-disable-directives-severity", "error")
 CHECKS = (
     ("prettier", *STYLE, "--check", "--log-level", "warn", *FOLDERS),
-    ("eslint", "--config", "tools/eslint.config.mjs", *FOLDERS),
+    ("oxlint", "--config", "tools/oxlint.json", *STRICT, *FOLDERS),
     ("tsc", "--project", "console/tsconfig.json"),
 )
 
