@@ -146,7 +146,7 @@ def _preloading(html: str, contents: Mapping[str, bytes]) -> str:
 
 
 def _needed(name: str, contents: Mapping[str, bytes]) -> set[str]:
-    """A module, and all modules that it imports."""
+    """Returns the names of a module and of all modules that it imports, directly or not."""
     found: set[str] = set()
     waiting = [name]
     while waiting:

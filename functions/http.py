@@ -70,7 +70,7 @@ ROUTERS = (
     *(_CALLS if SERVES_CALLS else ()),
     *(() if SERVES_CALLS and process.SETTINGS.uploads_root_url else _UPLOADS),
 )
-"""One for each API that this app serves; the first that knows a path handles the request."""
+"""The routers of the APIs that this app serves. The first one that knows a path handles the request."""
 
 LOAD = Load(process.SETTINGS.max_concurrent_calls, process.SETTINGS.max_long_polls)
 BODIES = Bodies()
@@ -88,7 +88,7 @@ blueprint = func.Blueprint()
 @blueprint.function_name("http")
 @blueprint.route("{*path}", methods=METHODS, auth_level=func.AuthLevel.ANONYMOUS)
 async def http(req: func.HttpRequest, context: func.Context) -> func.HttpResponse:
-    """Every request of every API."""
+    """Handles every request to every API."""
     return await respond(req, context)
 
 
@@ -331,7 +331,8 @@ async def _refusal(error: ApiError, call: Call, body: bytes, services: Services)
 
 
 async def _echoed(services: Services, call: Call, body: bytes) -> Any:
-    """A short body as it was sent, also of a call that was refused before it was parsed; None if it is not JSON."""
+    """Returns a short body as it was sent, also for a call that was refused before its body was parsed; None if it is
+    not JSON."""
     if call.raw_body is not None or len(body) > MOST_ECHOED:
         return call.raw_body
     try:

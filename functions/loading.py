@@ -17,7 +17,7 @@ SDKS = (
     "azure.storage.blob.aio",
     "azure.storage.queue",
 )
-"""In the order in which calls need them."""
+"""The modules of the SDKs, in the order in which calls need them."""
 
 _YOUNG_OBJECTS = 10_000
 """Number of objects that are allocated and not freed before a garbage collection. With Python's default of 700,
@@ -26,7 +26,8 @@ collections take a fifth of a createTask, and they find few reference cycles.
 
 
 def load_sdks(settings: Settings) -> threading.Thread:
-    """Starts loading at once. Code that imports a module before it is loaded waits for it, as for any import."""
+    """Starts a thread that loads the SDKs. Code that imports a module before it is loaded waits for it, as for any
+    import."""
     identity = settings.storage_connection_string is None or settings.servicebus_connection_string is None
     names = (*(["azure.identity.aio"] if identity else []), *SDKS)
 

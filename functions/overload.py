@@ -62,17 +62,17 @@ class Load:
 
     @property
     def calls(self) -> int:
-        """Calls under way, without long polls."""
+        """Number of calls under way, without long polls."""
         return self._calls.used
 
     @property
     def polls(self) -> int:
-        """Long polls under way."""
+        """Number of long polls under way."""
         return len(self._polls)
 
     @property
     def waiting(self) -> int:
-        """Calls that wait for their turn."""
+        """Number of calls that wait for their turn."""
         return self._calls.waiting
 
     @property
@@ -96,9 +96,9 @@ class Load:
 
     @asynccontextmanager
     async def poll(self, check: Check) -> AsyncIterator[asyncio.Event]:
-        """Holds the place of a long poll under way, after it was checked. Yields what is set if it has to end before
-        its time, so that another share has its place. Raises what the check raises, and ServiceUnavailable.
-        """
+        """Holds the place of a long poll under way, after it was checked. Yields an event that is set if the poll has
+        to end before its time, so that a caller of another share has its place. Raises what the check raises, and
+        ServiceUnavailable."""
         place = Place(share=CHECKING)
         try:
             _end(self._polls.enter(place))

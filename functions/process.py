@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from shared.queue.events.publisher import EventPublisher
 
 SETTINGS: Final[Settings] = load_settings()
-"""Read when the app is indexed, so that a bad setting stops the start."""
+"""The settings, which are read when the app is indexed, so that a bad setting stops the start."""
 
 TELEMETRY: Final[Telemetry] = start_telemetry(SETTINGS)
 
@@ -32,9 +32,8 @@ for _warning in SETTINGS.warnings():
 
 _services: Services | None = None
 _background: list[asyncio.Task[None]] = []
-"""What goes on until the process ends. The platform ends it without a word: what was noted in the last minute is lost
-then, and what follows a resolution is left to its message.
-"""
+"""Tasks that run until the process ends. The platform ends it without notice: what was noted in the last minute is lost
+then, and what follows a resolution is left to its message."""
 
 
 async def services() -> Services:

@@ -80,9 +80,8 @@ async def _handle(
 
 
 async def _set_apart(services: Services, body: Body, text: str) -> str:
-    """Counts the attempts that ended because their instance died: these functions could not count themselves. Delays
-    the message by a random time, so that it is handled apart from other suspects.
-    """
+    """Counts the attempts that failed because their instance died and could not count them. Delays the message by a
+    random time, so that it is handled apart from other suspects."""
     log.error(
         "a message of %s was not done by %d functions",
         body.queue,
@@ -162,14 +161,14 @@ FUNCTIONS: Mapping[type[Body], tuple[str, Callable[[Services, Any], Awaitable[No
     EventBody: ("event-pending", lambda services, body: services.redelivery.event_due(from_json(body.pointer))),
     GroupJobBody: ("group-job", lambda services, body: services.group_jobs.job_due(body)),
 }
-"""By the kind of message: the name of its function, and what it does with a message."""
+"""For each kind of message, the name of its function and the coroutine function that handles the message."""
 
 blueprint = func.Blueprint()
 
 
 def _add(body_type: type[Body], name: str, work: Callable[[Services, Any], Awaitable[None]]) -> None:
-    """Adds a function. It gets a message as it is: as text, one that is not UTF-8 would fail in the host, again and
-    again."""
+    """Adds a function. It receives messages as bytes: if it asked for text, the host would fail at a message that is
+    not UTF-8, again and again."""
 
     @blueprint.function_name(name)
     @blueprint.queue_trigger(

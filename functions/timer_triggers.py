@@ -29,7 +29,7 @@ blueprint = func.Blueprint()
 
 @asynccontextmanager
 async def _run(name: str) -> AsyncIterator[Services]:
-    """One run, within the time limit. An alert watches that there are some."""
+    """Runs one timer function within the time limit, and observes it. An alert is raised when no run is observed."""
     async with asyncio.timeout(LONGEST_RUN):
         services = await process.services()
         with observed(services.runtime, name, SpanKind.INTERNAL, {}) as seen:

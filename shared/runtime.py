@@ -1,7 +1,5 @@
-"""What the service needs of the world besides storage: time, ids, randomness, waiting, and somewhere to report.
-
-Passed in, so that tests can replace it.
-"""
+"""What the service needs of the world besides storage: time, ids, randomness, waiting, and receivers of measurements
+and spans. These are passed in, so that tests can replace them."""
 
 from __future__ import annotations
 
@@ -27,18 +25,19 @@ def utc_now() -> datetime:
 
 @dataclass(frozen=True, kw_only=True)
 class Runtime:
-    """Time, ids, randomness, waiting and measurements of one process. Passed in, so that tests can control them."""
+    """Time, ids, randomness, waiting and measurements of one process. They are passed in, so that tests can control
+    them."""
 
     now: Callable[[], datetime] = utc_now
     slugid: Callable[[], str] = new_slugid
     jitter: Callable[[], float] = random.random
-    """A number in [0, 1) for back-off; not for secrets."""
+    """Returns a random number in [0, 1) for back-off; not for secrets."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     """Waits for the given seconds."""
     meter: Meter = field(default_factory=Meter)
     """Receives measurements."""
     tracer: Tracer | None = None
-    """Receives the spans of calls; None where telemetry goes nowhere."""
+    """Receives the spans of calls; None if no exporter is set up."""
 
 
 def attempts(
@@ -55,7 +54,8 @@ def attempts(
 
 
 class _Attempts:
-    """The iterator of `attempts`. No generator: one that is left before its end would have to be closed."""
+    """The iterator of `attempts`. It is no generator, since a generator that is left before its end would have to be
+    closed."""
 
     def __init__(self, runtime: Runtime, retries: Retries, until: datetime) -> None:
         self._runtime = runtime
@@ -77,5 +77,5 @@ class _Attempts:
 
 
 async def pause(runtime: Runtime, attempt: int, retries: Retries = LOST_RACE) -> None:
-    """Back-off after a lost race (compare-and-swap), `attempt` counting from 0."""
+    """Waits before the next attempt after a lost race (compare-and-swap); `attempt` counts from 0."""
     await runtime.sleep(retries.pause(attempt, runtime.jitter()))

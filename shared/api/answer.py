@@ -29,17 +29,17 @@ ALWAYS: Mapping[str, str] = {
     "content-security-policy": "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
 }
 HTTPS_ONLY: Mapping[str, str] = {"strict-transport-security": "max-age=7776000"}
-"""Browsers remember it for 90 days (contract 1.3)."""
+"""The header that tells browsers to use HTTPS alone for 90 days (contract 1.3)."""
 MOST_SAID = 24_000
-"""Bytes of an error's message."""
+"""The most bytes of an error's message."""
 MOST_ECHOED = 4096
-"""Bytes of a body that an error repeats."""
+"""The most bytes of a body that an error repeats."""
 MOST_NAMED = 2048
-"""Bytes of a URL parameter that an error repeats."""
+"""The most bytes of a URL parameter that an error repeats."""
 MOST_REFUSED = 64 * 1024
-"""Bytes of an error's envelope, as follows from the other limits."""
+"""The most bytes of an error's envelope, which follows from the limits of its parts."""
 PACKED_FROM = 4096
-"""Bytes of a body that is worth compressing."""
+"""Size in bytes from which on a body is worth compressing."""
 PACKING_LEVEL = 1
 """Of gzip's nine levels, the one that takes a third of the usual time for four fifths of the effect."""
 VARIES: Mapping[str, str] = {"vary": "accept-encoding"}
@@ -95,7 +95,7 @@ def redirection(url: str) -> Answer:
 
 
 def not_found() -> Answer:
-    """An unknown path or method: not the envelope (contract 1.4)."""
+    """Returns the answer for an unknown path or method, which has no error envelope (contract 1.4)."""
     return json_answer({"error": "Not found"}, 404)
 
 

@@ -13,7 +13,7 @@ from shared.base.frozen import dataclass
 from shared.base.shares import NAMELESS, Share
 
 _MAX_LISTED = 10_000
-"""The longest list of scopes in a message, in characters: a task may name very many."""
+"""The most characters of a list of scopes in a message: a task may name very many."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,10 +22,10 @@ class Caller:
 
     client_id: str | None
     scopes: ScopeSet
-    """With all that roles grant (expanded), in normal form."""
+    """The caller's scopes with all that roles grant (expanded), in normal form."""
     expires: datetime | None = None
     share: Share = NAMELESS
-    """In whose name what the call takes is counted."""
+    """The share that the call counts for: the one in whose name it is made."""
     payload_hash: str = ""
     """Hash of the body as the request was signed with it; empty if it was signed without one."""
 

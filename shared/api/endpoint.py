@@ -89,22 +89,23 @@ class Endpoint(Generic[Services]):
     takes_content: bool = False
     """Whether the body is arbitrary content of any size instead of JSON."""
     takes_any_load: bool = False
-    """Whether it is answered even when the process is overloaded."""
+    """Whether the endpoint answers even when the process is overloaded."""
     waits: bool = False
-    """Whether it is a long poll: those are ended first when the process is overloaded."""
+    """Whether the endpoint is a long poll. Long polls are ended first when the process is overloaded."""
     share: FindShare[Services] | None = field(default=None, repr=False)
-    """Finds out in whose name a call by a signed URL comes, from the parameters of its path and of its query."""
+    """Function that finds out in whose name a call by a signed URL is made, from the parameters of its path and of its
+    query."""
     stability: Stability = "stable"
     authorised_late: bool = False
-    """Whether its handler checks the scopes, although the URL alone would do (contract 1.5, H)."""
+    """Whether the handler checks the scopes, although the URL alone would do (contract 1.5, H)."""
     unlisted: bool = False
-    """Whether references omit it: it is a variant of an endpoint that they list."""
+    """Whether references omit the endpoint, since it is a variant of one that they list."""
     scopes_of_anonymous: bool = False
-    """Whether only callers without credentials need the scopes. All of them must follow from the URL."""
+    """Whether only callers without credentials need the scopes. All of these scopes must follow from the URL."""
     raw_slash: bool = False
     """Whether the taskQueueId may also be written with a bare slash (contract 1.4)."""
     is_long: bool = False
-    """Whether its answer may be long, though it has no pages."""
+    """Whether the answer may be long, though it has no pages."""
 
     @property
     def params(self) -> tuple[str, ...]:
@@ -123,7 +124,8 @@ class Endpoint(Generic[Services]):
 
     @property
     def may_be_packed(self) -> bool:
-        """Whether its answer is compressed for callers that accept it: lists that people read, no calls of workers."""
+        """Whether the answer is compressed for callers that accept it. Lists that people read are, answers to workers
+        are not."""
         return self.is_long or "continuationToken" in self.query
 
     @cached_property
@@ -141,7 +143,7 @@ class Endpoint(Generic[Services]):
 
 
 class _Properties(TypedDict, Generic[S], total=False):
-    """What else an endpoint may have."""
+    """Properties of an endpoint that may be left out."""
 
     category: str
     description: str
@@ -169,7 +171,7 @@ class Endpoints(list[Endpoint[S]]):
     """
 
     def __init__(self, category: str, /, **common: Unpack[_Properties[S]]) -> None:
-        """`common`: what each of them has unless it says otherwise."""
+        """Takes in `common` the properties that each endpoint of the family has unless it sets them itself."""
         super().__init__()
         self._common: Any = {"category": category, **common}
 
@@ -223,7 +225,7 @@ Model = TypeVar("Model", bound=BaseModel)
 
 
 async def at_once() -> None:
-    """Does not pause: large bodies are read at once."""
+    """Returns at once: the default of `Call.pause`, with which a call does not pause."""
 
 
 @dataclass
@@ -250,7 +252,7 @@ class Call:
     _has_authorised: bool = False
 
     def payload(self, model: type[Model]) -> Model:
-        """The body, of the type that the endpoint's row names."""
+        """Returns the validated body, which must be of the given model: the one in the endpoint's row."""
         assert isinstance(self.body, model), f"{self.endpoint.name} has no such body"
         return self.body
 
@@ -305,7 +307,7 @@ class Call:
         self._has_authorised = True
 
     def allow(self) -> None:
-        """Lets the call pass without its scopes: what it is answered is public."""
+        """Marks the call as authorised without any scopes, because its answer is public."""
         self._has_authorised = True
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:

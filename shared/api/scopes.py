@@ -87,7 +87,7 @@ class ScopeSet:
         )
 
     def union(self, other: ScopeSet) -> ScopeSet:
-        """What both hold together."""
+        """Returns the set of all scopes that either set satisfies."""
         return self if all(scope in self for scope in other) else ScopeSet([*self, *other])
 
     def __iter__(self) -> Iterator[str]:
@@ -180,7 +180,7 @@ def _render(template: object, params: Params) -> Iterator[Expression]:
 
 
 def _items(template: Mapping[str, object], params: Params) -> Sequence[str]:
-    """What a `for` goes through."""
+    """Returns the list that a `for` iterates over. Raises TypeError if the parameter is no list."""
     source = cast(str, template["in"])
     items = params[source]
     if isinstance(items, str) or not isinstance(items, Sequence):
@@ -219,7 +219,7 @@ def holds(held: ScopeSet, template: Template, params: Params) -> bool:
 
 
 def _each_holds(held: ScopeSet, template: object, params: Params) -> Iterator[bool]:
-    """The same for each of the expressions that a template renders to."""
+    """Yields, for each expression that the template renders to, whether the held scopes satisfy it."""
     if isinstance(template, str):
         yield _fill(template, params) in held
         return
@@ -270,7 +270,8 @@ def certainly_missing(held: ScopeSet, template: Template, known: Mapping[str, st
 
 
 def _as_known(template: object, known: Mapping[str, str]) -> Expression:
-    """What is needed whatever the unknown parameters are, with their names in place of their values."""
+    """Returns the expression that is needed whatever the unknown parameters are. It contains their names in place of
+    their values."""
     if isinstance(template, str):
         return _PLACEHOLDER.sub(lambda found: known.get(found[1], found[0]), template)
     match dict(cast("Mapping[str, object]", template)):

@@ -27,11 +27,12 @@ from shared.base.errors import (
 from shared.base.jsontext import BeyondLimits, Measure, measure, read
 
 MAX_BODY = 1024 * 1024
-"""Bytes of a request's body: what a Functions instance has the memory for (docs/scaling.md)."""
+"""The most bytes of a request's body: more would not fit into a Functions instance's memory (docs/scaling.md)."""
 MOST_CHECKED = 30_000
-"""Values of a body that are checked one by one, against its schema: all but those in free-form objects."""
+"""The most values of a body that are checked one by one against its schema. Values in free-form objects do not count.
+"""
 _MOST_ERRORS = 50
-"""Schema errors that one message lists."""
+"""The most schema errors that one message lists."""
 
 
 def is_json(content_type: str) -> bool:
@@ -40,9 +41,8 @@ def is_json(content_type: str) -> bool:
 
 
 def check_length(endpoint: Endpoint, headers: Mapping[str, str]) -> None:
-    """Raises LengthRequired for a request whose body, or its absence, its headers do not show: the Functions host hands
-    over no byte of a body in chunks, and answers for it nevertheless.
-    """
+    """Raises LengthRequired for a body that is sent in chunks, and for a missing Content-Length where the endpoint
+    needs a body. The Functions host passes on no byte of a body in chunks, and calls the function nevertheless."""
     if "transfer-encoding" in headers:
         raise LengthRequired(
             "a body in chunks (Transfer-Encoding) does not arrive here: send it whole, with its Content-Length"
@@ -77,7 +77,7 @@ def parse_body(body: bytes, measured: Measure) -> Any:
 
 
 def validate_params(endpoint: Endpoint, params: Mapping[str, str]) -> None:
-    """Every URL parameter against its pattern. Raises InvalidRequestArguments."""
+    """Checks every URL parameter against its pattern. Raises InvalidRequestArguments."""
     problems = [
         f"URL parameter '{name}' given as '{value}' must match regular expression: {PARAMETERS[name]}"
         for name, value in params.items()
@@ -88,7 +88,8 @@ def validate_params(endpoint: Endpoint, params: Mapping[str, str]) -> None:
 
 
 def validate_query(endpoint: Endpoint, query: str) -> dict[str, str]:
-    """The query options; `bewit` is always allowed. Raises InvalidRequestArguments for unknown or repeated ones."""
+    """Returns the query options without `bewit`, which is always allowed. Raises InvalidRequestArguments for unknown,
+    repeated or malformed ones."""
     found: dict[str, str] = {}
     problems: list[str] = []
     for name, value in parse_qsl(query, keep_blank_values=True, errors="replace"):
@@ -108,10 +109,9 @@ def validate_query(endpoint: Endpoint, query: str) -> dict[str, str]:
 
 
 def validate_payload(endpoint: Endpoint, payload: Any, content_type: str) -> BaseModel | None:
-    """The body against the endpoint's schema, with defaults filled in; None for an endpoint without one.
-
-    Raises MalformedPayload, InputValidationError with all that is wrong, InputError for more than can be checked.
-    """
+    """Validates the body against the endpoint's schema and fills in defaults. Returns None for an endpoint without a
+    body. Raises MalformedPayload, InputValidationError with all that is wrong, InputError if there is too much to
+    check."""
     if endpoint.input is None:
         return None
     if payload is None:
@@ -172,7 +172,7 @@ def _matches(pattern: str, value: str) -> bool:
 
 
 _LONGEST = 513
-"""Characters of the key at which a page starts: longer than any key, which has 512 at most."""
+"""The most characters of the key at which a page starts: one more than any key has."""
 
 
 def limit_of(query: Mapping[str, str], default: int = bounds.PAGE) -> int:
@@ -205,7 +205,8 @@ class Place(TypedDict):
 
 
 def place_of(query: Mapping[str, str]) -> Place:
-    """What a call asks for; up to a thousand entries unless it says how many. Raises InputError as `start_of`."""
+    """Returns the place of the page that a call asks for, with up to 1,000 entries unless it says how many. Raises
+    InputError as `start_of` does."""
     return Place(start=start_of(query), limit=limit_of(query))
 
 
@@ -215,7 +216,7 @@ def token_of(start: str) -> str:
 
 
 def continued(resume: str | None) -> dict[str, str]:
-    """The token of the next page, if there is one."""
+    """Returns the `continuationToken` of the next page as a property, or no property after the last page."""
     return {} if resume is None else {"continuationToken": token_of(resume)}
 
 

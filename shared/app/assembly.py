@@ -1,4 +1,4 @@
-"""Puts the use cases of a process together: what each is made of, from what they have in common to the services."""
+"""Creates the use cases of a process from storage, publisher and settings."""
 
 from __future__ import annotations
 

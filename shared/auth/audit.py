@@ -80,7 +80,7 @@ def _decode(row: Row) -> AuditEntry:
 log = logging.getLogger("taskcluster.audit")
 
 NOBODY: Final = "anonymous"
-"""Who makes a call without credentials."""
+"""Name of the client in entries of calls without credentials."""
 
 
 class Entry:
@@ -103,7 +103,7 @@ class Entry:
     def after(
         self, authorise: Callable[[Sequence[str]], Awaitable[None]]
     ) -> Callable[[Sequence[str]], Awaitable[None]]:
-        """Begins after authorisation, so that refused callers leave no entry."""
+        """Returns a function that authorises and then begins the entry, so that refused callers leave no entry."""
 
         async def authorise_and_begin(values: Sequence[str]) -> None:
             await authorise(values)
@@ -130,9 +130,9 @@ def _listed(verb: str, scopes: Sequence[str]) -> str:
 
 
 _NAMED = 5
-"""Scopes that an entry names, of those that are granted and of those that are taken."""
+"""The most scopes that an entry names of those that are granted, and likewise of those that are taken away."""
 _LONGEST = 200
-"""Characters of a scope that an entry names."""
+"""The most characters of a scope that an entry names."""
 
 
 def note(entry: Entry | None, happens: bool | None) -> None:
@@ -194,8 +194,8 @@ class Audit:
             yield entry
 
     async def _begin(self, entry: AuditEntry) -> None:
-        """Schedule the deletion of both rows first: if the process died in between, unscheduled rows would stay for
-        good."""
+        """Schedules the deletion of both rows before it writes them: if the process died in between, unscheduled rows
+        would stay for good."""
         day = entry.created.astimezone(UTC).date()
         if new := [each for each in entry.partitions if self._scheduled.get(each) != day]:
             await self._expiry.histories(new, day.isoformat(), self._due(day))
@@ -221,10 +221,8 @@ class Audit:
             log.warning("an entry of the audit is left as it is: %s", failure, extra={"action": "audit_not_concluded"})
 
     async def of(self, subject: Subject, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
-        """What was done to something, the latest first; of a task also what was done to its group.
-
-        A page may be short, or empty, while there is more. Raises StorageUnavailable.
-        """
+        """Returns a page of the entries on a subject, the latest first, and where the next page starts. Those of a task
+        include those of its group. A page may be short, or empty, while there is more. Raises StorageUnavailable."""
         if limit == 0:
             return [], None
         entries, resume = await self._page(subject.partition, start=start, limit=limit)
@@ -233,7 +231,7 @@ class Audit:
         return entries, resume
 
     async def by(self, client_id: str, *, start: str, limit: int) -> tuple[list[AuditEntry], str | None]:
-        """What a client did, as `of`. Raises StorageUnavailable."""
+        """Returns a page of the entries on what a client did, as `of` does. Raises StorageUnavailable."""
         if limit == 0:
             return [], None
         return await self._page(keys.audit(keys.AUDITED_BY, client_id), start=start, limit=limit)
@@ -244,11 +242,8 @@ class Audit:
         return [_decode(row) for row in page.rows], page.resume
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes entries of a history that are too old. Returns when those of the scheduled day are due if they are
-        kept for longer by now.
-
-        Raises OutOfTime, StorageUnavailable.
-        """
+        """Deletes the entries of a history that are too old. If the scheduled day's entries are not due yet, since
+        entries are now kept for longer, it returns when they are. Raises OutOfTime, StorageUnavailable."""
         partition, day = expiring.words
         now, due = self._runtime.now(), self._due(date.fromisoformat(day))
         if due > now:

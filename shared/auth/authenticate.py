@@ -23,7 +23,7 @@ from shared.base.errors import AuthenticationFailed
 from shared.base.shares import share_of
 
 _RAW_HEADERS = ("x-waws-unencoded-url", "x-original-url")
-"""Where App Service's front end passes on the target as it came."""
+"""Headers in which App Service's front end passes on the request target as it was sent."""
 
 _CLIENT_ENCODINGS = (
     "",  # Python's client
@@ -127,7 +127,7 @@ def _decoded(text: str) -> bytes:
 
 
 ANONYMOUS = f"{ASSUME}anonymous"
-"""What every request holds, with or without credentials."""
+"""The scope that every request holds, with or without credentials."""
 
 
 class Authenticator:

@@ -25,7 +25,7 @@ MAX_LENGTH = 4096
 """The longest Authorization header, and the longest target with a bewit, in characters."""
 MAX_SKEW_SECONDS = 900
 SHARE = "share"
-"""In the `ext` of the root client's bewits: in whose name their use counts."""
+"""Name of the property in the `ext` of the root client's bewits which states the share that their use counts for."""
 
 _HEADER = re.compile(r"hawk[ \t]+", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r'([a-z]+)="([\x20\x21\x23-\x5b\x5d-\x7e]+)"[ \t]*(?:,[ \t]*|\Z)')
@@ -64,7 +64,7 @@ class Signed:
 
     id: str
     ts: str
-    """Seconds since the epoch: when it was signed; of a bewit, when it ends."""
+    """When the request was signed, or when the bewit ends, in seconds since the epoch."""
     mac: str
     nonce: str = ""
     hash: str = ""
@@ -137,10 +137,9 @@ def make_bewit(
     authorized_scopes: Sequence[str],
     share: Share,
 ) -> str:
-    """A bewit that lets anyone who has it GET a resource until then: `?bewit=` and this (contract 11.6).
-
-    It carries no more of the client's scopes than `authorized_scopes` (contract 11.4), and counts for `share`.
-    """
+    """Returns a bewit, which goes into a URL as `?bewit=…`: until `expiry` it lets anyone GET the resource (contract
+    11.6). It carries no more of the client's scopes than `authorized_scopes` (contract 11.4), and its use counts for
+    `share`."""
     restriction = json.dumps({"authorizedScopes": list(authorized_scopes), SHARE: share}, separators=(",", ":"))
     ext = base64.b64encode(restriction.encode()).decode()
     signed = Signed(id=client_id, ts=str(int(expiry.timestamp())), mac="", ext=ext, bewit=True)
@@ -227,7 +226,7 @@ def parse_ext(ext: str) -> Mapping[str, object]:
 
 
 def _decode_base64(text: str) -> bytes:
-    """Either alphabet, with or without padding."""
+    """Decodes base64 of either alphabet, with or without padding. Raises AuthenticationFailed."""
     digits = text.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)

@@ -70,7 +70,7 @@ class TableKeyring:
         return (await self._snapshot.read("", self._roles.load)).roles
 
     async def granting(self, role: str) -> str | None:
-        """See `Roles.granting`. Raises StorageUnavailable."""
+        """Returns what `Roles.granting` does for all roles. Raises StorageUnavailable."""
         return (await self.roles()).granting(role)
 
     async def used(self, client: Client) -> None:
@@ -88,7 +88,7 @@ class TableKeyring:
             self.forget_client(client.client_id)
 
     def refused(self, client: Client, why: Refusal) -> None:
-        """Passes the refusal on to `note_refused`. No request."""
+        """Passes the refusal on to `note_refused`, without a storage request."""
         if self._note_refused is not None:
             self._note_refused(client.client_id, why)
 

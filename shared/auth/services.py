@@ -1,4 +1,4 @@
-"""What the endpoints of the auth API call."""
+"""The services that the endpoints of the auth API call."""
 
 from __future__ import annotations
 
@@ -23,6 +23,6 @@ class AuthServices:
     clients: ClientAccounts
     roles: RoleAccounts
     sign_in: SignIn | None
-    """None where no OpenID Connect provider is set up."""
+    """Sign-in of people; None if no OpenID Connect provider is set up."""
     workload_sign_in: WorkloadSignIn | None
-    """None where no issuer of ID tokens of workloads is set up."""
+    """Sign-in of workloads; None if no issuer of their ID tokens is set up."""

@@ -52,7 +52,7 @@ async def together(*awaitables: Awaitable[T]) -> list[T]:
 
 
 async def both(first: Awaitable[T], second: Awaitable[S]) -> tuple[T, S]:
-    """Like `together`, for two of different kinds."""
+    """Awaits two of different types, as `together` does."""
     return cast("tuple[T, S]", tuple(await together(cast("Awaitable[Any]", first), second)))
 
 
@@ -91,7 +91,7 @@ def turns(at_once: int, most_waiting: int) -> Scarce:
 
 
 class Lookups:
-    """Reads something small for each of a list."""
+    """Reads something small for each item of a list. Only a bounded number of lists are read at a time."""
 
     def __init__(self) -> None:
         self._turns = turns(bounds.LOOKUPS_AT_A_TIME, bounds.LOOKUPS_WAITING)

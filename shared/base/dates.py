@@ -11,7 +11,8 @@ _DATE_TIME = re.compile(
 )
 
 _AS_WRITTEN = re.compile(r"\d{4}-\d\d-\d\dT(?:[01]\d|2[0-3]):\d\d:[0-5]\d\.\d{3}Z", re.ASCII)
-"""The form of `format_date`, which nearly every date has; the standard library reads it several times as fast."""
+"""The form that `format_date` writes, and that nearly every date has. The standard library reads it several times as
+fast as other forms."""
 
 
 def parse_date(text: str) -> datetime:
@@ -46,7 +47,7 @@ def parse_date(text: str) -> datetime:
 
 @lru_cache(maxsize=4096)  # a call writes the dates of its task into rows, messages and its answer
 def format_date(moment: datetime) -> str:
-    """`YYYY-MM-DDTHH:mm:ss.sssZ`, always with milliseconds and in UTC."""
+    """Returns the time as `YYYY-MM-DDTHH:mm:ss.sssZ`, always with milliseconds and in UTC."""
     return f"{moment.astimezone(UTC).isoformat(timespec='milliseconds').removesuffix('+00:00')}Z"
 
 

@@ -17,10 +17,10 @@ class ApiError(ServiceError):
     retry_after: ClassVar[str | None] = None
     """Seconds that a client may wait before it repeats the call."""
     outcome: ClassVar[str | None] = None
-    """What is logged and counted in place of the status, of an answer that is neither a refusal nor a failure."""
+    """What is logged and counted in place of the status if the answer is neither a refusal nor a failure."""
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
-        """An error with a status of its own has its name as the code."""
+        """Sets `code` to the name of the class, if the class states an HTTP status."""
         if status is not None:
             cls.code, cls.status = cls.__name__, status
 

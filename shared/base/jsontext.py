@@ -17,11 +17,12 @@ from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 
 MAX_NESTING = 100
-"""Levels of arrays and objects inside one another."""
+"""The most levels of arrays and objects inside one another."""
 MAX_VALUES = 200_000
-"""Values in one text; an array or object counts twice. Bounds the memory and the time that reading takes."""
+"""The most values in one text, of which an array or object counts as two. This limits the memory and the time that
+reading takes."""
 MAX_DIGITS = 100
-"""Digits of one number. Parsing an integer takes time that grows with the square of its length."""
+"""The most digits of a number. Parsing an integer takes time that grows with the square of its length."""
 
 _EXACT_DIGITS = 15
 """Every integer with up to this many digits has a double of its own."""

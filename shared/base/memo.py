@@ -48,9 +48,8 @@ class _Asked(Generic[V]):
 
 
 class Memo(Generic[K, V]):
-    """Entries of one kind. When it is full, the entry that was set least recently makes room for a new one. For one
-    event loop.
-    """
+    """Entries of one kind, for use in one event loop. When it is full, the entry that was set least recently makes room
+    for a new one."""
 
     def __init__(self, kind: Remembered, now: Callable[[], datetime] | None = None) -> None:
         """`now` is needed only where entries age."""

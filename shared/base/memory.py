@@ -47,7 +47,7 @@ class Memory(Scarce):
         return self._used
 
     async def take(self, place: Place, check: Callable[[], Awaitable[Share]] | None = None) -> None:
-        """See `Scarce.take`. Raises NoRoom."""
+        """Takes memory as `Scarce.take` takes units. Raises NoRoom."""
         self._loop = asyncio.get_running_loop()
         await super().take(place, check)
 

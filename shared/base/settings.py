@@ -179,19 +179,18 @@ class Settings(BaseModel):
 
     @property
     def root_url(self) -> str:
-        """Without a trailing slash."""
+        """The root URL without a trailing slash."""
         return self.taskcluster_root_url.rstrip("/")
 
     @property
     def relay_root_url(self) -> str:
-        """Where relayed uploads go, without a trailing slash."""
+        """The root URL of relayed uploads, without a trailing slash."""
         return (self.uploads_root_url or self.root_url).rstrip("/")
 
     @property
     def relayed_at_most(self) -> int:
-        """Bytes of an upload that `auto` relays although its length is stated: none through an app of their own, whose
-        instances have the memory for one upload at a time.
-        """
+        """The most bytes of an upload whose length is stated that the mode `auto` relays. It is 0 if uploads have an
+        app of their own, whose instances have the memory for one upload at a time."""
         return 0 if self.uploads_root_url else self.artifact_relay_limit_bytes
 
     @property

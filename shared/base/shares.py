@@ -25,11 +25,11 @@ def share_of(root: str) -> Share:
 
 
 OWN = share_of("the service itself")
-"""The work that the service does by itself."""
+"""The share of the work that the service does by itself."""
 NAMELESS = share_of("without a name")
-"""All who have no verified name."""
+"""The share of all callers who have no verified name."""
 CHECKING = share_of("being checked")
-"""All whose name is still being verified: they count, but get no turn."""
+"""The share of all callers whose name is still being verified: they count, but get no turn."""
 
 CURRENT: ContextVar[Share] = ContextVar("share", default=OWN)
 """The share of the call that is being handled, and of what is begun for it."""
@@ -53,7 +53,7 @@ class Place:
     is_held: bool = False
     has_waited: bool = False
     turn: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when it is held; for a place in a room alone, when that is lost."""
+    """Event that is set when the place is held. In a room without units, it is set when the place is lost."""
     waits: asyncio.Timeout | None = None
 
 
@@ -65,9 +65,9 @@ class _Waiting:
 
 
 class Room:
-    """Places, bounded in number and in bytes. When it is full, the newest one goes, unless another share has more: then
-    the newest of the largest share goes. As many more may be there while their names are being verified.
-    """
+    """Waiting places, bounded in number and in bytes. When it is full, the newest place of the largest share is
+    dropped; if no share is larger than that of the place that came last, that one is. As many more places may wait
+    while the names of their callers are being verified."""
 
     def __init__(self, most: float, most_size: float = math.inf) -> None:
         self._most = most
@@ -81,9 +81,8 @@ class Room:
         return self._count
 
     def enter(self, place: Place) -> list[Place]:
-        """Lets one in. Returns those for which there is no room any more, perhaps this one. One that is larger than all
-        the room may stay if it is alone.
-        """
+        """Adds a place. Returns the places for which there is no room any more, perhaps this one. A place that is
+        larger than the whole room may stay if it is alone."""
         waiting = self._shares.setdefault(place.share, _Waiting())
         waiting.places[place] = None
         waiting.size += place.size
@@ -110,14 +109,14 @@ class Room:
         return newest if len(own) == len(largest) else next(reversed(largest))
 
     def move(self, place: Place, share: Share) -> list[Place]:
-        """Moves one that is there to the share that turned out to be its own. Returns those for which there is no room
-        any more."""
+        """Moves a waiting place to the share that turned out to be its own. Returns the places for which there is no
+        room any more."""
         was_there = self.leave(place)
         place.share = share
         return self.enter(place) if was_there else []
 
     def leave(self, place: Place) -> bool:
-        """Removes one; returns whether it was there."""
+        """Removes a place; returns whether it was there."""
         waiting = self._shares.get(place.share)
         if waiting is None or place not in waiting.places:
             return False
@@ -130,17 +129,18 @@ class Room:
         return True
 
     def firsts(self) -> Iterator[Place]:
-        """The first of each share, in the order of their turns."""
+        """Returns the first place of each share, in the order of their turns."""
         return (next(iter(waiting.places)) for share, waiting in self._shares.items() if share != CHECKING)
 
     def took_turn(self, place: Place) -> None:
-        """Removes one that had its turn: its share comes last."""
+        """Removes a place that had its turn, and moves its share to the end of the line."""
         self._shares.move_to_end(place.share)
         self.leave(place)
 
 
 class Scarce:
-    """A number of units. Who gets none now waits in a room, in which shares take turns."""
+    """A number of units of something scarce. Callers for whom no unit is free wait in a room, where shares take
+    turns."""
 
     def __init__(
         self,
@@ -172,18 +172,16 @@ class Scarce:
 
     @property
     def waiting(self) -> int:
-        """How many wait for their turn."""
+        """Number of places that wait for their turn."""
         return len(self._room)
 
     @asynccontextmanager
     async def hold(
         self, units: int = 1, size: int = 0, *, check: Callable[[], Awaitable[Share]] | None = None
     ) -> AsyncIterator[Place]:
-        """Holds units from their turn on. What has more than all of them is granted when nothing else is held.
-
-        `check`, where it is given, refuses who may not have them in any case, and finds out the share; it is awaited
-        before the turn is waited for. Raises what it raises, and the refusal.
-        """
+        """Waits for a turn and holds units until the context ends. More units than there are in all are granted when
+        nothing else is held. `check` is awaited before the wait: it refuses callers who may not have the units in any
+        case, and finds out the share. Raises what `check` raises, and the refusal."""
         place = Place(units=units, size=size) if check is None else Place(units=units, size=size, share=CHECKING)
         await self.take(place, check)
         try:
@@ -227,14 +225,14 @@ class Scarce:
         return True
 
     def leave(self, place: Place) -> None:
-        """Gives back what a place holds, if it does."""
+        """Gives back the units that a place holds, if it holds any."""
         if place.is_held:
             place.is_held = False
             self._free(place.units, place.share)
             self.serve()
 
     def serve(self) -> None:
-        """Grants what is free to those whose turn it is."""
+        """Grants the free units to the places whose turn it is."""
         while self._room and (place := self._next()):
             self._room.took_turn(place)
             self._grant(place)
@@ -285,7 +283,7 @@ class Scarce:
 
 
 def drop(places: Sequence[Place]) -> None:
-    """Ends the waits of places that are lost: TimeoutError is raised there."""
+    """Ends the waits of places that have lost their room, by a TimeoutError."""
     for each in places:
         if each.waits is not None and not each.waits.expired():
             each.waits.reschedule(asyncio.get_running_loop().time())

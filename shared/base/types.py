@@ -21,7 +21,7 @@ PATH_PATTERN = r"^([a-zA-Z0-9_!~*'()%-]+\.)*[a-zA-Z0-9_!~*'()%-]+$"
 
 
 LONGEST_PATH = 255
-"""Characters: what responses may hold."""
+"""The most characters of a path that responses may hold."""
 
 
 __all__ = ["Priority"]
@@ -79,12 +79,12 @@ Stability = Literal["experimental", "stable", "deprecated"]
 
 
 def optional() -> Any:
-    """A property that may be absent, but not null: None stands for its absence after validation."""
+    """The default of a property that may be absent, but not null: after validation, None stands for its absence."""
     return Field(default_factory=lambda: None)
 
 
 def page_model(name: str, doc: str, base: type[Closed] = Closed, **items: Any) -> type[Closed]:
-    """The model of a page: what it has by property, and the token of the next one."""
+    """Returns the model of a page: its `items` are properties by name, followed by the token of the next page."""
     properties: dict[str, Any] = {each: (kind, ...) for each, kind in items.items()}
     return create_model(name, __base__=base, __doc__=doc, continuationToken=(str, optional()), **properties)
 

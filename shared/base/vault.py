@@ -32,7 +32,8 @@ class Vault:
     """
 
     def __init__(self, keys: Sequence[str]) -> None:
-        """`keys`: each 32 bytes in URL-safe base64, the current one first. Raises ValueError for others, or none."""
+        """Takes keys of 32 bytes in URL-safe base64, the current one first. Raises ValueError for other ones, or
+        none."""
         if not keys:
             raise ValueError("access tokens need at least one encryption key")
         named = [_named(number, key) for number, key in enumerate(keys, 1)]

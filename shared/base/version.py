@@ -9,4 +9,4 @@ from typing import Final
 _PROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
 
 VERSION: Final[str] = tomllib.loads(_PROJECT.read_text(encoding="utf-8"))["project"]["version"]
-"""Without a leading v; tags have one."""
+"""The version without a leading v, which tags have."""

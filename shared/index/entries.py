@@ -21,7 +21,7 @@ log = logging.getLogger("taskcluster.index")
 
 
 class Index(IndexStore):
-    """The use-cases of the index. Every call may raise StorageUnavailable."""
+    """The use cases of the index. Every call may raise StorageUnavailable."""
 
     def __init__(self, storage: Storage, expiry: ExpiryStore, runtime: Runtime, lookups: Lookups) -> None:
         super().__init__(storage, expiry, runtime)

@@ -1,4 +1,4 @@
-"""What the endpoints of the Index service call."""
+"""The services that the endpoints of the Index service call."""
 
 from __future__ import annotations
 

@@ -48,8 +48,8 @@ class Gauges:
     _refused: RefusedCredentials
     _waiting: WaitingStore
     _busy: dict[str, float] = field(default_factory=dict)
-    """Task queues that had tasks at the latest reading: for how many seconds the oldest one has waited that nothing
-    takes, 0 where tasks run."""
+    """Task queues that had tasks at the latest reading, each with the seconds for which its oldest pending task has
+    waited although nothing takes tasks; 0 where tasks run."""
     _next: str | None = None
     """The key in the directory at which the next refresh continues."""
 
@@ -58,7 +58,7 @@ class Gauges:
         self._noted, self._read = now - NOTED_EVERY, now - 2 * FRESH
 
     async def refresh(self) -> None:
-        """Reads them unless that has just been done. Raises StorageUnavailable."""
+        """Reads the gauges unless that has just been done. Raises StorageUnavailable."""
         now = self._stores.runtime.now()
         if now - self._read < FRESH:
             return

@@ -46,10 +46,10 @@ HEARTBEAT_SECONDS = 3.0
 
 
 class Heartbeat:
-    """Asks every service at once, for all callers that wait."""
+    """Asks every service at once whether it responds. Concurrent callers share the answer."""
 
     def __init__(self, asks: Mapping[str, Ask], now: Callable[[], datetime]) -> None:
-        """`asks` by the names of the services."""
+        """Takes for each service, by its name, the function that asks it."""
         self._asks = asks
         self._found: Memo[str, list[str]] = Memo(remembered.SILENT, now)
 
@@ -72,7 +72,7 @@ class Heartbeat:
 
 
 def asks_of(storage: Storage) -> dict[str, Ask]:
-    """One small request to each part of the storage account."""
+    """Returns a small request for each part of the storage account, by the name of the part."""
     return {
         "tables": lambda: storage.tables.get(keys.TASKS, "heartbeat", "heartbeat"),
         "queues": lambda: storage.queues.peek(CLAIM_QUEUE),
@@ -115,7 +115,7 @@ class _Front:
     message_id: str
     received: int
     seen: datetime
-    """When it was seen there first."""
+    """When the message was first seen at the front."""
 
 
 @dataclass(eq=False)
@@ -135,12 +135,13 @@ class Health:
         self._kept: Memo[str, Sequence[Finding]] = Memo(remembered.FINDINGS, self._now)
 
     async def outage(self) -> Sequence[Finding]:
-        """Returns a finding for each silent service if tables are among these, else none. Reads nothing from tables."""
+        """Returns a finding for each silent service if tables are among the silent services, else none. Reads nothing
+        from tables."""
         silent = await self._heartbeat.silent()
         return [_silence(service) for service in silent] if "tables" in silent else []
 
     async def findings(self) -> Sequence[Finding]:
-        """What is wrong, critical things first; nothing when all is well."""
+        """Returns what is wrong, critical findings first; nothing when all is well."""
         return await self._kept.read("", self._look)
 
     async def _look(self) -> Sequence[Finding]:
@@ -221,7 +222,8 @@ class Health:
         )
 
     async def _refusals(self) -> Finding | None:
-        """Clients that are refused, except those whose end is a finding of its own."""
+        """Returns a finding that names the clients that are refused, except those that have expired, which are a
+        finding of their own."""
         ended = {each.client_id for each in await self._ending.current() if each.has_ended}
         refused = [(name, each) for name, each in (await self._refused.current()).items() if name not in ended]
         if not refused:
@@ -283,7 +285,7 @@ _WHY: Mapping[Refusal, str] = {
     "unreadable": "its token is encrypted with a key that is not there",
 }
 _NAMED = 3
-"""Clients, or task queues, that a message names."""
+"""The most clients, or task queues, that a message names."""
 _MINUTE = timedelta(minutes=1)
 _SLOW = Finding(
     code="storage-slow",
@@ -305,7 +307,7 @@ def _silence(service: str) -> Finding:
 
 
 def _named(names: Sequence[str]) -> str:
-    """The first of them, and how many more there are."""
+    """Returns the first names, and how many more there are."""
     others = f" and {_counted(len(names) - _NAMED, 'other')}" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + others
 

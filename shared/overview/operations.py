@@ -136,7 +136,7 @@ as nobody should copy them.
 
 @dataclass(frozen=True, eq=False)
 class Operations:
-    """Everything may raise StorageUnavailable."""
+    """The use cases of operators. Every call may raise StorageUnavailable."""
 
     _queues: Queues
     _expiry: ExpiryStore
@@ -149,7 +149,7 @@ class Operations:
         return await both(queue_depths(self._queues), self._times())
 
     def told(self) -> dict[str, int]:
-        """By the way of the answer, how many waits of workers this process has ended because there was work."""
+        """Returns how many waits of workers this process has ended because there was work, by the kind of answer."""
         counted = {"repeat": 0, "empty": 0}
         for (*_, way), count in self._runtime.meter.of(TOLD).items():
             if way in counted:  # else one of the task queues that are beyond those that are told apart

@@ -134,7 +134,7 @@ async def _move(services: OverviewServices, call: Call, how: Any, action: str) -
 
 
 NOT_CONFIRMED = ", not confirmed"
-"""After an action of which nobody knows whether it happened: its call is under way, or has died."""
+"""Suffix of an action of which nobody knows whether it happened: its call is under way, or has died."""
 
 
 class HistoryEntry(Closed):
@@ -162,7 +162,7 @@ AuditHistoryResponse = page_model(
 
 
 ACCOUNTS = Endpoints[OverviewServices]("Audit", query=PAGING)
-"""Those of the auth API: as upstream has them, then with details."""
+"""The audit endpoints of the auth API: as upstream has them, then with details."""
 
 
 @ACCOUNTS(
@@ -214,7 +214,7 @@ ACCOUNTS(
 AUDIT_ENDPOINTS = Endpoints[OverviewServices](
     "Audit", query=PAGING, output=AuditHistoryResponse, stability="experimental"
 )
-"""Those of the queue, which only this service has."""
+"""The audit endpoints of the queue, which only this service has."""
 
 
 @AUDIT_ENDPOINTS(
@@ -257,7 +257,7 @@ async def _history(services: OverviewServices, call: Call, subject: Subject) -> 
 
 
 def _is_detailed(call: Call) -> bool:
-    """Taskcluster's own histories have no details."""
+    """Returns whether histories are shown with details, which those of Taskcluster's own API do not have."""
     return call.endpoint.output is AuditHistoryResponse
 
 

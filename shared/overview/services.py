@@ -1,4 +1,4 @@
-"""What the endpoints about the service itself call."""
+"""The services that the endpoints about the service itself call."""
 
 from __future__ import annotations
 

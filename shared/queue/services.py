@@ -72,7 +72,7 @@ class QueueServices:
     workers: Workers
     artifacts: ArtifactUseCases
     end_polls: Callable[[], None]
-    """Lets every long poll of this process end now, with what it has."""
+    """Function that ends every long poll of this process now, with the work it has found."""
     giving_back: GivingBack
     timers: Timers
     resolution: Resolution

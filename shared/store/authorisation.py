@@ -24,12 +24,13 @@ TOKEN_SCOPE = "https://storage.azure.com/.default"  # noqa: S105 - a scope, not 
 _EARLY_SECONDS = 300
 """A token with less validity than this is replaced, unless it names its own refresh time."""
 _JITTER_SECONDS = 60
-"""Spread of that time, so that not all processes ask for a new token at once."""
+"""Seconds over which the replacement of tokens is spread, so that not all processes ask for a new one at once."""
 _CLAIMS = re.compile(r'\bclaims="([^"]+)"')
 
 
 def authorisations(credential: AzureNamedKeyCredential | AsyncTokenCredential) -> tuple[Authorisation, Authorisation]:
-    """For tables and for queues: by an account's key, or by tokens, which both services accept."""
+    """Returns the authorisations for tables and for queues: by an account's key, or by tokens, which both services
+    accept."""
     if isinstance(credential, AzureNamedKeyCredential):
         return TableKey(credential), QueueKey(credential)
     bearer = Bearer(credential)
@@ -51,7 +52,7 @@ class TableKey(_AccountKey):
     """Signs requests to tables."""
 
     async def authorise(self, request: Request) -> None:
-        """Sign what a table request signs: method, type, date, resource."""
+        """Signs what Azure's tables ask to be signed: method, type, date, resource."""
         account, key = self._credential.named_key
         headers = request.headers
         words = (request.method, "", headers.get("Content-Type", ""), headers["x-ms-date"], f"/{account}{request.path}")
@@ -62,7 +63,8 @@ class QueueKey(_AccountKey):
     """Signs requests to queues."""
 
     async def authorise(self, request: Request) -> None:
-        """Sign what a queue request signs: method, length, type, the headers of Azure, resource and query."""
+        """Signs what Azure's queues ask to be signed: method, length, type, the headers of Azure, resource and
+        query."""
         account, key = self._credential.named_key
         headers = request.headers
         ours = sorted((name, value) for name, value in headers.items() if name.startswith("x-ms-"))
@@ -87,7 +89,7 @@ class Bearer:
         self._renew_at = 0.0
 
     async def authorise(self, request: Request) -> None:
-        """Add the token. Raises ValueError for a service that does not speak TLS: anyone who listens could use it."""
+        """Adds the token. Raises ValueError for a service that does not speak TLS: anyone who listens could use it."""
         if not request.endpoint.origin.startswith("https://"):
             raise ValueError("a token is sent over HTTPS only")
         if self._is_due():
@@ -96,7 +98,8 @@ class Bearer:
         request.headers["Authorization"] = f"Bearer {self._token.token}"
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """Forget the token; ask for one with other claims if the answer demands that (continuous access evaluation)."""
+        """Forgets the token, and asks for one with other claims if the answer demands that (continuous access
+        evaluation)."""
         self._token = None
         challenge = answer.header("www-authenticate") or ""
         claims = _CLAIMS.search(challenge)

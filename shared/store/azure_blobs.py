@@ -48,7 +48,8 @@ class AzureBlobs:
     _made: set[str] = field(default_factory=set)
 
     async def ensure(self, container: str) -> None:
-        """Make the container if it does not exist; no request once this process knows. Raises StorageUnavailable."""
+        """Makes the container if it does not exist. Makes no request once this process knows that it does. Raises
+        StorageUnavailable."""
         if container not in self._made:
             await self._make(container)
             self._made.add(container)
@@ -104,7 +105,7 @@ class AzureBlobs:
             raise
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        """Raises StorageUnavailable."""
+        """See `interface.Blobs`. Raises StorageUnavailable."""
         try:
             with unavailable():
                 found = await self._sdk().get_blob_client(container, path).get_blob_properties(error_map=REFUSALS)
@@ -123,10 +124,8 @@ class AzureBlobs:
         )
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        """`block_id` is the id before base64; all of a blob are equally long.
-
-        Raises ValueError when they are not.
-        """
+        """Writes one block. All ids of a blob's blocks (`block_id`, before base64) are equally long. Raises ValueError
+        when they are not."""
         limits.check_block_id(block_id)
         try:
             await self._write(
@@ -206,7 +205,7 @@ class AzureBlobs:
                 raise
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
-        """Further pages are read until there are `limit` paths or no more."""
+        """See `interface.Blobs`. Reads further pages until there are `limit` paths or no more."""
         limits.check_page(limit)
         pages = (
             self._sdk()
@@ -227,7 +226,7 @@ class AzureBlobs:
         return list(islice(paths, limit))
 
     async def _despite_leases(self, container: str, path: str, send: Callable[[BlobClient], Awaitable[T]]) -> T:
-        """Send a write to a blob that others may write to as well; if they hold a lease on it, the lease is broken."""
+        """Sends a write to a blob that others may write to as well; if they hold a lease on it, the lease is broken."""
         from azure.storage.blob.aio import BlobLeaseClient
 
         blob = self._sdk().get_blob_client(container, path)
@@ -247,7 +246,7 @@ class AzureBlobs:
             return await send(blob)
 
     async def _write(self, container: str, send: Callable[[], Awaitable[T]]) -> T:
-        """Send a write; when the container is missing, make it and send again."""
+        """Sends a write; when the container is missing, makes it and sends the write again."""
         try:
             with unavailable():
                 return await send()

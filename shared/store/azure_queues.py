@@ -35,13 +35,14 @@ _LOST = frozenset({"MessageNotFound", "PopReceiptMismatch", *_GONE})
 
 
 VERSION = "2024-11-04"
-"""Of the Queue service's protocol."""
+"""Version of the Queue service's protocol."""
 _FOREVER = -1
 _DECLARATION = "<?xml version='1.0' encoding='utf-8'?>\n"
 _COMMON = {"Accept": "application/xml", "User-Agent": USER_AGENT, "x-ms-version": VERSION}
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _PUT = re.compile(r"<(MessageId|PopReceipt|TimeNextVisible)>([^<&]+)</")
-"""What a receipt consists of, none of which needs escapes: a parser of XML takes eight times as long."""
+"""Matches the elements that make a receipt. None of them needs escapes, and a parser of XML takes eight times as long.
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +53,7 @@ class AzureQueues:
     _endpoint: StorageEndpoint
 
     async def create(self, queue: str) -> None:
-        """Make the queue if it does not exist. Raises StorageUnavailable."""
+        """Makes the queue if it does not exist. Raises StorageUnavailable."""
         try:
             await self._wire.send(self._request(Kind.MAKE, "PUT", f"/{queue}"))
         except Refused as answer:
@@ -78,14 +79,14 @@ class AzureQueues:
             raise StorageUnavailable("an answer that names no message") from None
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
-        """Messages are hidden for a second at least."""
+        """See `interface.Queues`. Messages are hidden for a second at least."""
         limits.check_count(count)
         options = f"numofmessages={count}&visibilitytimeout={max(1, limits.whole_delay(hidden_for))}"
         request = self._request(Kind.QUEUE_GET, "GET", f"/{queue}/messages", options)
         return _messages(await self._send(request), _receipt)
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
-        """A peeked message's `receipt.visible` is the time of its insertion."""
+        """See `interface.Queues`. A peeked message's `receipt.visible` is the time of its insertion."""
         limits.check_count(count)
         options = f"peekonly=true&numofmessages={count}"
         request = self._request(Kind.QUEUE_PEEK, "GET", f"/{queue}/messages", options)
@@ -129,7 +130,7 @@ class AzureQueues:
             raise
 
     def _request(self, kind: Kind, method: str, resource: str, options: str = "", text: str | None = None) -> Request:
-        """A request, which has a message's text as its body if there is one."""
+        """Returns a request, with a message's text as its body if one is given."""
         headers, content = dict(_COMMON), b""
         if text is not None:
             headers["Content-Type"] = "application/xml"
@@ -142,7 +143,7 @@ def _of_message(queue: str, receipt: Receipt) -> str:
 
 
 _Words = Mapping[str, str]
-"""What an element of a list says, by the names of its children."""
+"""The texts of an element of a list, by the names of its children."""
 
 
 def _messages(answer: StorageAnswer | None, receipt: Callable[[_Words], Receipt]) -> list[Message]:
@@ -178,11 +179,12 @@ def _receipt(words: _Words) -> Receipt:
 
 
 def _no_receipt(words: _Words) -> Receipt:
-    """A receipt that only names the message: nothing can be moved by it, and its time is that of the insertion."""
+    """Returns a receipt that only names the message: nothing can be moved by it, and its time is that of the
+    insertion."""
     return Receipt(message_id=words["MessageId"], pop_receipt="", visible=_time(words["InsertionTime"]))
 
 
 def _time(text: str) -> datetime:
-    """A date of HTTP, which is always this long and in GMT ("Sun, 06 Nov 1994 08:49:37 GMT")."""
+    """Parses a date of HTTP, which is always this long and in GMT ("Sun, 06 Nov 1994 08:49:37 GMT")."""
     day, month, year = int(text[5:7]), _MONTHS.index(text[8:11]) + 1, int(text[12:16])
     return datetime(year, month, day, int(text[17:19]), int(text[20:22]), int(text[23:25]), tzinfo=UTC)

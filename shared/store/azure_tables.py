@@ -88,7 +88,8 @@ class AzureTables:
         return await self._send(table, partition, operations)
 
     async def _send(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """One request. Raises Refused when the table is missing, and for what we cannot explain."""
+        """Sends the operations in one request. Raises Refused when the table is missing, and for refusals that have no
+        meaning here."""
         try:
             if len(operations) == 1:
                 request = table_requests.write(self._endpoint, table, partition, operations[0])

@@ -30,7 +30,8 @@ class Columns(Generic[T]):
     def __init__(
         self, cls: type[T], *, without: Collection[str] = (), renamed: Mapping[str, str] | None = None
     ) -> None:
-        """`without` are the fields that a row keeps in another way, in its key for example."""
+        """Takes the dataclass, and in `without` those of its fields that a row keeps in another way, in its key for
+        example."""
         hints, names = get_type_hints(cls), {}
         used: dict[str, Any] = {"cls": cls}
         written, optional, needed = [], [], []
@@ -59,12 +60,12 @@ class Columns(Generic[T]):
         self._decode: Callable[[Mapping[str, Value], dict[str, Any]], T] = used["decode"]
 
     def encode(self, value: T) -> dict[str, Value]:
-        """The properties of a row."""
+        """Returns the properties of a row."""
         return self._encode(value)
 
     def decode(self, values: Mapping[str, Value], **others: Any) -> T:
-        """What a row's properties say; `others` are the fields that are not in them. Raises StorageUnavailable for a
-        row that is spoiled."""
+        """Reads a value from a row's properties; `others` are the fields that are not in them. Raises
+        StorageUnavailable for a row that is spoiled."""
         try:
             return self._decode(values, others)
         except KeyError as missing:
@@ -72,7 +73,7 @@ class Columns(Generic[T]):
 
 
 def _converters(hint: Any) -> tuple[Callable[[Any], Value] | None, Callable[[Any], Any] | None]:
-    """How values of a type are written and read; None where they stay as they are."""
+    """Returns functions that write and read values of a type; None where a value stays as it is."""
     (kind,) = [each for each in get_args(hint) if each is not NoneType] if NoneType in get_args(hint) else [hint]
     container = get_origin(kind)
     if kind is datetime:

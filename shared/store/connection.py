@@ -102,7 +102,7 @@ class AzureStorage:
         return cls(*parse_connection_string(text), **options)
 
     async def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         await self._exchange.close()
         if self._transport is not None:
             await self._transport.close()
@@ -136,7 +136,7 @@ class AzureStorage:
         return self._transport
 
     def _options(self, service: str) -> dict[str, Any]:
-        """What the SDK's clients of a service are made with."""
+        """Returns the options with which the SDK's clients of a service are made."""
         from shared.store.pipeline import Tries
 
         tries = Tries(service, self._patience, self._watch)
@@ -144,7 +144,8 @@ class AzureStorage:
 
     @cached_property
     def _queues(self) -> QueueServiceClient:
-        """Like the other clients of SDKs, made at its first use, since loading them is slow."""
+        """Returns the SDK's client of the queues. It is made at its first use, as the other clients are, since loading
+        SDKs is slow."""
         from azure.storage.queue.aio import QueueServiceClient
 
         return QueueServiceClient(self.endpoints.queue, **self._options("queue"))

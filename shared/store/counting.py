@@ -59,7 +59,8 @@ class Operations:
     requests: list[CountedRequest] = field(default_factory=list)
     retries: int = 0
     is_over: bool = False
-    """The call has been answered. What others have taken over of it is not recorded any more."""
+    """Whether the call has been answered. Requests of work that other calls have taken over from it are not recorded
+    any more."""
     _finished: int = 0
 
     @property
@@ -69,12 +70,12 @@ class Operations:
 
     @property
     def counts(self) -> Counter[Kind]:
-        """How many requests of each kind."""
+        """How many requests of each kind were made."""
         return Counter(request.kind for request in self.requests)
 
     @property
     def has_changed(self) -> bool:
-        """Whether a request was more than a look: messages that are received are looks, too."""
+        """Whether a request was more than a look; receiving messages is a look, too."""
         return any(request.kind not in _LOOKS for request in self.requests)
 
     @property
@@ -83,13 +84,13 @@ class Operations:
         return max((request.level for request in self.requests), default=0)
 
     def begin(self, kind: Kind, target: str) -> int:
-        """Record a request that starts now; returns its level for `end`."""
+        """Records a request that starts now; returns its level for `end`."""
         level = self._finished + 1
         self.requests.append(CountedRequest(kind, target, level))
         return level
 
     def end(self, level: int) -> None:
-        """The request of that level has its answer, or will never have one."""
+        """Notes that a request of that level has its answer, or will never have one."""
         self._finished = max(self._finished, level)
 
 
@@ -98,9 +99,8 @@ _recorders: ContextVar[tuple[Operations, ...]] = ContextVar("_recorders", defaul
 
 @contextmanager
 def counting() -> Iterator[Operations]:
-    """Record the storage requests made inside, by this task and by the tasks it starts. Nested contexts each record all
-    requests made inside them.
-    """
+    """Records the storage requests made inside the context, by this task and by the tasks it starts. Nested contexts
+    each record all requests made inside them."""
     operations = Operations()
     token = _recorders.set((*_recorders.get(), operations))
     try:
@@ -111,23 +111,23 @@ def counting() -> Iterator[Operations]:
 
 
 Begun = Sequence[tuple[Operations, int]]
-"""Who records a request that is under way, and its level there."""
+"""Every recorder of a request that is under way, with the request's level there."""
 
 
 def begin(kind: Kind, target: str) -> Begun:
-    """One logical request starts; `end` takes what this returns."""
+    """Records the start of one logical request. Returns what `end` takes."""
     return [(operations, operations.begin(kind, target)) for operations in _recorders.get() if not operations.is_over]
 
 
 def end(begun: Begun) -> None:
-    """The request has its answer, or will never have one."""
+    """Notes that a request has its answer, or will never have one."""
     for operations, level in begun:
         operations.end(level)
 
 
 @contextmanager
 def recorded(kind: Kind, target: str) -> Iterator[None]:
-    """One logical request runs inside."""
+    """Records one logical request, which runs inside the context."""
     begun = begin(kind, target)
     try:
         yield
@@ -136,6 +136,6 @@ def recorded(kind: Kind, target: str) -> Iterator[None]:
 
 
 def retried() -> None:
-    """The request that runs now is sent once more."""
+    """Notes that the request that runs now is sent once more."""
     for operations in _recorders.get():
         operations.retries += 1

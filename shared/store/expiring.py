@@ -17,7 +17,7 @@ from shared.store.interface import Create, Delete, Merge, Row, Storage, StorageU
 from shared.store.partitions import delete_unchanged, try_transact
 
 FIRST_LOOK_BACK = timedelta(days=1)
-"""Where a new deployment starts to look."""
+"""How far back a new deployment starts to look for expired items."""
 FIRST_RETRY = timedelta(seconds=FAILED_DELETION.first)
 LAST_RETRY = timedelta(seconds=FAILED_DELETION.longest)
 """The shortest and the longest delay of what cannot be deleted."""
@@ -47,22 +47,22 @@ def is_settled(row: Row, looked: datetime) -> bool:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Expiring:
-    """Something to delete once its hour is over."""
+    """A row of the Expiry table: something to delete once its hour is over."""
 
     row: Row
     kind: str
     words: tuple[str, ...]
     values: Mapping[str, Value]
     failures: int = 0
-    """How many times in a row it could not be deleted."""
+    """How many times in a row the deletion has failed."""
     deaths: int = 0
-    """How many of the latest of these failures, in a row, were deaths of the process."""
+    """How many of the latest failures, without another failure in between, were deaths of the process."""
     resume: str | None = None
-    """Where to continue, if a run had no time for all of it."""
+    """Key at which to continue, if an earlier run had no time for the whole item."""
 
     @property
     def key(self) -> str:
-        """Names it in its bucket."""
+        """Key of the row in its bucket."""
         return self.row.key
 
 
@@ -77,7 +77,8 @@ class Scheduled:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Position:
-    """How far the job is: the first hour whose bucket is not finished, and what a run has begun and not concluded."""
+    """Progress of the expiry job: the first hour whose bucket is not finished, and what a run has begun and not
+    concluded."""
 
     hour: datetime
     bucket: str = ""
@@ -85,9 +86,8 @@ class Position:
     last: str = ""
 
     def was_begun(self, expiring: Expiring) -> bool:
-        """Whether a run has begun to delete it, and died before it noted the outcome. An item whose deletion has killed
-        a process before is tried by itself, never with others.
-        """
+        """Whether a run has begun to delete the item, and died before it noted the outcome. An item whose deletion has
+        killed a process before is tried by itself, never with others."""
         if expiring.row.partition != self.bucket or not self.first <= expiring.key <= self.last:
             return False
         return self.first == self.last or not expiring.deaths
@@ -108,9 +108,8 @@ class ExpiryStore:
         await self.write(expires, "task", (task_id, task_group_id), {"taskGroupId": task_group_id})
 
     async def tasks(self, task_group_id: str, failed: Collection[str], others: Collection[str]) -> None:
-        """Like `task`, for tasks that a sweep leaves behind: due soon, or after a back-off if they have failed. At most
-        a hundred of each.
-        """
+        """Schedules the deletion of tasks that a sweep leaves behind, as `task` does: soon, or after a back-off if they
+        have failed. There are at most a hundred of each."""
         values: dict[str, Value] = {"taskGroupId": task_group_id}
         after = self._now() + FIRST_RETRY - EXPIRY_GRACE_PERIOD
         for task_ids, due, more in ((failed, after, {_FAILURES: 1}), (others, self._now(), {})):
@@ -124,9 +123,8 @@ class ExpiryStore:
         await self.write(expires, keys.SWEPT_GROUP, (task_group_id,), {})
 
     async def new_group(self, task_group_id: str, expires: datetime, listed: str) -> None:
-        """Like `group`, and also schedules the deletion of the row `listed` in the list of groups; that is due again
-        until the group is gone. One request, as they are of one hour.
-        """
+        """Schedules a sweep of a new group as `group` does, and the deletion of the row `listed` in the list of groups,
+        which is due again until the group is gone. It takes one request, as both are due in one hour."""
         rows = keys.expiring(keys.SWEPT_GROUP, task_group_id), keys.expiring("listed", task_group_id, listed)
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), [Upsert(key, {}) for key in rows])
 
@@ -140,8 +138,8 @@ class ExpiryStore:
         await self.write(expires, "client", (key,), {"clientId": client_id})
 
     async def new_artifact(self, task_id: str, run_id: int, name: str, expires: datetime) -> Scheduled | None:
-        """An artifact that expires before its task, to be rolled back unless it existed already; its row says whether
-        this is its latest expiration."""
+        """Schedules the deletion of an artifact that expires before its task. Returns what to roll back, or None if it
+        was scheduled already. The artifact's row says whether this is its latest expiration."""
         words, values = (task_id, str(run_id), digest_of(name)), {"name": name}
         scheduled = await self._create(expires, "artifact", words, values)
         if scheduled is None:
@@ -149,9 +147,8 @@ class ExpiryStore:
         return scheduled
 
     async def upload(self, task_id: str, run_id: int, name: str, until: datetime) -> None:
-        """Schedules the commit (no deletion) of an upload, once its URL has expired: a resolution might not commit it
-        in time.
-        """
+        """Schedules the commit (not the deletion) of an upload, once its URL has expired: a resolution might not commit
+        it in time."""
         await self.write(until, "upload", (task_id, str(run_id), digest_of(name)), {"name": name})
 
     async def id_token(self, fingerprint: str, expires: datetime) -> datetime:
@@ -169,8 +166,8 @@ class ExpiryStore:
         return parse_date(str(row.values[_EXCHANGED]))
 
     async def histories(self, partitions: Sequence[str], day: str, expires: datetime) -> None:
-        """Schedules the clean-up of histories with entries of a day. One request, since all are due in the same
-        hour."""
+        """Schedules the clean-up of histories with entries of a day. It takes one request, since all are due in the
+        same hour."""
         rows = [Upsert(keys.expiring(keys.AUDIT_SWEEP, partition, day), {}) for partition in partitions]
         await self._tables.transact(keys.EXPIRY, self.bucket(expires), rows)
 
@@ -199,7 +196,7 @@ class ExpiryStore:
         return any(await in_waves(bounds.BACKGROUND, is_there, sorted(hours)))
 
     async def due(self, bucket: str) -> list[Expiring]:
-        """The first things of a bucket, up to a page; none when it is empty."""
+        """Returns the first items of a bucket, up to a page; none when it is empty."""
         page = await self._tables.query(keys.EXPIRY, bucket, start="", end="\x7f")
         return [_decode(row) for row in page.rows]
 
@@ -234,7 +231,7 @@ class ExpiryStore:
         await delete_unchanged(self._tables, keys.EXPIRY, [expiring.row for expiring in handled])
 
     async def position(self) -> Position:
-        """How far the job is: one request."""
+        """Returns the progress of the expiry job: one request."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         if row is None:
             return Position(hour=_hour(self._now() - FIRST_LOOK_BACK))
@@ -254,10 +251,8 @@ class ExpiryStore:
         return None if row is None else row.timestamp
 
     async def begin(self, hour: datetime, some: Sequence[Expiring]) -> None:
-        """Notes what a run tries to delete now, ahead of it: `some` are of one bucket, in the order of keys.
-
-        If the process dies, the next run counts that as a failure of these items.
-        """
+        """Notes what a run is about to delete: `some` are of one bucket, in the order of keys. If the process dies, the
+        next run counts that as a failure of these items."""
         begun = {"bucket": some[0].row.partition, "first": some[0].key, "last": some[-1].key}
         await self._upsert(_CURSOR, _CURSOR, {_HOUR: keys.hour(hour), **begun})
 

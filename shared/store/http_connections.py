@@ -32,19 +32,19 @@ from shared.store.wire import (
 )
 
 _KEPT_SECONDS = 15.0
-"""How long an idle connection may still be used: front ends and address translation (NAT) keep it longer."""
+"""Seconds for which an idle connection may still be used: front ends and address translation (NAT) keep it longer."""
 _LONGEST_HEAD = 1 << 16
 """The most bytes of an answer's head."""
 _LENGTHS = frozenset({b"content-length", b"transfer-encoding"})
 """Headers by which an answer says where it ends."""
 _PIECE = 1 << 18
-"""A large body is written in pieces of this size, so that it does not hold the event loop."""
+"""Bytes of the pieces in which a large body is written, so that it does not hold the event loop."""
 _EYEBALLS_SECONDS = 0.25
 """Seconds before a second address of a name is tried in parallel with the first (RFC 8305, "happy eyeballs")."""
 
 
 def system_trust() -> ssl.SSLContext:
-    """TLS 1.2 or newer, to servers whose certificate names them."""
+    """Returns the trust in servers whose certificate names them, by TLS 1.2 or newer."""
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2  # a Python that follows the system's configuration sets none
     context.set_alpn_protocols(["http/1.1"])
@@ -52,10 +52,8 @@ def system_trust() -> ssl.SSLContext:
 
 
 class Connections:
-    """The connections of a process, to all services, for one event loop: a `wire.Sender`.
-
-    None is opened before the first request. `close` ends them all.
-    """
+    """A `wire.Sender`: the connections of a process to all services, for one event loop. None is opened before the
+    first request. `close` ends them all."""
 
     def __init__(
         self,
@@ -104,7 +102,7 @@ class Connections:
             self._turns.leave(turn)
 
     async def close(self) -> None:
-        """End the connections; exchanges under way fail, as do those that are begun afterwards."""
+        """Ends the connections. Exchanges under way fail, as do those that are begun afterwards."""
         self._is_closed = True
         for connection in self._open:
             connection.abort()
@@ -172,7 +170,8 @@ class _Connection(asyncio.Protocol):
     # --- the exchange ---
 
     async def exchange(self, head: bytes, content: bytes) -> StorageAnswer:
-        """One request, and its whole answer. Raises NoAnswer; then, or cancelled, it is closed."""
+        """Sends one request and returns its whole answer. Raises NoAnswer. In that case, and if it is cancelled, the
+        connection is closed."""
         waiter: asyncio.Future[StorageAnswer] = self._loop.create_future()
         self._waiter = waiter
         self._raw: dict[bytes, bytes] = {}
@@ -204,14 +203,13 @@ class _Connection(asyncio.Protocol):
             await asyncio.sleep(0)
 
     def abort(self) -> None:
-        """Close it at once; a second time does nothing."""
+        """Closes the connection at once; a second call does nothing."""
         self.is_open = False
         self._transport.abort()
 
     def _answer(self) -> None:
-        """The answer is complete. If the request is not fully sent by now, the server would take the rest for the next
-        request, so the connection is closed.
-        """
+        """Passes the complete answer on. If the request is not fully sent by now, the server would take the rest for
+        the next request, so the connection is closed."""
         if not self._has_sent or self._transport.get_write_buffer_size():
             self.abort()
         waiter, self._waiter = self._waiter, None
@@ -232,7 +230,7 @@ class _Connection(asyncio.Protocol):
         self._all_open.add(self)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes arrived: part of the awaited answer, or unsolicited."""
+        """Takes bytes that arrived. They are part of the awaited answer, or unsolicited, which ends the connection."""
         if self._waiter is None:
             self.abort()
             return
@@ -250,7 +248,7 @@ class _Connection(asyncio.Protocol):
             self._fail(NoAnswer("BrokenAnswer (endless headers)"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        """The connection has ended, from either side."""
+        """Notes that the connection has ended, from either side."""
         self.is_open = False
         self._all_open.discard(self)
         self.lost.set_result(None)
@@ -270,12 +268,13 @@ class _Connection(asyncio.Protocol):
     # --- the parser's ---
 
     def on_message_begin(self) -> None:
-        """An answer begins. A second answer to the same request is a protocol error."""
+        """Notes the beginning of an answer. A second answer to the same request is a protocol error."""
         if self._is_whole:
             raise HttpParserError("surplus")
 
     def on_headers_complete(self) -> None:
-        """The body follows, unless this was an interim answer (100, 103). Trailers are not requested."""
+        """Notes the status and the headers, unless the answer is an interim one (100, 103). Trailers are not
+        requested."""
         self._status = self._parser.get_status_code()
         if self._status >= 200:
             # Of a repeated header, the first counts.
@@ -283,11 +282,11 @@ class _Connection(asyncio.Protocol):
             self._has_head = True
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
+        """Adds a part of the answer's body."""
         self._body.append(body)
 
     def on_message_complete(self) -> None:
-        """The end of an answer, by its length or its last chunk, or of an interim answer (1xx)."""
+        """Notes the end of an answer, by its length or its last chunk, or of an interim answer (1xx)."""
         if not self._has_head:
             self._raw.clear()
             return
@@ -305,7 +304,8 @@ def _is_address(host: str) -> bool:
 
 
 def _head(request: Request) -> bytes:
-    """The request's lines before its content. Raises ValueError for a header that would be two, or not ASCII."""
+    """Returns the request's lines before its content. Raises ValueError for a header with a line break, or one that is
+    not ASCII."""
     lines = [f"{request.method} {request.path}{'?' if request.query else ''}{request.query} HTTP/1.1"]
     lines.append(f"Host: {request.endpoint.origin.partition('://')[2]}")
     lines += [f"{name}: {value}" for name, value in request.headers.items()]

@@ -69,7 +69,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Create:
-    """Insert a row that must not exist yet."""
+    """Inserts a row that must not exist yet."""
 
     key: str
     values: Mapping[str, Value]
@@ -77,7 +77,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Overwrite the named properties of a row that must exist; with `etag`, only while it is unchanged."""
+    """Overwrites the named properties of a row that must exist; with `etag`, only while it is unchanged."""
 
     key: str
     values: Mapping[str, Value]
@@ -86,7 +86,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class Replace:
-    """Replace a row that must exist; with `etag`, only while it is unchanged."""
+    """Replaces a row that must exist; with `etag`, only while it is unchanged."""
 
     key: str
     values: Mapping[str, Value]
@@ -95,7 +95,7 @@ class Replace:
 
 @dataclass(frozen=True, slots=True)
 class Upsert:
-    """Insert or replace a row, whatever is there."""
+    """Inserts or replaces a row, whatever is there."""
 
     key: str
     values: Mapping[str, Value]
@@ -103,7 +103,7 @@ class Upsert:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Remove a row that must exist; with `etag`, only while it is unchanged."""
+    """Removes a row that must exist; with `etag`, only while it is unchanged."""
 
     key: str
     etag: str | None = None
@@ -129,9 +129,8 @@ class Page:
     rows: Sequence[Row]
     resume: str | None
     is_of_one_moment: bool = True
-    """Whether the page is a snapshot of one moment. It is not, if an empty page with a continuation had to be followed
-    up.
-    """
+    """Whether the page is a snapshot of one moment. It is none if an empty page with a continuation had to be followed
+    up."""
 
 
 class Tables(Protocol):
@@ -152,18 +151,14 @@ class Tables(Protocol):
         limit: int = MAX_PAGE,
         select: Sequence[str] | None = None,
     ) -> Page:
-        """One page (at most `limit` ≤ 1000 rows, one request) of the rows with start ≤ key < end, in key order.
-
-        `select` restricts the properties that are sent (keys, ETag and timestamp always come).
-        """
+        """Returns one page (at most `limit` ≤ 1000 rows, one request) of the rows with start ≤ key < end, in key order.
+        `select` restricts the properties that are sent (keys, ETag and timestamp always come)."""
         ...
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """All of 1..100 operations on distinct rows of one partition, or nothing. Returns new ETags ("" if deleted).
-
-        One operation is sent as a plain request, more as an entity-group transaction: one request either way.
-        Raises TransactionRefused; ValueError for what Azure would refuse (sizes, counts, keys).
-        """
+        """Carries out all of 1..100 operations on distinct rows of one partition, or nothing. Returns new ETags ("" if
+        deleted). One operation is sent as a plain request, more as an entity-group transaction: one request either way.
+        Raises TransactionRefused; ValueError for what Azure would refuse (sizes, counts, keys)."""
         ...
 
 
@@ -193,42 +188,38 @@ class Queues(Protocol):
     Every call may raise StorageUnavailable."""
 
     async def create(self, queue: str) -> None:
-        """Make the queue if it does not exist. Raises StorageUnavailable also while it is being deleted."""
+        """Makes the queue if it does not exist. Raises StorageUnavailable also while it is being deleted."""
         ...
 
     async def drop(self, queue: str) -> None:
-        """Delete a queue with its messages, if it exists. For up to a minute it cannot be made again."""
+        """Deletes a queue with its messages, if it exists. For up to a minute it cannot be made again."""
         ...
 
     async def put(self, queue: str, text: str, *, visible_in: float = 0) -> Receipt:
-        """Add a message that stays hidden for `visible_in` seconds; a missing queue is made first.
-
-        Raises StorageUnavailable also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7
-        days).
-        """
+        """Adds a message that stays hidden for `visible_in` seconds; a missing queue is made first. Raises
+        StorageUnavailable also while the queue is being deleted; ValueError (text over 64 KiB, delay over 7 days)."""
         ...
 
     async def get(self, queue: str, *, count: int = 1, hidden_for: float) -> list[Message]:
-        """Take up to `count` ≤ 32 visible messages and hide them (a second at least). A missing queue is empty."""
+        """Takes up to `count` ≤ 32 visible messages and hides them (for a second at least). A missing queue is
+        empty."""
         ...
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
-        """Look at up to `count` ≤ 32 visible messages without taking them."""
+        """Looks at up to `count` ≤ 32 visible messages without taking them."""
         ...
 
     async def length(self, queue: str) -> int:
-        """About how many messages a queue holds, hidden ones too; 0 for a missing queue."""
+        """Returns about how many messages a queue holds, hidden ones too; 0 for a missing queue."""
         ...
 
     async def update(self, queue: str, receipt: Receipt, *, visible_in: float, text: str | None = None) -> Receipt:
-        """Move a message in time, with a new text if given; only the new receipt counts from now on.
-
-        Raises ReceiptLost.
-        """
+        """Moves a message in time, with a new text if given; only the new receipt counts from now on. Raises
+        ReceiptLost."""
         ...
 
     async def delete(self, queue: str, receipt: Receipt) -> None:
-        """Remove a message. Raises ReceiptLost."""
+        """Removes a message. Raises ReceiptLost."""
         ...
 
 
@@ -244,7 +235,7 @@ class BlobProperties:
 
 
 class BlobHeaders(TypedDict):
-    """What a blob says of itself; empty where it says nothing."""
+    """The headers with which a blob is served, those that are not set left out."""
 
     content_type: str
     content_encoding: NotRequired[str]
@@ -257,30 +248,23 @@ class Blobs(Protocol):
     async def upload(
         self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """Write a blob, whatever is there; a missing container is made first.
-
-        `only_new`: write only if no blob exists. Returns False if one does; an earlier try of this request may have
-        written it.
-        """
+        """Writes a blob, whatever is there; a missing container is made first. With `only_new`, writes only if no blob
+        exists, and returns False if one does; an earlier try of this request may have written it."""
         ...
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
-        """The bytes of a blob from `start` on, at most `limit` of them. Raises BlobMissing.
-
-        BlobMissing is also for content that cannot be read: archived, or encrypted with a key of the writer's own.
-        """
+        """Returns the bytes of a blob from `start` on, at most `limit` of them. Raises BlobMissing, also for content
+        that cannot be read: archived, or encrypted with a key of the writer's own."""
         ...
 
     async def properties(self, container: str, path: str) -> BlobProperties | None:
-        """Properties of a committed blob; None when there is none.
-
-        Uncommitted blocks do not count, nor does a blob of another type than this service writes, or one that is
-        encrypted with a key of the writer's own.
+        """Returns the properties of a committed blob; None when there is none. Uncommitted blocks do not count, nor
+        does a blob of another type than this service writes, or one that is encrypted with a key of the writer's own.
         """
         ...
 
     async def put_block(self, container: str, path: str, block_id: str, content: bytes) -> None:
-        """Put one block; invisible until committed."""
+        """Writes one block, which is invisible until it is committed."""
         ...
 
     async def commit_blocks(
@@ -292,29 +276,25 @@ class Blobs(Protocol):
         only_new: bool = False,
         **headers: Unpack[BlobHeaders],
     ) -> bool:
-        """Commit the named blocks, each as last uploaded, as the blob. Returns False if a block is missing, or if
-        something else is in the blob's place.
-
-        `only_new`: use only blocks that were uploaded since the last commit, so that a blob without new content keeps
-        its headers. A lease that somebody holds on the blob is broken.
+        """Commits the named blocks, each as last uploaded, as the blob. Returns False if a block is missing, or if
+        something else is in the blob's place. With `only_new`, uses only blocks that were uploaded since the last
+        commit, so that a blob without new content keeps its headers. A lease that somebody holds on the blob is broken.
         """
         ...
 
     async def set_headers(
         self, container: str, path: str, *, etag: str | None = None, **headers: Unpack[BlobHeaders]
     ) -> bool:
-        """Change what a blob says of itself; False when it is gone, or no longer has the ETag that is given.
-
-        A lease that somebody holds on the blob is broken.
-        """
+        """Changes the headers of a blob; returns False when it is gone, or no longer has the ETag that is given. A
+        lease that somebody holds on the blob is broken."""
         ...
 
     async def delete(self, container: str, path: str) -> None:
-        """Remove a blob with its snapshots, also one that is leased; nothing happens when it is not there."""
+        """Removes a blob with its snapshots, also one that is leased; nothing happens when it is not there."""
         ...
 
     async def list_paths(self, container: str, prefix: str, *, limit: int = MAX_PAGE) -> list[str]:
-        """Up to `limit` paths that start with `prefix`, in order."""
+        """Returns up to `limit` paths that start with `prefix`, in order."""
         ...
 
 
@@ -327,10 +307,10 @@ class SignedQueue:
 
 
 class Access(Protocol):
-    """Signed URLs, for those who have no credentials of the account. To sign one may raise StorageUnavailable."""
+    """Signs URLs for those who have no credentials of the account. Each signing may raise StorageUnavailable."""
 
     async def process_queue(self, queue: str, *, start: datetime, expiry: datetime) -> SignedQueue:
-        """Signs a URL that can only take and delete messages of one queue, for that time (whole seconds)."""
+        """Signs a URL that can only take and delete messages of one queue, from `start` to `expiry` (whole seconds)."""
         ...
 
     async def read_blob(
@@ -343,14 +323,13 @@ class Access(Protocol):
         content_type: str,
         content_disposition: str,
     ) -> str:
-        """A URL to read one blob for that time (whole seconds); responses to it carry these headers.
-
-        Their encoding is the blob's own, as it may change with its content.
-        """
+        """Signs a URL to read one blob from `start` to `expiry` (whole seconds); responses to it carry these headers.
+        Their encoding is the blob's own, as it may change with its content."""
         ...
 
     async def write_blob(self, container: str, path: str, *, start: datetime, expiry: datetime) -> str:
-        """A URL to write one blob for that time (whole seconds), whole or in blocks; a missing container is made."""
+        """Signs a URL to write one blob, whole or in blocks, from `start` to `expiry` (whole seconds). A missing
+        container is made."""
         ...
 
     def plain_url(self, container: str, path: str) -> str:

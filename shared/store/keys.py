@@ -38,12 +38,12 @@ PROVISIONER = "provisioner"
 
 
 def rest_of_definition(number: int) -> str:
-    """A row of a large definition, from 0."""
+    """Returns the key of a further row of a large definition, counted from 0."""
     return f"{REST_OF_DEFINITION[0]}{number}"
 
 
 def upload(run_id: int) -> str:
-    """Guard: exists from the claim to the resolution of the run."""
+    """Returns the key of the guard row that exists from the claim to the resolution of the run."""
     return f"upload~{run_id:04d}"
 
 
@@ -51,7 +51,7 @@ UPLOADS = ("upload~", "upload\x7f")
 
 
 def dependent(task_id: str) -> str:
-    """Edge in the partition of the required task: it names a dependent of another group."""
+    """Returns the key of an edge in the partition of the required task, which names a dependent of another group."""
     return f"dependent~{task_id}"
 
 
@@ -59,8 +59,8 @@ DEPENDENTS = ("dependent~", "dependent\x7f")
 
 
 def unblocks(required: str, dependent: str) -> str:
-    """Edge in the group of two tasks: "the one unblocks the other". It sorts after the group's header, so that it does
-    not lie in the range of a check (`ACTIVE_AND_GROUP`)."""
+    """Returns the key of an edge in the group of two tasks: "the one unblocks the other". It sorts after the group's
+    header, so that it does not lie in the range of a check (`ACTIVE_AND_GROUP`)."""
     return f"{unblocked(required)[0]}{dependent}"
 
 
@@ -84,7 +84,8 @@ def dependent_of(edge: str) -> str:
 
 
 def scheduler(scheduler_id: str, number: int) -> str:
-    """Guard: exists while the group has this scheduler and this number, and is not sealed."""
+    """Returns the key of the guard row that exists while the group has this scheduler and this number, and is not
+    sealed."""
     return f"{SCHEDULERS[0]}{scheduler_id}~{number:08d}"
 
 
@@ -92,7 +93,7 @@ SCHEDULERS = ("scheduler~", "scheduler\x7f")
 
 
 def number(count: int) -> str:
-    """Guard: exists while so many calls were made on the whole group."""
+    """Returns the key of the guard row that exists while so many calls were made on the whole group."""
     return f"number~{count:08d}"
 
 
@@ -101,7 +102,7 @@ GROUP_GUARDS = ("number~", "scheduler\x7f")
 
 
 def member(task_id: str) -> str:
-    """A task of the group, with what listing it needs."""
+    """Returns the key of the row of a task in its group, with what listing it needs."""
     return f"member~{task_id}"
 
 
@@ -113,7 +114,7 @@ GROUP_TO_MEMBERS = ("group", MEMBERS[1])
 
 
 def task_of(member: str) -> str:
-    """The task of a member row."""
+    """Returns the id of the task that a member row is about."""
     return member.partition("~")[2]
 
 
@@ -123,13 +124,13 @@ def actives(task_id: str) -> tuple[str, str]:
 
 
 def active(task_id: str, generation: int) -> str:
-    """An unresolved task of the group."""
+    """Returns the key of the row of an unresolved task in its group."""
     return f"active~{task_id}~{generation:04d}"
 
 
 ACTIVE = ("active~", "active\x7f")
 DUE = "due"
-"""The resolution whose group has yet to be checked. It is changed by every resolution, unlike the header."""
+"""Row that names the resolution whose group has yet to be checked. Every resolution changes it, unlike the header."""
 ACTIVE_AND_GROUP = ("active~", f"{GROUP} ")
 """One range: every active row, then what is due, then the group's header."""
 
@@ -140,7 +141,7 @@ def pool(task_queue_id: str) -> str:
 
 
 class _PoolRow(Protocol):
-    """What the key of an index row is made of."""
+    """The properties of a run that make the key of its index row."""
 
     @property
     def scheduled(self) -> datetime: ...
@@ -209,7 +210,7 @@ def of_provisioner(provisioner_id: str) -> tuple[str, str]:
 
 LISTED = ("", "\x7f")
 CHECKED = "checked"
-"""Partition of the directory, and its only row: where the next check of all pools begins."""
+"""Partition of the directory, and its only row, which says where the next check of all pools begins."""
 
 
 def created_group(moment: datetime, slugid: str) -> str:
@@ -229,7 +230,7 @@ def _latest_first(moment: datetime) -> str:
 
 AUDITED_GROUP = "task-group"
 AUDITED_BY = "by-client"
-"""Kinds of histories: of a task group with its tasks, and of what a client did."""
+"""Name of the history of what a client did."""
 AUDIT_SWEEP = "audit"
 """The kind of expiry row that is about a history."""
 
@@ -265,10 +266,10 @@ SWEPT_GROUP = "group-tasks"
 
 PRIVATE = "artifacts"
 PUBLIC = "public-artifacts"
-"""Containers. Artifacts named `public/…` have one of their own, which can be made public as a whole."""
+"""Container of artifacts named `public/…`, which can be made public as a whole."""
 
 _LONGEST = 460
-"""Characters of an escaped name in a key; a key has 512."""
+"""The most characters of an escaped name in a key; a key has 512."""
 
 # A character that keys forbid, or that is known for trouble in them, becomes its neighbour and a digit; so does the
 # neighbour. The space is escaped since it marks the end of the name: it sorts before everything else that may follow.
@@ -316,7 +317,7 @@ INDEX_NAMESPACES = ("namespace~", "namespace\x7f")
 
 
 def index_partition(namespace: str) -> str:
-    """Everything right in a namespace of the index: hashed, since a path may hold what keys forbid."""
+    """Returns the partition of a namespace of the index: hashed, since a path may hold what keys forbid."""
     return digest_of(namespace)
 
 
@@ -331,7 +332,7 @@ def index_namespace(name: str) -> str:
 
 
 def _index_name(name: str) -> str:
-    """Keys in the order of names; a key that would be too long is cut, and ends with a hash."""
+    """Returns a key that sorts in the order of names; one that would be too long is cut, and ends with a hash."""
     escaped = name.translate(_ESCAPES)
     return escaped if len(escaped) <= _LONGEST else f"{escaped[:_LONGEST]} {digest_of(name)}"
 

@@ -15,34 +15,34 @@ from urllib.parse import quote
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Delete, Merge, Operation, Replace, Value
 
 MAX_KEY = 512
-"""Characters (UTF-16 units) of a partition key or a row key."""
+"""The most characters (UTF-16 units) of a partition key or a row key."""
 MAX_PROPERTIES = 252
-"""Properties of an entity, without its keys and timestamp."""
+"""The most properties of an entity, without its keys and timestamp."""
 MAX_TEXT = 32_768
-"""Characters (UTF-16 units) of a text property."""
+"""The most characters (UTF-16 units) of a text property."""
 MAX_BINARY = 65_536
-"""Bytes of a binary property."""
+"""The most bytes of a binary property."""
 MAX_ENTITY = 1 << 20
-"""Bytes of an entity with all names and values, both as Azure stores it and as the JSON of the request."""
+"""The most bytes of an entity with all names and values, both as Azure stores it and as the JSON of the request."""
 MAX_TRANSACTION = 4 << 20
-"""Bytes of the body of an entity-group transaction."""
+"""The most bytes of the body of an entity-group transaction."""
 MAX_MESSAGE = 65_536
-"""Bytes of a message's text in UTF-8."""
+"""The most bytes of a message's text in UTF-8."""
 MAX_DELAY = 7 * 24 * 3600
-"""Seconds that a message may stay invisible."""
+"""The most seconds that a message may stay invisible."""
 MAX_MESSAGES = 32
-"""Messages of one Get or Peek."""
+"""The most messages of one Get or Peek."""
 MAX_BLOCK_ID = 64
-"""Bytes of a block's id before base64."""
+"""The most bytes of a block's id before base64."""
 
 _OPERATION_OVERHEAD = 1024
 """Bytes of the headers and boundaries around one operation of a transaction, rounded up."""
 _PROPERTY_OVERHEAD = 40
 """Bytes of quotes, punctuation and type annotation around a property's name and value in JSON, rounded up."""
 _MOST_OF_CHARACTER = 12
-"""Bytes of one character in JSON, or percent-encoded."""
+"""The most bytes of one character in JSON, or percent-encoded."""
 _MOST_OF_NUMBER = 20
-"""Bytes of a number in JSON."""
+"""The most bytes of a number in JSON."""
 _INT32 = range(-(1 << 31), 1 << 31)
 _INT64 = range(-(1 << 63), 1 << 63)
 _ILLEGAL_IN_KEY = re.compile(r"[/\\#?\x00-\x1f\x7f-\x9f]")
@@ -57,7 +57,8 @@ def fits_int32(value: int) -> bool:
 
 
 def check_key(key: str) -> None:
-    """Partition and row keys: at most 512 characters, none of `/ \\ # ?`, no control characters."""
+    """Checks a partition or row key: at most 512 characters, none of `/ # ?` or the backslash, no control
+    characters."""
     if (len(key) > MAX_KEY or not key.isascii()) and (units := _utf16_units(key)) > MAX_KEY:
         raise ValueError(f"a key has {units} characters, more than {MAX_KEY}")
     if found := _ILLEGAL_IN_KEY.search(key):
@@ -65,12 +66,9 @@ def check_key(key: str) -> None:
 
 
 def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """The properties of one entity: names, types, number and sizes. Returns a cheap upper bound of its `entity_size`
-    with the keys in a URL.
-
-    The bound assumes two UTF-16 units for each character, and six bytes of JSON for each unit. Only rows above it,
-    which are rare, are measured exactly.
-    """
+    """Checks names, types, number and sizes of the properties of one entity. Returns a cheap upper bound of its
+    `entity_size` with the keys in a URL. The bound assumes two UTF-16 units for each character, and six bytes of JSON
+    for each unit. Only rows above it, which are rare, are measured exactly."""
     if len(values) > MAX_PROPERTIES:
         raise ValueError(f"an entity has {len(values)} properties, more than {MAX_PROPERTIES}")
     at_most = 2 * _PROPERTY_OVERHEAD + _MOST_OF_CHARACTER * 2 * (len(partition) + len(key) + 2)
@@ -101,7 +99,7 @@ def check_values(partition: str, key: str, values: Mapping[str, Value]) -> int:
 
 
 def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
-    """All that can be known of a transaction before it is sent."""
+    """Checks all that can be known of a transaction before it is sent."""
     if not 1 <= len(operations) <= MAX_OPERATIONS:
         raise ValueError(f"a transaction has {len(operations)} operations, not 1 to {MAX_OPERATIONS}")
     check_key(partition)
@@ -159,13 +157,13 @@ def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
 
 
 def check_page(limit: int) -> None:
-    """Number of rows asked of a query."""
+    """Checks the number of rows asked of a query."""
     if not 1 <= limit <= MAX_PAGE:
         raise ValueError(f"a page of {limit} rows, not 1 to {MAX_PAGE}")
 
 
 def check_text(text: str) -> None:
-    """Text of a message: not empty, at most 64 KiB of UTF-8, nothing that XML cannot carry."""
+    """Checks the text of a message: not empty, at most 64 KiB of UTF-8, nothing that XML cannot carry."""
     if not text:
         raise ValueError("a message has no text")
     if len(text.encode()) > MAX_MESSAGE:
@@ -182,13 +180,13 @@ def whole_delay(seconds: float) -> int:
 
 
 def check_count(count: int) -> None:
-    """Number of messages asked of a Get or a Peek."""
+    """Checks the number of messages asked of a Get or a Peek."""
     if not 1 <= count <= MAX_MESSAGES:
         raise ValueError(f"{count} messages at once, not 1 to {MAX_MESSAGES}")
 
 
 def check_block_id(block_id: str) -> None:
-    """Id of a block, before base64: 1 to 64 bytes."""
+    """Checks the id of a block, before base64: 1 to 64 bytes."""
     if not 1 <= len(block_id.encode()) <= MAX_BLOCK_ID:
         raise ValueError(f"a block id has {len(block_id.encode())} bytes, not 1 to {MAX_BLOCK_ID}")
 
@@ -199,5 +197,5 @@ def _can_name_a_property(name: str) -> bool:
 
 
 def _utf16_units(text: str) -> int:
-    """Also refuses lone surrogates: UnicodeEncodeError is a ValueError."""
+    """Returns the number of UTF-16 units. Raises UnicodeEncodeError, a ValueError, for lone surrogates."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -42,7 +42,8 @@ class PageReader(Generic[T]):
     def __init__(
         self, read: Callable[[str | None], Awaitable[tuple[Sequence[T], str | None]]], start: str | None = None
     ) -> None:
-        """`read` returns the page that starts there, None for the first one, and where the next one starts."""
+        """Takes a function that returns a page and where the next one starts. It is given where the page starts, None
+        for the first one."""
         self._read = read
         self._is_begun = False
         self.resume = start
@@ -58,7 +59,7 @@ class PageReader(Generic[T]):
         return items
 
     def skip_to(self, start: str) -> None:
-        """Leaves out what lies before that key, if there is a next page."""
+        """Leaves out what lies before that key, if a next page exists."""
         if self.resume is not None:
             self.resume = max(self.resume, start)
 
@@ -73,7 +74,8 @@ def rows_of(
     limit: int = MAX_PAGE,
     select: Sequence[str] | None = None,
 ) -> PageReader[Row]:
-    """The rows of a range, by default of the whole partition, with the selected properties; None: with all."""
+    """Returns a reader of the rows of a range, by default of the whole partition, with the selected properties, by
+    default all."""
 
     async def read(at: str | None) -> tuple[Sequence[Row], str | None]:
         page = await tables.query(table, partition, start=at or "", end=end, limit=limit, select=select)
@@ -132,8 +134,8 @@ async def delete_together(tables: Tables, table: str, rows: Sequence[Row]) -> bo
 
 
 async def try_transact(tables: Tables, table: str, partition: str, operations: Sequence[Operation]) -> list[str] | None:
-    """The new ETags, or None if the transaction was refused: another call has changed the rows, which is no failure
-    here."""
+    """Returns the new ETags, or None if the transaction was refused: another call has changed the rows, which is no
+    failure here."""
     try:
         return await tables.transact(table, partition, operations)
     except TransactionRefused:

@@ -1,9 +1,7 @@
-"""What the SDKs' clients are made with: the connections of a process, and one policy that retries, counts and shows.
-
-Everything else of their pipelines is their own: without a look at the environment's proxy settings for each request, a
-pipeline of ours would take as much CPU (0.8 ms a request). aiohttp is loaded with this module, a tenth of a second: no
-hot request needs it.
-"""
+"""The connections and the policy (retries, counts, spans) with which the SDKs' clients are made. Everything else of
+their pipelines is their own: without a look at the environment's proxy settings for each request, a pipeline of ours
+would take as much CPU (0.8 ms a request). aiohttp is loaded with this module, which takes a tenth of a second: no hot
+request needs it."""
 
 from __future__ import annotations
 
@@ -26,7 +24,7 @@ from shared.store.wire import REQUEST_ID, Patience, Watch, may_pass
 _LARGE_BODY = 1 << 18
 _TRY_OPTIONS = frozenset({"stream", "proxies", "read_timeout", "connection_timeout"})
 _PRIMARY = "primary"
-"""The location of every answer: the secondary one of an account is not asked."""
+"""The location that the SDKs are told for every answer: an account's secondary location is never asked."""
 
 
 class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it lazily, without a type
@@ -37,9 +35,8 @@ class Transport(AioHttpTransport):  # type: ignore[misc]  # the SDK exports it l
         super().__init__(use_env_settings=False, connection_timeout=patience.connect, read_timeout=patience.read)
 
     async def send(self, request: Any, **options: Any) -> Any:
-        """One try. A large body goes in pieces, so that it does not hold the event loop. Raises ServiceResponseError
-        for the answer to another request, as if there were none.
-        """
+        """Sends one try. A large body goes in pieces, so that it does not hold the event loop. Raises
+        ServiceResponseError for the answer to another request, as if there were none."""
         body = request.data
         if isinstance(body, bytes) and len(body) > _LARGE_BODY:
             request.data = io.BytesIO(body)

@@ -20,16 +20,17 @@ DELEGATED_FOR = timedelta(days=4)
 
 
 class DelegatedKey:
-    """A key of the app's identity: asked for once in two days, and kept. Each service has a type of its own for it."""
+    """A key of the app's identity that Azure delegates: it is asked for once in two days, and kept. Each service has a
+    type of its own for it."""
 
     def __init__(self, fetch: Callable[[datetime, datetime], Awaitable[object]]) -> None:
-        """`fetch` asks Azure for a key that is valid from the first time to the second."""
+        """Takes a function that asks Azure for a key that is valid from the first time to the second."""
         self._fetch = fetch
         self._renewals = OneByOne()
         self._key: tuple[datetime, object] | None = None
 
     async def current(self, start: datetime, expiry: datetime) -> object:
-        """The key at hand, or a fresh one when it would not outlast the expiry by half its life."""
+        """Returns the key at hand, or a fresh one when the key would not outlast the expiry by half its life."""
 
         async def renewed() -> object:
             if self._key is None or not self._key[0] <= start or expiry > self._key[0] + DELEGATED_FOR / 2:
@@ -106,12 +107,12 @@ class SignedAccess:
 
 
 async def _signing(key: str | DelegatedKey, start: datetime, expiry: datetime) -> dict[str, Any]:
-    """What the SDK is to sign a URL with, for that time."""
+    """Returns the arguments for the SDK's signing of a URL that is valid for that time."""
     if isinstance(key, str):
         return {"account_key": key}
     return {"user_delegation_key": await key.current(start, expiry)}
 
 
 def _protocol(endpoint: str) -> str:
-    """Signed URLs of an https service are restricted to https."""
+    """Returns the protocols that a signed URL allows: those of an https service are restricted to https."""
     return "https" if endpoint.startswith("https:") else "https,http"

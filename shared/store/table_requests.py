@@ -25,7 +25,7 @@ from shared.store.interface import Create, Delete, Merge, Operation, Replace, Ro
 from shared.store.wire import USER_AGENT, Refused, Request, StorageAnswer, StorageEndpoint, in_path, in_query
 
 VERSION = "2019-02-02"
-"""Of the Table service's protocol."""
+"""Version of the Table service's protocol."""
 Continuation = Mapping[str, str]
 """The continuation of a query: options of its next request."""
 
@@ -41,7 +41,7 @@ _TYPE = "@odata.type"
 
 
 def get(endpoint: StorageEndpoint, table: str, partition: str, key: str) -> Request:
-    """Asks for one row."""
+    """Returns the request for one row."""
 
     def is_named_in(content: bytes) -> bool:
         return _names(content, lambda found: [found], partition, key)
@@ -62,7 +62,7 @@ def query(
     select: Sequence[str] | None,
     continuation: Continuation,
 ) -> Request:
-    """Asks for a page of the rows with start ≤ key < end. The first request has no continuation."""
+    """Returns the request for a page of the rows with start ≤ key < end. The first request has no continuation."""
     rows = f"PartitionKey eq {_quoted(partition)} and RowKey ge {_quoted(start)} and RowKey lt {_quoted(end)}"
     options = {"$top": str(limit), "$filter": rows, **continuation}
     if select is not None:
@@ -76,7 +76,7 @@ def query(
 
 
 def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Operation) -> Request:
-    """Carries out one operation, which must have passed `limits.check_transaction`."""
+    """Returns the request for one operation, which must have passed `limits.check_transaction`."""
     headers = dict(_COMMON)
     is_new = isinstance(operation, Create)
     resource = f"/{table}" if is_new else _resource(table, partition, operation.key)
@@ -92,7 +92,8 @@ def write(endpoint: StorageEndpoint, table: str, partition: str, operation: Oper
 
 
 def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
-    """A row as JSON, whose names need no escapes. Texts, truth and small numbers need no type annotation."""
+    """Writes a row as JSON. Its names need no escapes; texts, truth values and small numbers need no type
+    annotation."""
     text = f'{{"PartitionKey": {in_quotes(partition)}, "RowKey": {in_quotes(key)}'
     for name, value in values.items():
         if isinstance(value, str):
@@ -139,7 +140,7 @@ def read_etag(answer: StorageAnswer, operation: Operation) -> str:
 
 
 def _names(content: bytes, rows: Callable[[Any], Any], partition: str, key: str | None = None) -> bool:
-    """Whether an answer holds rows of this partition, or this row; an empty page says nothing."""
+    """Whether an answer holds rows of this partition, or this row. False for an empty page, which names none."""
     try:
         found = [(row["PartitionKey"], row["RowKey"]) for row in rows(json.loads(content))]
     except (ValueError, KeyError, TypeError):
@@ -160,7 +161,8 @@ def _quoted(text: str) -> str:
 
 
 def _row(entity: Mapping[str, Any]) -> Row:
-    """Properties of types that this service never writes stay as JSON has them: times and GUIDs are texts."""
+    """Reads a row. Properties of types that this service never writes stay as JSON has them: times and GUIDs are
+    texts."""
     values: dict[str, Value] = {}
     for name, value in entity.items():
         if "." in name or value is None:  # metadata; a selected property that the row has not
@@ -218,7 +220,7 @@ def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Se
 
 
 def statuses(body: bytes) -> list[int]:
-    """The HTTP statuses in an answer: one an operation, or the one of the operation that failed."""
+    """Returns the HTTP statuses in an answer: one an operation, or the one of the operation that failed."""
     return [int(part[9:12]) for part in _parts(body)]
 
 
@@ -246,7 +248,7 @@ def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
 
 
 def _keys(partition: str, key: str) -> str:
-    """The end of a row's address."""
+    """Returns the end of a row's address."""
     return f"(PartitionKey='{limits.in_url(partition)}',RowKey='{limits.in_url(key)}')"
 
 

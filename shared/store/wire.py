@@ -30,7 +30,8 @@ from shared.store.interface import StorageRefused, StorageUnavailable
 
 
 class _Escapes(dict[int, str]):
-    """What stands in a URL for a character, found when it is first met: quicker than to quote each text anew."""
+    """Table of what stands in a URL for each character. It is filled as characters are first met, which is quicker than
+    to quote each text anew."""
 
     def __init__(self, safe: str) -> None:
         self._safe = safe
@@ -54,7 +55,7 @@ def in_path(text: str) -> str:
 
 
 def in_query(text: str) -> str:
-    """The same, in the value of an option."""
+    """Escapes a text in the value of a query option, as `in_path` does in a path."""
     return text.translate(_IN_QUERY)
 
 
@@ -78,7 +79,7 @@ class Patience:
     retries: Retries = STORAGE_REQUEST
     bytes_per_second: int = 1 << 20
     jitter: Callable[[], float] = random.random
-    """A number in [0, 1)."""
+    """Returns a random number in [0, 1)."""
 
     def pause(self, number: int) -> float:
         """The seconds before a retry, numbered from 0. A Retry-After changes nothing, since `total` is shorter than
@@ -101,7 +102,7 @@ class Refused(ServiceError):
 
 @dataclass(frozen=True, slots=True)
 class StorageEndpoint:
-    """Where a service is: scheme and host, and the path of the account, which emulators have."""
+    """Address of a service: scheme and host, and the path of the account, which emulators have."""
 
     origin: str
     base: str
@@ -116,7 +117,7 @@ class StorageEndpoint:
 
 @dataclass(slots=True)
 class Request:
-    """A request as it is sent, but for the date and the authorisation of each try, which go into `headers`."""
+    """A request as it is sent, except for the date and the authorisation of each try, which go into `headers`."""
 
     kind: Kind
     method: str
@@ -126,11 +127,11 @@ class Request:
     headers: dict[str, str]
     content: bytes = b""
     query: str = ""
-    """Without the question mark, percent-encoded."""
+    """The query string without the question mark, percent-encoded."""
     statuses: Callable[[bytes], list[int]] | None = None
     """Finds the HTTP statuses inside the answer to a request that consists of several."""
     is_named_in: Callable[[bytes], bool] | None = None
-    """Whether the content of a success is about what was asked for; None where it says nothing of that."""
+    """Whether the content of a successful answer is about what was asked for; None if such answers do not tell."""
 
     @property
     def path(self) -> str:
@@ -160,15 +161,14 @@ class StorageAnswer:
 
 
 REQUEST_ID = "x-ms-client-request-id"
-"""A request's name, of one try alone. The service repeats it in its answer."""
+"""Header with the id of one try of a request. The service repeats it in its answer."""
 _PROCESS = uuid.uuid4().hex[:20]
 _numbers = itertools.count()
 
 
 class NoAnswer(ServiceError):
-    """No connection, or no answer that is whole, can be read and belongs to the request: the outcome of the request is
-    unknown. The text says which, and names no address.
-    """
+    """There was no connection, or no answer that is whole, can be read and belongs to the request: the outcome of the
+    request is unknown. The text says which, and names no address."""
 
 
 class Disconnected(NoAnswer):
@@ -202,11 +202,11 @@ class Sender(Protocol):
     """What sends requests: connections, and the time limits of one try."""
 
     async def exchange(self, request: Request) -> StorageAnswer:
-        """One try. Returns the complete answer to this very request. Raises NoAnswer."""
+        """Sends one try and returns the complete answer to this very request. Raises NoAnswer."""
         ...
 
     async def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         ...
 
 
@@ -214,7 +214,7 @@ class Authorisation(Protocol):
     """Shows a service who asks: by a signature, or by a token."""
 
     async def authorise(self, request: Request) -> None:
-        """Set the header. Raises AzureError without a token, ValueError for a token that would go over plain HTTP."""
+        """Sets the header. Raises AzureError without a token, ValueError for a token that would go over plain HTTP."""
         ...
 
     async def renewed(self, answer: StorageAnswer) -> bool:
@@ -223,8 +223,8 @@ class Authorisation(Protocol):
 
 
 Watch = Callable[[str, str, str], AbstractContextManager[Callable[[int], None]]]
-"""Sees each request once, whatever retries follow. It is given service, method and URL, and yields a function that
-takes the status."""
+"""Function that sees each request once, whatever retries follow. It takes service, method and URL, and yields a
+function that takes the status."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -265,7 +265,8 @@ class Wire:
         return answer
 
     async def _try(self, request: Request) -> tuple[StorageAnswer, int]:
-        """The last answer, and its first status of a transient failure (408, 429, 5xx), or 0."""
+        """Sends tries until one is answered, and returns the last answer with its first status of a transient failure
+        (408, 429, 5xx), or 0."""
         time_of = asyncio.get_running_loop().time
         end = time_of() + self._patience.total
         for number in range(self._patience.retries.tries - 1):
@@ -283,7 +284,7 @@ class Wire:
         return answer, _passing_status(request, answer)
 
     async def _try_once(self, request: Request, end: float) -> StorageAnswer:
-        """One limit for the whole try, whatever comes in meanwhile. Raises TimeoutError, too."""
+        """Sends one try within one time limit, whatever comes in meanwhile. Raises TimeoutError, too."""
         now = asyncio.get_running_loop().time()
         if now >= end:
             raise TimeoutError
@@ -341,7 +342,7 @@ def _passing_status(request: Request, answer: StorageAnswer) -> int:
 
 
 def _code(answer: StorageAnswer) -> str:
-    """The service's word for an error. Azure Tables has it in a JSON body, without a header."""
+    """Returns the service's word for an error. Azure Tables has it in a JSON body, without a header."""
     return answer.header("x-ms-error-code") or _code_in(lambda: json.loads(answer.content))
 
 

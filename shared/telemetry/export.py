@@ -52,8 +52,8 @@ class Export:
         meter.listen(_Measurements(self.metrics.get_meter(SCOPE)))
 
     def take_lines(self) -> None:
-        """From now on only the exporter sends log lines, if the host would send each of them a second time, as plain
-        text."""
+        """Lets only the exporter send log lines from now on, if the host would send each of them a second time, as
+        plain text."""
         if self.replaces_host:
             logging.getLogger(NAMESPACE).propagate = False
 
@@ -93,7 +93,7 @@ def start_export(settings: Settings, process: str) -> Export:
 
 
 class _SpanProcessor(BatchSpanProcessor):
-    """Exports spans; of calls without a name, few."""
+    """Exports spans, but only few of calls without a name."""
 
     def __init__(self, exporter: SpanExporter) -> None:
         super().__init__(exporter)
@@ -110,7 +110,7 @@ _EXPORTERS = {
     "metrics": ("metric_exporter.OTLPMetricExporter", "AzureMonitorMetricExporter"),
     "logs": ("_log_exporter.OTLPLogExporter", "AzureMonitorLogExporter"),
 }
-"""By signal: the exporters for an OTLP collector, and for Application Insights."""
+"""For each signal, the exporters for an OTLP collector and for Application Insights."""
 
 
 def _exporters(settings: Settings, signal: Literal["traces", "metrics", "logs"]) -> Iterator[Any]:
@@ -138,7 +138,7 @@ def _logs(settings: Settings, resource: Resource) -> LoggerProvider | None:
 
 
 class _Measurements:
-    """Hands measurements to OpenTelemetry's instruments of the same names."""
+    """Passes measurements on to OpenTelemetry's instruments of the same names."""
 
     def __init__(self, meter: metrics.Meter) -> None:
         self._take = {instrument: _taker(meter, instrument) for instrument in INSTRUMENTS}
@@ -182,7 +182,7 @@ class _Gauge:
 
 
 class _LogHandler(logging.Handler):
-    """Hands log records with their fields and the current span to OpenTelemetry."""
+    """Passes log records with their fields and the current span on to OpenTelemetry."""
 
     def __init__(self, logger: Logger) -> None:
         super().__init__()
@@ -190,7 +190,8 @@ class _LogHandler(logging.Handler):
         self._nameless = Nameless()
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Reports failures on stderr, as all handlers of `logging` do, so that they never fail the call that logs."""
+        """Passes one record on. Reports failures on stderr, as all handlers of `logging` do, so that they never fail
+        the call that logs."""
         try:
             self._summarise(record.created, self._nameless.left_out())
             if record.name == READS and not trace.get_current_span().get_span_context().trace_flags.sampled:

@@ -10,7 +10,7 @@ from typing import Literal
 from shared.base.frozen import dataclass
 
 SCOPE = "taskcluster-queue"
-"""The name under which OpenTelemetry gets all of it."""
+"""The name of the scope under which OpenTelemetry gets all measurements and spans."""
 _POOL = ("provisionerId", "workerType")
 _SECONDS = (0.1, 0.25, 0.5, 1, 2, 5, 10, 30, 60, 300, 900, 3600)
 _REQUESTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50, 100)

@@ -16,9 +16,10 @@ from types import MappingProxyType
 from typing import Any
 
 NAMESPACE = "taskcluster"
-"""The loggers of this service start with it."""
+"""Prefix of the names of this service's loggers."""
 READS = f"{NAMESPACE}.calls.reads"
-"""The logger of calls that have succeeded and changed nothing: most of all. Exported if their traces are."""
+"""Name of the logger of calls that have succeeded and changed nothing, which most calls do. Its lines are exported if
+their traces are."""
 
 _bound: ContextVar[Mapping[str, str | int]] = ContextVar("_bound", default=MappingProxyType({}))
 _ENCODER = json.JSONEncoder(default=str, ensure_ascii=False)
@@ -27,7 +28,7 @@ _OWN = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime"}
 
 @contextmanager
 def bound(**fields: str | int) -> Iterator[None]:
-    """Every line that is logged inside, also by tasks that are started inside, has these fields."""
+    """Binds fields to every line that is logged inside the context, also by tasks that are started inside."""
     token = _bound.set({**_bound.get(), **fields})
     try:
         yield
@@ -36,7 +37,7 @@ def bound(**fields: str | int) -> Iterator[None]:
 
 
 class Record(logging.LogRecord):
-    """A record whose text ends with its fields."""
+    """A log record whose text ends with its fields."""
 
     __slots__ = ("_bound",)  # a slot, since logging refuses fields whose names are in __dict__
 
@@ -46,14 +47,15 @@ class Record(logging.LogRecord):
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What the line says besides its text: the bound fields, and what the call of the logger adds."""
+        """The fields of the record: the bound ones, and those that the call of the logger adds."""
         if self.name != NAMESPACE and not self.name.startswith(f"{NAMESPACE}."):
             return {}
         own = {name: value for name, value in self.__dict__.items() if name not in _OWN}
         return {**self._bound, **own}
 
     def getMessage(self) -> str:  # noqa: N802 - the name that logging gives it
-        """The text, and the fields as JSON. Half characters (lone surrogates), which no host takes, are escaped."""
+        """Returns the text, and the fields as JSON. Half characters (lone surrogates), which no host takes, are
+        escaped."""
         text = super().getMessage()
         if fields := self.fields:
             text = f"{text} {_ENCODER.encode(fields)}"
@@ -61,9 +63,7 @@ class Record(logging.LogRecord):
 
 
 def structure_logs() -> None:
-    """From now on, all records of this process are structured, and Azure's libraries log warnings alone.
-
-    The worker sends each line of a library to the host, and Service Bus has 18 for one connection.
-    """
+    """Structures all records of this process from now on, and lets Azure's libraries log warnings alone. The worker
+    sends each line of a library to the host, and Service Bus has 18 for one connection."""
     logging.setLogRecordFactory(Record)
     logging.getLogger("azure").setLevel(logging.WARNING)

@@ -12,7 +12,7 @@ from shared.base import bounds
 from shared.telemetry.instruments import INSTRUMENTS, Instrument
 
 Labels = tuple[str, ...]
-"""Values in the order of the instrument's labels."""
+"""Values of labels, in the order of the instrument's labels."""
 
 OTHER = "(others)"
 """The value of every label of the series that takes the rest. No task queue can have this name."""
@@ -23,7 +23,8 @@ Listener = Callable[[Instrument, float, Labels], None]
 
 @dataclass
 class Distribution:
-    """What a histogram knows: how many observations fell in each bucket (the last: beyond all), and their sum."""
+    """The state of a histogram: how many observations fell in each bucket (the last one: above all bounds), and their
+    sum."""
 
     buckets: list[int]
     total: float = 0.0
@@ -56,7 +57,7 @@ class Meter:
         self._tell(gauge, value, labels)
 
     def forget(self, gauge: Instrument, labels: Labels) -> None:
-        """Removes the value of a gauge: what it is about is not measured any more."""
+        """Removes the value of a gauge whose subject is not measured any more."""
         self._numbers.get(gauge, {}).pop(labels, None)
 
     def record(self, histogram: Instrument, value: float, *labels: str) -> None:
@@ -96,8 +97,8 @@ class Meter:
 
 
 def bounded(labels: Labels, known: Collection[Labels]) -> Labels:
-    """The labels under which a counter or histogram counts: beyond `bounds.SERIES` of them, all others share one
-    series."""
+    """Returns the labels under which a counter or histogram counts: beyond `bounds.SERIES` of them, all others share
+    one series."""
     return labels if labels in known or len(known) < bounds.SERIES else (OTHER,) * len(labels)
 
 

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from shared.base.shares import CURRENT, NAMELESS
 
 EACH_MINUTE = 20
-"""Lines of one kind, and spans, that a process records of such calls in a minute."""
+"""The most lines of one kind, and the most spans, that a process records in a minute of calls without a verified name.
+"""
 _MINUTE = 60.0
 _MOST_KINDS = 50
-"""Kinds of which it is counted how many were left out; all others are counted together."""
+"""The most kinds of which it is counted how many were left out; all others are counted together."""
 
 
 class Nameless:
@@ -37,7 +38,7 @@ class Nameless:
         return False
 
     def left_out(self) -> Counter[str]:
-        """What was left out, once the minute is over; then the next one begins."""
+        """Returns what was left out, once the minute is over; then the next one begins."""
         if self._monotonic() - self._began < _MINUTE:
             return Counter()
         left_out, self._left_out = self._left_out, Counter()

@@ -1,4 +1,4 @@
-"""Which traces are kept."""
+"""Chooses which traces are kept."""
 
 from __future__ import annotations
 

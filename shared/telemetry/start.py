@@ -19,7 +19,7 @@ log = logging.getLogger("taskcluster.telemetry")
 
 @dataclass(frozen=True)
 class Telemetry:
-    """What watches a process. `process` is its name among those of the deployment."""
+    """Everything that observes a process; `process` is its name among those of the deployment."""
 
     process: str
     meter: Meter
@@ -27,11 +27,9 @@ class Telemetry:
 
 
 def start_telemetry(settings: Settings) -> Telemetry:
-    """Structured logs in any case, exporters where they are set up.
-
-    Exporters take a second or more to load, so they are loaded in parallel with the first calls. If one cannot be
-    loaded, that is logged and it is left out: the service does not depend on it.
-    """
+    """Starts structured logs, and exporters where they are set up. Exporters take a second or more to load, so they are
+    loaded in parallel with the first calls. If one cannot be loaded, that is logged and it is left out: the service
+    does not depend on it."""
     structure_logs()
     process, meter = new_slugid(), Meter()
     if not settings.exports_telemetry:

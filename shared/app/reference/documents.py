@@ -76,7 +76,7 @@ PATHS: tuple[str, ...] = (
     *(schema_path(api.name, name) for api in apis.ALL for name in _models(api)),
     *META_SCHEMAS,
 )
-"""Where the documents lie."""
+"""Paths of all documents."""
 
 
 def documents(root_url: str, version: str) -> Mapping[str, Any]:
@@ -97,7 +97,7 @@ async def document(services: Services, call: Call) -> Answer:
 
 @cache
 def _documents(root_url: str) -> Mapping[str, Any]:
-    """Built when the first document is requested, as that takes a tenth of a second."""
+    """Returns the documents. They are built when the first one is requested, as that takes a tenth of a second."""
     return documents(root_url, VERSION)
 
 

@@ -168,7 +168,8 @@ def _responses(endpoint: Endpoint) -> Json:
 
 
 def _error(status: str, text: str) -> Json:
-    """Errors have the error envelope, except for unknown paths and for `error` artifacts (contract 12)."""
+    """Returns the description of an error response. It has the error envelope, except for unknown paths and for `error`
+    artifacts (contract 12)."""
     schema = _reference(_ENVELOPE)
     if status == "404":
         schema = {"anyOf": [schema, _texts("error")]}

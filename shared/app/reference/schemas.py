@@ -26,7 +26,7 @@ METASCHEMA = "/schemas/common/metaschema.json"
 API_REFERENCE = "/schemas/common/api-reference-v0.json"
 MANIFEST = "/schemas/common/manifest-v3.json"
 META_SCHEMAS = (METASCHEMA, API_REFERENCE, "/schemas/common/exchanges-reference-v0.json", MANIFEST)
-"""Where the schemas lie that tools check references and schemas with."""
+"""Paths of the schemas with which tools check references and schemas."""
 
 Schema = dict[str, Any]
 

@@ -228,7 +228,7 @@ class ClientAccounts:
         return {**await self._described(await self._change(client_id, changed, entry)), "accessToken": token}
 
     async def delete(self, client_id: str, entry: Entry | None = None) -> None:
-        """Removes a client. No error if it does not exist. Raises InputError."""
+        """Removes a client, if there is one of that id. Raises InputError."""
         self._refuse_static(client_id)
         try:
             if is_client_id(client_id):
@@ -245,7 +245,8 @@ class ClientAccounts:
         changed: Callable[[ClientRecord], Awaitable[ClientRecord]],
         entry: Entry | None = None,
     ) -> ClientRecord:
-        """Read, decide, write by ETag; again when somebody else was faster."""
+        """Reads the client, computes the changed one, and writes it on condition that nobody else has changed it
+        (ETag). Starts again if somebody has."""
         self._refuse_static(client_id)
         tried: list[ClientRecord] = []
         async for _ in attempts(self._runtime):

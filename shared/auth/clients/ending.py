@@ -67,7 +67,8 @@ class Ending:
 
 
 class EndingCredentials:
-    """Looks for such clients: a small read for a thousand of them, every ten minutes if anybody asks."""
+    """Finds clients that expire soon or have expired: reads a small page per thousand clients, at most every ten
+    minutes."""
 
     def __init__(self, clients: ClientStore, runtime: Runtime) -> None:
         self._clients = clients
@@ -80,7 +81,7 @@ class EndingCredentials:
         return await self._kept.read("", self._look)
 
     async def measure(self) -> None:
-        """Sets the gauge. Raises StorageUnavailable."""
+        """Sets the gauges of ended and of ending credentials. Raises StorageUnavailable."""
         known = await self.current()
         ended = sum(each.has_ended for each in known)
         self._runtime.meter.set(ENDING_CREDENTIALS, ended, "ended")
@@ -153,7 +154,8 @@ class RefusedCredentials:
                 self._seen[client_id] = replace(goes_on, written=seen.last)
 
     async def keep_flushing(self) -> None:
-        """Flushes every minute, for as long as the process lives. What cannot be written waits for the next time."""
+        """Flushes every minute, for as long as the process lives. Clients that cannot be written are written the next
+        time."""
         while True:
             await self._runtime.sleep(FLUSH_SECONDS)
             try:
@@ -166,7 +168,7 @@ class RefusedCredentials:
         return await self._kept.read("", self._look)
 
     async def measure(self) -> None:
-        """Sets the gauge. Raises StorageUnavailable."""
+        """Sets the gauge of refused credentials. Raises StorageUnavailable."""
         self._runtime.meter.set(ENDING_CREDENTIALS, len(await self.current()), "refused")
 
     async def forget(self) -> None:

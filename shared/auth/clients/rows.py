@@ -48,9 +48,9 @@ class Client:
     client_id: str
     access_token: str = field(repr=False)
     scopes: tuple[str, ...]
-    """As registered: not expanded."""
+    """The client's scopes as registered, not expanded."""
     expires: datetime | None = None
-    """When it stops to work; None for never."""
+    """When the client expires; None if it never does."""
     disabled: bool = False
     retired_tokens: tuple[str, ...] = field(default=(), repr=False)
     """Tokens from before a rotation: credentials issued with them stay valid, requests signed with them are refused."""
@@ -59,7 +59,7 @@ class Client:
 
     @property
     def former_tokens(self) -> tuple[str, ...]:
-        """Tokens with which nobody but this client can have signed a request, which is refused all the same."""
+        """Tokens that only this client can have signed a request with, although such requests are refused."""
         return self.retired_tokens if self.replaced_token is None else (*self.retired_tokens, self.replaced_token)
 
     @property
@@ -87,9 +87,8 @@ class Keyring(Protocol):
         ...
 
     def refused(self, client: Client, why: Refusal) -> None:
-        """Notes that this client, or credentials that it has issued, was just refused. Only what somebody with a token
-        of the client has signed counts: anybody can send its name. No request.
-        """
+        """Notes that this client, or credentials that it has issued, was just refused. Only a request that somebody
+        with a token of the client has signed counts: anybody can send its name. Makes no storage request."""
         ...
 
 
@@ -159,7 +158,7 @@ class ClientRecord:
     last_date_used: datetime
     last_rotated: datetime
     creator: str | None = None
-    """Who created it: nobody else gets its token by a repeat."""
+    """Id of the client that created it. No other caller gets its token by repeating the call."""
     replaced_token: bytes | None = field(default=None, repr=False)
     """The token from before the last reset, encrypted: what is signed with it comes from this client, and fails."""
     etag: str = ""
@@ -186,7 +185,7 @@ class ClientStore:
         return [_decode(row) for row in page.rows], page.resume
 
     def terms(self) -> PageReader[Row]:
-        """How long each client works, page by page: only those columns are read."""
+        """Returns the rows of all clients, page by page, with only the columns that say how long each client works."""
         return rows_of(self._tables, TABLE, _PARTITION, select=_TERM)
 
     async def create(self, record: ClientRecord) -> ClientRecord:
@@ -225,12 +224,10 @@ class ClientStore:
     async def delete_expired(
         self, client_id: str, now: datetime, ahead: Callable[[], Awaitable[None]] | None = None
     ) -> bool:
-        """Removes the client if it has expired and asked for that. Returns whether it is gone. `ahead` is awaited
-        before the deletion.
-
-        For the expiry job; a client that was prolonged stays, since it has a later row in the Expiry table. One that
-        was changed meanwhile is judged again: a change need not prolong it.
-        """
+        """Removes a client that has expired and is to be deleted then. Returns whether it is gone. `ahead` is awaited
+        before the deletion. The expiry job calls this; it leaves a client that was prolonged, since that one has a
+        later row in the Expiry table. If the client changes meanwhile, it is judged again: a change need not prolong
+        it."""
 
         async def may_go(record: ClientRecord) -> bool:
             has_expired = record.delete_on_expiration and record.expires <= now
@@ -282,7 +279,7 @@ def pack_scopes(scopes: Sequence[str]) -> dict[str, Value]:
 
 
 def unpack_scopes(values: Mapping[str, Value]) -> tuple[str, ...]:
-    """The scopes again."""
+    """Returns the scopes that `pack_scopes` has packed into properties."""
     parts = sorted(name for name in values if name.startswith("scopes"))
     return tuple(json.loads("".join(str(values[name]) for name in parts)))
 

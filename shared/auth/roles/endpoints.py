@@ -111,7 +111,8 @@ async def delete_role(services: AuthServices, call: Call) -> Answer:
 
 
 def _limit_of_roles(call: Call) -> int | None:
-    """Without a limit, or with 0, all of them: as upstream, and unlike any other listing."""
+    """Returns the limit of a page of roles. None, for no limit or 0, means all roles: as upstream, and unlike any other
+    listing."""
     return limit_of(call.query) or None if "limit" in call.query else None
 
 

@@ -19,7 +19,7 @@ EVERYTHING = "*"
 MAX_STEPS = 20_000
 """The most roles and scopes that one expansion may examine, including the scopes to expand."""
 MAX_TEXT = 2_000_000
-"""The most characters that those scopes may have together."""
+"""The most characters that all roles and scopes examined in one expansion may have together."""
 MAX_PASSED = 10 * MAX_STEPS
 """The most roles with a star that one expansion may examine without a match. Higher, as these cost less."""
 
@@ -62,9 +62,9 @@ class _Rule:
 
     plain: tuple[str, ...]
     parameterised: tuple[tuple[str, str], ...]
-    """What stands before and after the parameter."""
+    """The texts before and after the parameter, of each scope that has one."""
     text: int
-    """Characters in all of them."""
+    """Number of characters of all scopes together."""
 
     @classmethod
     def of(cls, role_id: str, scopes: Iterable[str]) -> _Rule:

@@ -59,7 +59,7 @@ class RoleSnapshot:
 
     records: Mapping[str, RoleRecord]
     etag: str | None
-    """Of the header; None before the first change."""
+    """ETag of the header row; None before the first change."""
     roles: Roles
 
     @classmethod

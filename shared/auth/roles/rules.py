@@ -27,7 +27,7 @@ from shared.base.frozen import dataclass
 
 MAX_ROLES = 10_000
 MAX_SCOPES = 100_000
-"""In all roles together."""
+"""The most scopes that all roles may have together."""
 MAX_CHECKED_STEPS = 100 * MAX_STEPS
 """The most steps that checking one change may take, all expansions together."""
 _PIECE = 2_000
@@ -63,7 +63,7 @@ class _Reach:
     """Upper bounds of what an expansion examines if it starts at this node."""
 
     steps: int = 0
-    """Number of roles and scopes."""
+    """Number of roles and scopes that the expansion examines."""
     length: int = 0
     """Characters of the longest scope without a parameter."""
     growth: int = 0
@@ -196,7 +196,8 @@ class _Graph:
 
 
 def _nested(ids: list[str], prefixes: set[str]) -> dict[str, list[_Node]]:
-    """For each prefix: its child prefixes, and the roles that start with it but with none of those."""
+    """Returns for each prefix its child nodes: the longer prefixes, and the roles, that start with it and with no other
+    prefix in between."""
     under: dict[str, list[_Node]] = {prefix: [] for prefix in prefixes}
     nodes = [_Node("under", prefix) for prefix in prefixes] + [_Node("role", role) for role in ids]
     open_ones: list[str] = []

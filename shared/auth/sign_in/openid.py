@@ -68,8 +68,8 @@ class Identity:
     client_id: str
     scopes: Sequence[str]
     share: Share
-    """The identity's own, if somebody has given it a role. Those who have the role that everybody has share one: the
-    provider may give out as many identities as somebody asks for.
+    """The share that the identity's calls count for. An identity that somebody has given a role has its own. All who
+    only have the role that everybody has share one: the provider may give out as many identities as somebody asks for.
     """
 
 
@@ -83,7 +83,7 @@ class SignIn:
     user_claim: str
     """The claim that identifies a person permanently."""
     roles: Sequence[tuple[str, str]]
-    """A value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
+    """Pairs of a value of the claims `groups` and `roles`, or EVERYBODY, and a role that it gives."""
     first_exchange: FirstExchange
     now: Callable[[], datetime]
 
@@ -192,12 +192,10 @@ class IdTokens:
 
 
 class PublishedKeys:
-    """The keys with which a provider signs.
-
-    Anybody can make up a token, and the provider may be slow or silent. So a key that is known is found without
-    waiting, and read anew before it is too old; the others share one reading, wait for it in bounded number, the newest
-    of them, and share its failure, which is remembered.
-    """
+    """The keys with which a provider signs. Anybody can make up a token, and the provider may be slow or silent. So a
+    known key is found without waiting, and is read again before it is too old. Calls with unknown keys share one
+    reading and its failure, which is remembered; only a bounded number of them wait for it, and the oldest give way to
+    newer ones."""
 
     def __init__(self, issuer: str, fetch: Fetch, monotonic: Callable[[], float]) -> None:
         self._issuer = issuer

@@ -48,9 +48,9 @@ class CreatedArtifact:
     etag: str
     """The ETag of its row, if this call wrote the row while the run was running and before any content; else ""."""
     upload_until: datetime
-    """In whole seconds."""
+    """Until when the content may be uploaded, in whole seconds."""
     loaded: Loaded | None
-    """The task, where the type's answer shows it."""
+    """The task, if the answer for this storage type shows it."""
 
 
 class Artifacts:
@@ -104,7 +104,7 @@ class Artifacts:
         return CreatedArtifact(artifact=artifact, etag=etag, upload_until=until.replace(microsecond=0), loaded=loaded)
 
     async def announce(self, loaded: Loaded, run_id: int, artifact: Artifact) -> None:
-        """artifactCreated."""
+        """Announces artifactCreated."""
         event = announcements.artifact_created(loaded.task, run_id, artifact)
         await self._stores.announcer.announce((event,), loaded)
 
@@ -133,7 +133,8 @@ class Artifacts:
         return *written, loaded
 
     async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> tuple[Artifact, str]:
-        """Writes first, and reads only when that is refused. Returns the artifact, and the value of `Created.etag`."""
+        """Writes the artifact's row, and reads only when the write is refused. Returns the artifact, and the value of
+        `CreatedArtifact.etag`."""
         guarded, old, artifact = True, None, wanted
         for attempt in range(LOST_RACE.tries):
             try:
@@ -156,7 +157,8 @@ class Artifacts:
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
     async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
-        """A `blob` artifact that is not complete keeps its run from being reported completed: the run has to know."""
+        """Creates a `blob` artifact and notes it in its run, since a run must not be reported completed before all of
+        its `blob` artifacts are complete."""
         async for _ in attempts(self._runtime):
             loaded, old = await both(
                 self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, wanted.name)
@@ -196,7 +198,7 @@ class Artifacts:
 
 
 def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
-    """Whether the artifact is there as this very call has written it."""
+    """Returns whether the stored artifact is what this very call has written."""
     return stored is not None and stored.artifact.operation_id == wanted.operation_id
 
 
@@ -210,7 +212,7 @@ class Finishing:
     _artifacts: Artifacts
 
     async def complete(self, task_id: str, run_id: int, name: str, etags: Sequence[str]) -> None:
-        """completeArtifact. Raises ResourceNotFound, InputError, RequestConflict, ServiceUnavailable."""
+        """Implements completeArtifact. Raises ResourceNotFound, InputError, RequestConflict, ServiceUnavailable."""
         loaded, stored = await self._read(task_id, run_id, name)
         if stored.artifact.storage_type is not StorageType.BLOB:
             raise InputError("the artifact is not a `blob`")
@@ -227,7 +229,7 @@ class Finishing:
         await self._artifacts.announce(loaded, run_id, stored.artifact)
 
     async def finish(self, task_id: str, run_id: int, name: str, upload_id: str) -> None:
-        """finishArtifact. Raises ResourceNotFound, InputError, ServiceUnavailable."""
+        """Implements finishArtifact. Raises ResourceNotFound, InputError, ServiceUnavailable."""
         loaded, stored = await self._read(task_id, run_id, name)
         artifact = stored.artifact
         if artifact.storage_type is not StorageType.OBJECT:
@@ -252,7 +254,8 @@ class Finishing:
         return loaded, stored
 
     async def _assemble(self, stored: Stored, etags: Sequence[str]) -> int:
-        """The blob as it was announced: its parts put together, or the whole one. Returns its length."""
+        """Puts the parts of a blob together, if it has parts, and checks that the blob is as it was announced. Returns
+        its length."""
         artifact, details = stored.artifact, stored.artifact.details
         headers = rules.blob_headers(artifact.name, artifact.content_type, artifact.encoding)
         parts = int(details.get("partCount", 0))

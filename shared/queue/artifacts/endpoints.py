@@ -178,7 +178,7 @@ async def latest_artifact(services: QueueServices, call: Call) -> Annotated[Json
 
 
 async def _found(services: QueueServices, call: Call) -> Stored:
-    """The artifact of a run. The caller's scopes come before anything that is stored (trap 7)."""
+    """Returns the artifact of a run. Authorises the caller before anything stored is read (trap 7)."""
     name, authorise = call.params["name"], _authorisation(call)
     await authorise([name])
     return await services.artifacts.reading.find(call.params["taskId"], call.run_id, name, authorise)
@@ -192,7 +192,8 @@ def _authorisation(call: Call) -> Authorise:
 
 
 async def _redirection(services: QueueServices, stored: Stored) -> Answer:
-    """303 with the URL in header and body, since clients do not follow it; 424 without the envelope for errors."""
+    """Returns a 303 with the URL in header and body, since clients do not follow it; for `error` artifacts, a 424
+    without the error envelope."""
     artifact = stored.artifact
     headers = {STORAGE_TYPE: artifact.storage_type.value}
     if artifact.storage_type is StorageType.ERROR:
@@ -248,7 +249,7 @@ def _object_upload(services: QueueServices, run_id: int, created: CreatedArtifac
 
 
 def _blob_headers(artifact: Artifact) -> dict[str, str]:
-    """What readers of 2019 verify the content by (contract 7.6)."""
+    """Returns the headers by which clients of 2019 verify the content (contract 7.6)."""
     details = artifact.details
     found = {
         "content-sha256": details["contentSha256"],

@@ -128,7 +128,7 @@ class Objects:
         await self._note(stored, length=length, hashes=joined, isFinished=True)
 
     def upload_credentials(self, stored: Artifact, task_id: str, run_id: int, run: Run) -> Json:
-        """What a worker uploads the object with (contract 7.2)."""
+        """Returns the credentials with which a worker uploads the object (contract 7.2)."""
         name = object_name(task_id, run_id, stored.name)
         now = self._runtime.now()
         return self._credentials(
@@ -138,7 +138,7 @@ class Objects:
         )
 
     def download_credentials(self, stored: Stored) -> Json:
-        """What a reader downloads the object with (contract 7.6)."""
+        """Returns the credentials with which a reader downloads the object (contract 7.6)."""
         task_id, run_id, name = stored.task_id, stored.run_id, stored.artifact.name
         return self._credentials(
             f"artifact-download/{task_id}/{run_id}/{name}",
@@ -181,7 +181,7 @@ def hashes_of(stored: Stored) -> Mapping[str, str]:
 
 
 def _joined(artifact: Artifact, hashes: Mapping[str, str]) -> Mapping[str, str]:
-    """Hashes once stated never change. Raises RequestConflict."""
+    """Joins new hashes with the known ones. Raises RequestConflict if a hash differs from the one stated before."""
     known = artifact.details.get("hashes", {})
     joined = {**known, **hashes}
     if any(joined[name] != known[name] for name in known):
@@ -190,5 +190,5 @@ def _joined(artifact: Artifact, hashes: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _stated(artifact: Artifact, hashes: Mapping[str, str]) -> dict[str, Any]:
-    """The detail that keeps hashes, if there are any. Raises RequestConflict."""
+    """Returns the detail of an artifact that keeps hashes, if there are any. Raises RequestConflict."""
     return {"hashes": _joined(artifact, hashes)} if hashes else {}

@@ -74,7 +74,7 @@ class ArtifactStore:
         return Stored(task_id=task_id, run_id=run_id, artifact=artifact, etag=etags[len(guard)])
 
     async def get(self, task_id: str, run_id: int, name: str) -> Stored | None:
-        """One point read."""
+        """Returns the artifact, by one point read."""
         if run_id > MAX_RUN:
             return None
         row = await self._tables.get(keys.TASKS, task_id, keys.artifact(run_id, name))

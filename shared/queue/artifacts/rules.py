@@ -20,25 +20,26 @@ AFTER_EXCEPTION = timedelta(minutes=25)
 MAX_RUN = 1000
 """The largest number of a run."""
 MAX_NAME = 1024
-"""Characters of a name."""
+"""The most characters of a name."""
 MAX_DETAILS = 15_000
-"""Characters of the text that belongs to an artifact's type: a URL, a name, or a message."""
+"""The most characters of the text that belongs to an artifact's type: a URL, a name, or a message."""
 MAX_STORED = 32_000
-"""UTF-16 units of that text as JSON: a control character takes six, one beyond the basic plane takes two."""
+"""The most UTF-16 units of that text as JSON: a control character takes six, one beyond the basic plane takes two."""
 MAX_BLOCK = 4000 << 20
-"""Bytes of one block, and therefore of a plain PUT that goes straight to a blob."""
+"""The most bytes of one block, and therefore of a plain PUT that goes straight to a blob."""
 MAX_PUT = 5000 << 20
-"""Bytes of a blob that is written with one request."""
+"""The most bytes of a blob that is written with one request."""
 MAX_UNFINISHED = 100
 """The most `blob` artifacts of a run that are being uploaded at a time."""
 MAX_OF_TASK = 10_000
-"""Artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task."""
+"""The most artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task.
+"""
 COUNTED_EVERY = 50
 """Number of new artifacts of a task after which a process counts all of the task's artifacts. Each process may let a
 task exceed `MAX_OF_TASK` by this number. A task with fewer artifacts never costs a count.
 """
 MAX_PARTS = 50_000
-"""Blocks of a blob."""
+"""The most blocks of a blob."""
 OPAQUE = "application/octet-stream"
 """Content type of a blob whose declared type is not allowed in a header."""
 DEFAULT_TYPE = "application/binary"
@@ -84,9 +85,11 @@ class Artifact:
     content_type: str
     expires: datetime
     version: str = ""
-    """Distinguishes its content, and where that is, from others that had this name in this run."""
+    """Distinguishes the content, and the place where it is stored, from earlier ones of the same name in the same run.
+    """
     operation_id: str = ""
-    """The call that created it, or created it again, so that a call whose answer was lost knows its own."""
+    """Id of the call that created the artifact, or created it again. By it, a call whose answer was lost recognises its
+    own artifact."""
     details: Mapping[str, Any] = field(default_factory=dict)
     """What the type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths; `uploadId`."""
     upload: Upload = Upload.NONE

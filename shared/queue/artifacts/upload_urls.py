@@ -35,7 +35,7 @@ from shared.store.interface import Access
 
 RELAY_PREFIX = "/artifacts/relay"
 _SIGNED = ("type", "version", "until", "length", "share")
-"""Parameters of a URL that it is signed for, besides its path. `length` is empty where no length was stated."""
+"""Query parameters of an upload URL that are signed, besides its path. `length` is empty where no length was stated."""
 _AS_IT_IS = frozenset({"", "identity"})
 """Encodings that leave the content as long as it is."""
 _TOO_MANY = "this process is storing as many uploads as it can; send the request again"
@@ -105,7 +105,7 @@ class Relay:
             await self._store(task_id, int(run_id), name, version, content, content_type, encoding)
 
     def share(self, params: Mapping[str, str], query: Mapping[str, str]) -> Share | None:
-        """In whose name something is put to a URL: that of the call that it was made for. None if it is not ours."""
+        """Returns the share of the createArtifact call that an upload URL was made for; None if the URL is not ours."""
         given = query.get("signature", "").encode(errors="replace")
         signed = (
             params["taskId"],
@@ -141,7 +141,7 @@ class Relay:
 
 
 def _decoded(text: str) -> str:
-    """The name in a URL; one that is not ours gets no valid signature."""
+    """Returns the artifact's name from a URL; empty if it cannot be decoded, for which no signature is valid."""
     try:
         return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True).decode("ascii")
     except (binascii.Error, ValueError):

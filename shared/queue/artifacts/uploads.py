@@ -141,9 +141,8 @@ class Uploads:
                 await in_waves(bounds.BACKGROUND, delete, paths)
 
     async def _has_come(self, upload: Waiting) -> bool:
-        """Commits blocks uploaded since the last commit. If there are none, the blob may exist already. Returns whether
-        it does.
-        """
+        """Commits blocks uploaded since the last commit. Returns whether the blob exists, now or since an earlier
+        commit."""
         if not upload.version:
             return False
         if await self._commit(upload.container, upload.path, upload.name, upload.content_type):
@@ -183,7 +182,7 @@ class Uploads:
         return await self._part(stored, max(found.length - rules.GZIP_TRAILER, 0), rules.GZIP_TRAILER)
 
     async def _part(self, stored: Stored, start: int, limit: int) -> bytes:
-        """Some bytes of the content; none where it is gone."""
+        """Returns some bytes of the content, or none if the content is gone."""
         try:
             return await self._blobs.download(stored.container, stored.path, start=start, limit=limit)
         except BlobMissing:

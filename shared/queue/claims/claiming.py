@@ -39,12 +39,12 @@ class _Attempt:
     request: WorkRequest
     held: MessageHandle
     is_lost: bool = False
-    """Whether the answer to the request that was to hold it was lost."""
+    """Whether the answer to the request that hides the message for this claim was lost."""
 
 
 @dataclass(eq=False, repr=False)
 class Claiming:
-    """Claims what pending messages name."""
+    """Claims the runs that pending messages name."""
 
     _stores: Stores
     _executor: Executor
@@ -158,11 +158,9 @@ class Claiming:
         return Prepared(read=read, decision=decision, ahead=ahead, claim_id=claim_id, release=release)
 
     def _last_committed(self, at: _Attempt, now: datetime, share: MemoryShare) -> Loaded | None:
-        """The task as this process has committed it last, if that version shows the run of the message as pending.
-
-        The claim is then committed on that version without a read. Any other verdict needs a read (design 2.8). Raises
-        NoRoom.
-        """
+        """Returns the task as this process has committed it last, if that version shows the run of the message as
+        pending. The claim is then committed on that version without a read. Any other version needs a read (design
+        2.8). Raises NoRoom."""
         content, tasks = at.message.content, self._stores.tasks
         last = tasks.last_committed(content.task_id)
         if last is None or last.task.task_queue_id != at.request.task_queue_id:
@@ -208,7 +206,7 @@ class Claiming:
                 await self._replace(at)
 
     async def _dispose(self, at: _Attempt, task: Task | None, verdict: Verdict) -> None:
-        """A message that leads to no claim is removed, hidden or put back (design 4)."""
+        """Removes, hides or puts back a message that leads to no claim (design 4)."""
         if verdict is Verdict.REMOVE:
             await self._stores.messages.remove(at.held)
         elif verdict is Verdict.HIDE and task is not None:
@@ -221,7 +219,8 @@ class Claiming:
     async def claim_by_task(
         self, read: Loaded, run_id: int, taken_until: datetime, record: WorkerRecord, request: WorkRequest
     ) -> Loaded:
-        """claimTask's claim. Raises ResourceNotFound, RequestConflict, ServiceUnavailable, StorageUnavailable."""
+        """Claims a run for claimTask. Raises ResourceNotFound, RequestConflict, ServiceUnavailable,
+        StorageUnavailable."""
         hint_id, worker = self._runtime.slugid(), request.worker
 
         def decide(loaded: Loaded, now: datetime) -> Decision:
@@ -249,7 +248,8 @@ class Claiming:
         raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} gets no work at present")
 
     async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
-        """A claim with messages of its own; its lease is removed if the claim fails."""
+        """Prepares a claim with messages of its own: writes them, and provides for the removal of its lease if the
+        claim fails."""
         ahead = self._stores.write_ahead(read)
         await ahead.ensure(decision.ahead)
 

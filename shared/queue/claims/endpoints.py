@@ -231,7 +231,7 @@ async def report_exception(services: QueueServices, call: Call) -> Annotated[Jso
 
 
 def advice(seconds: int) -> Mapping[str, str]:
-    """The header that asks for a pause."""
+    """Returns the header that asks the client to pause for `seconds`."""
     return {"retry-after": str(seconds)} if seconds else {}
 
 

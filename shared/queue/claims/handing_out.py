@@ -75,7 +75,7 @@ class Prepared:
 
 
 _Claimed = tuple[Loaded, Decision]
-"""A claim that is committed; what follows the commit has not been done yet."""
+"""A committed claim, for which the work that follows a commit is still to be done."""
 
 
 @dataclass(eq=False, repr=False)
@@ -146,7 +146,8 @@ class HandingOut:
         return []
 
     async def _commit(self, prepared: Prepared, request: WorkRequest) -> _Claimed | None:
-        """A claim whose commit is in doubt is given back."""
+        """Commits a claim and returns it. Gives it back, and returns None, if the commit is in doubt. Undoes it if its
+        race is lost."""
         try:
             committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
         except CommitLost as lost:
@@ -179,8 +180,8 @@ class HandingOut:
     async def _announce(
         self, loaded: Loaded, decision: Decision, request: WorkRequest, is_wanted: bool
     ) -> timedelta | None:
-        """Announces the claim; of one that is not wanted any more only the task-pending event of a retry. Returns None
-        or, if that failed, the time after which its run may be claimed again."""
+        """Announces the claim, or only the task-pending event of its retry if the claim is not wanted any more. Returns
+        None or, if that failed, the time after which its run may be claimed again."""
         task, events = loaded.task, decision.events
         if not is_wanted:
             events = tuple(event for event in events if event.exchange is not Exchange.TASK_RUNNING)

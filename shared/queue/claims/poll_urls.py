@@ -38,7 +38,7 @@ _RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")
 
 
 class MalformedAnswer(ServiceError, ValueError):
-    """Not an answer of Azure."""
+    """The text is not an answer of Azure."""
 
 
 def parse_poll_answer(text: str, now: datetime) -> list[Message]:
@@ -87,14 +87,14 @@ def _time(text: str, now: datetime) -> datetime:
 
 
 LIFE = timedelta(minutes=30)
-"""Of the URLs. Their holder may poll until they end, even after its worker was quarantined."""
+"""Life of the URLs. Their holder may poll until they end, even after its worker was quarantined."""
 
 
 class PollUrls:
-    """Hands out URLs."""
+    """Hands out signed URLs for polling the queues of a pool, and counts them."""
 
     def __init__(self, access: Access, pools: PoolStore, runtime: Runtime, *, hidden_for: int) -> None:
-        """A message that was polled with one of the URLs is hidden for `hidden_for` seconds."""
+        """Makes URLs that hide a polled message for `hidden_for` seconds."""
         self._access = access
         self._pools = pools
         self._now = runtime.now
@@ -103,7 +103,8 @@ class PollUrls:
         """By task queue: the expirations of the sets of URLs that this process has given out."""
 
     def waiting(self) -> Counter[str]:
-        """By task queue, how many sets of URLs have not expired, which is how many workers may be polling."""
+        """Returns for each task queue how many sets of URLs have not expired, which is how many workers may be
+        polling."""
         now, found = self._now(), Counter[str]()
         for task_queue_id, expires in list(self._given.items()):
             while expires and expires[0] <= now:
@@ -115,8 +116,8 @@ class PollUrls:
         return found
 
     async def of_pool(self, task_queue_id: str) -> tuple[list[tuple[str, str]], datetime]:
-        """Where to poll the messages of each of the seven bands, highest first, and where to delete them, with
-        placeholders; and when these URLs expire. Raises StorageUnavailable."""
+        """Returns for each of the seven bands, the highest first, the URL at which its messages are polled and the one
+        at which they are deleted, with placeholders; and when these URLs expire. Raises StorageUnavailable."""
         await self._pools.queues.ensure_queues(task_queue_id)
         now = self._now().replace(microsecond=0)
         expires = now + LIFE

@@ -92,15 +92,16 @@ class _Pool:
     """Waiting calls in the order in which they came."""
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     joined: asyncio.Event = field(default_factory=asyncio.Event)
-    """A call has come since the last one left; it will wait for the poll under way."""
+    """Event that is set if a call has come since the last one left: that call will wait for the poll under way."""
     loop: asyncio.Task[None] | None = None
     last_found: float = 0.0
     expected: int = 0
     """Number of messages for which waits were ended, and whose clients have not called again yet."""
     visible: frozenset[str] = frozenset()
-    """The messages that the last poll has left. Of those that are gone, clients have called other processes."""
+    """Ids of the messages that the last poll left in the queue. A message that is gone was received by another process,
+    which a client has called."""
     asked: float = 0.0
-    """When waits were last ended for messages."""
+    """When waits were last ended because there were messages."""
     urgency: int = 1
     """Number of waits that are ended for each message."""
 
@@ -183,7 +184,8 @@ class Poller:
         return waiter.messages
 
     def waiting(self) -> Counter[str]:
-        """By task queue: how many calls in this process have polled once and now wait until there is work."""
+        """Returns for each task queue how many calls in this process have polled once and now wait until there is
+        work."""
         return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
 
     async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
@@ -313,7 +315,8 @@ class Poller:
             self._serve(pool, told)
 
     async def _visible(self, task_queue_id: str, pool: _Pool) -> frozenset[str]:
-        """The visible messages, up to what the callers ask for who are left. Other processes see the same messages."""
+        """Returns the ids of the visible messages, as many as the waiting calls ask for at most. Other processes see
+        the same messages."""
         visible: list[str] = []
         for band in await self._stores.queues.bands(task_queue_id):
             lacking = sum(waiter.count for waiter in pool.waiters) - len(visible)

@@ -36,10 +36,8 @@ class Verdict(Enum):
 
 
 def judge(task: Task | None, hint_id: str, age: float, now: datetime) -> Verdict:
-    """What to do with a message, given its hintId and its age in seconds. The message's own run is only a hint.
-
-    A resolved task may be about to be rerun: the message of its next run is there before that is committed.
-    """
+    """Decides what to do with a message, given its hintId and its age in seconds. The run that it names is only a hint.
+    Even if the task is resolved, a message may count: a rerun puts the message of its run before it is committed."""
     if task is not None and task.deadline <= now:
         return Verdict.REMOVE
     if task is None or not task.runs or task.hint_id != hint_id:
@@ -77,7 +75,8 @@ def decide(
 
 
 def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
-    """The pending last run becomes the worker's; the message that was polled becomes its lease (contract 5.1)."""
+    """Decides that the worker gets the pending last run. The message that was polled becomes the run's lease (contract
+    5.1)."""
     run_id = task.last_run_id
     after = _claimed(task, worker, taken_until, now)
     return Decision(
@@ -100,7 +99,7 @@ def rows_ahead(task: Task, claimed: Task) -> effects.ChangePoolRows:
 
 
 def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
-    """The last run's claim has expired: it is resolved, and its retry claimed, in one commit (design 4)."""
+    """Resolves the last run, whose claim has expired, and claims its retry, in one commit (design 4)."""
     run_id = task.last_run_id
     retried = transitions.with_retry(task, run_id, Resolved.CLAIM_EXPIRED, now)
     decision = claim(retried, worker, handle, taken_until, now)
@@ -118,7 +117,8 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
 
 
 def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
-    """The last run's claim has expired and no retry is left: the task is resolved, then the message removed."""
+    """Resolves the task, since the claim of its last run has expired and no retry is left, and then removes the
+    message."""
     decision = transitions.resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
     after = (transitions.remove(task.handles.claim, handle),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
@@ -127,13 +127,10 @@ def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
 def claim_by_task(
     task: Task, run_id: int, worker: Worker, taken_until: datetime, now: datetime, hint_id: str
 ) -> Decision:
-    """claimTask: like `claim`, but with a lease message of its own, since old workers delete the message that they
-    polled.
-
-    A repeat by the same worker changes nothing in the task, but is committed all the same. So if the call that made the
-    claim is about to give it back, that commit is refused. If `run_id` is the next one after an expired run, the retry
-    is claimed.
-    """
+    """Decides claimTask: like `claim`, but with a lease message of its own, since old workers delete the message that
+    they polled. A repeat by the same worker changes nothing in the task, but is committed all the same. So if the call
+    that made the claim is about to give it back, that commit is refused. If `run_id` is the next one after an expired
+    run, the retry is claimed."""
     transitions.refuse_after_deadline(task, now)
     until = task.last_run.taken_until if task.state is State.RUNNING else None
     if run_id == task.last_run_id + 1 and until is not None and until <= now and task.retries_left > 0:
@@ -164,7 +161,8 @@ def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> 
 
 
 def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
-    """reclaimTask: takenUntil moves forward, never back; both messages move before the commit (contract 5.4)."""
+    """Decides reclaimTask: takenUntil moves forward, never back. The claim message and the lease are moved before the
+    commit (contract 5.4)."""
     run = transitions.existing_run(task, run_id)
     transitions.refuse_after_deadline(task, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:
@@ -194,10 +192,8 @@ def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: d
 
 
 def claim_of(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
-    """taskRunning of a run, as long as duplicate detection recognises its MessageId; nothing later.
-
-    A claim that was made longer ago has been renewed since. So its worker had received it, after it was announced.
-    """
+    """Returns the taskRunning event of a run if duplicate detection still recognises its MessageId, else nothing. A
+    claim that was made longer ago has been renewed since. So its worker had received it, after it was announced."""
     started = task.runs[run_id].started
     is_recent = started is not None and now - started < REPEATS_RECOGNISED
     return (announcements.running(task, run_id),) if is_recent else ()

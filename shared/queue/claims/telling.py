@@ -50,7 +50,8 @@ class Series:
         return self.began + PAUSES
 
     def called(self, came: datetime) -> Series:
-        """The series of the worker's next call in this process. The row may tell that it is a new one."""
+        """Returns the series of the worker's next call in this process. The worker's row may show later that this is a
+        new series."""
         if self.told is not None and came - self.told <= REPEATS_WITHIN:
             return replace(self, is_vain=True)
         return Series(began=came, told=self.told, missed=self.missed)
@@ -103,16 +104,16 @@ class Tellings:
         self._last: Memo[Caller, Series] = Memo(remembered.TOLD, now)
 
     def called(self, caller: Caller, came: datetime) -> Wait:
-        """A call that has come."""
+        """Notes a call that has come, and returns its wait."""
         last = self._last.get(caller)
         return Wait(Series(began=came) if last is None else last.called(came))
 
     def told(self, caller: Caller, wait: Wait) -> None:
-        """The call was answered 503."""
+        """Notes that the call was answered 503."""
         self._last[caller] = Series(began=wait.series.began, told=self._now(), missed=wait.series.missed)
 
     def ended(self, caller: Caller, wait: Wait) -> None:
-        """The call was answered otherwise, which ends the series."""
+        """Notes that the call was answered otherwise, which ends the series."""
         series = wait.series
         if series.is_vain or (series.told is None and not series.missed):
             self._last.pop(caller)

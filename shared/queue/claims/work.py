@@ -1,4 +1,4 @@
-"""claimWork, claimTask, reclaimTask, and how long a claim lasts (contract 5, design 4)."""
+"""Implements claimWork, claimTask and reclaimTask, and decides how long a claim lasts (contract 5, design 4)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Work:
     first_claim: timedelta
     """How long a claim lasts until it is first renewed."""
     claim_timeout: timedelta
-    """How long it then lasts."""
+    """How long a claim lasts after each renewal."""
 
     def __post_init__(self) -> None:
         handing_out = HandingOut(self._stores, self._executor, self._presence, self._giving_back)
@@ -250,12 +250,10 @@ class Work:
         wait: float,
         ended: asyncio.Event | None = None,
     ) -> list[Claim]:
-        """Up to `count` claims of what a worker has polled itself, without waiting (contract 15, design 4).
-
-        Messages that this service did not sign for the pool are left alone: their receipts may be those of others.
-        Those beyond `count` are released. A quarantined worker waits in vain, while all are released.
-        Raises InputError, StorageUnavailable.
-        """
+        """Returns up to `count` claims of messages that a worker has polled itself, without waiting (contract 15,
+        design 4). Messages that this service did not sign for the pool are left alone: their receipts may be those of
+        others. Messages beyond `count` are released. For a quarantined worker all are released, and it waits `wait`
+        seconds in vain. Raises InputError, StorageUnavailable."""
         messages: list[PendingMessage] = []
         try:
             for message in parse_poll_answer(poll_answer, self._runtime.now()):
@@ -291,11 +289,9 @@ class Work:
         return found
 
     async def claim_task(self, read: Loaded, run_id: int, worker: Worker) -> Claim:
-        """claimTask, for workers that poll Azure queues themselves (contract 2.4, design 4).
-
-        A quarantined worker gets a retryable answer: after a refusal it would delete the message of a run that
-        others may have. Raises ResourceNotFound, RequestConflict, ServiceUnavailable.
-        """
+        """Implements claimTask, for workers that poll Azure queues themselves (contract 2.4, design 4). A quarantined
+        worker gets a retryable answer: after a refusal it would delete the message of a run that others may have.
+        Raises ResourceNotFound, RequestConflict, ServiceUnavailable."""
         now = self._runtime.now()
         refuse_after_deadline(read.task, now)
         request = self._request(read.task.task_queue_id, worker, None, waits=False)
@@ -307,7 +303,7 @@ class Work:
         return self._claim(loaded, taken_until)
 
     async def reclaim_task(self, task_id: str, run_id: int) -> Claim:
-        """reclaimTask: the claim lasts longer, with fresh credentials (contract 5.4)."""
+        """Implements reclaimTask: renews the claim, and returns it with fresh credentials (contract 5.4)."""
         taken_until = self._runtime.now() + self.claim_timeout
         spare_hint_id = self._runtime.slugid()
         loaded = await self._executor.run_unread(

@@ -20,7 +20,7 @@ class Publisher(Protocol):
     """Sends messages to their topics."""
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
-        """Returns when all are accepted. Raises EventsUnavailable after a bounded wait."""
+        """Sends the messages, and returns when all are accepted. Raises EventsUnavailable after a bounded wait."""
         ...
 
 
@@ -28,7 +28,8 @@ class Announcer:
     """Announces what has been committed."""
 
     def __init__(self, publisher: Publisher, messages: Messages, wake: Callable[[str], None], size_limit: int) -> None:
-        """`wake` gets each task queue that got a pending run in this process; `size_limit` in bytes an event."""
+        """Takes the function `wake`, which is called with each task queue that got a pending run in this process, and
+        the most bytes of an event."""
         self._publisher = publisher
         self._messages = messages
         self.wake = wake

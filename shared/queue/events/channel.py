@@ -37,7 +37,7 @@ class SendTimeout(ServiceError):
 
 
 class Blocked(ServiceError):
-    """Not tried, since Service Bus has been failing."""
+    """The send was not tried, since Service Bus has been failing."""
 
 
 class NotOpen(ServiceError):
@@ -140,7 +140,7 @@ class Channel:
             await asyncio.wait(self._closing)
 
     def _leave(self, items: Sequence[_Item]) -> None:
-        """Drops a message whose caller has given up, unless its batch is being sent."""
+        """Drops messages whose caller has given up. When no caller is left, gives up the send that is under way."""
         self._callers -= 1
         for item in items:
             item.done.cancel()
@@ -222,7 +222,8 @@ class Channel:
             await self._transfer(batch)
 
     async def _transfer(self, batch: list[_Item]) -> None:
-        """One send for as many of the batch as fit; the others go to the head of the line."""
+        """Sends as many messages of the batch as fit into one send, and puts the others back at the head of the
+        line."""
         link = await self._link()
         count = await link.send([item.message for item in batch])
         if count == 0:
@@ -304,7 +305,7 @@ class Channel:
             self._close_later(opening.result())
 
     def _close_later(self, link: Link) -> None:
-        """Closing may take a while, which no caller should wait for; it holds no message."""
+        """Closes a link in the background, since that may take a while. The link holds no message."""
         task = asyncio.create_task(link.close())
         self._closing.add(task)
         task.add_done_callback(self._closing.discard)
@@ -332,7 +333,7 @@ def _finish(item: _Item, error: Exception | None) -> None:
 
 
 def _problem(done: asyncio.Future[None]) -> Exception | None:
-    """What went wrong with a message whose caller is about to leave."""
+    """Returns what went wrong with a message whose caller is about to leave, or None."""
     if done.cancelled():
         return SendTimeout()
     error = done.exception()

@@ -38,23 +38,23 @@ class ExchangeEntry:
     description: str
     routing_key: tuple[Word, ...]
     message: str = ""
-    """What its schema is named after, if not the exchange."""
+    """The name of the message that the schema is named after, if it differs from the exchange's."""
 
     @property
     def name(self) -> str:
-        """As clients call it: `taskDefined` of `task-defined`."""
+        """The name that clients use: `taskDefined` for `task-defined`."""
         first, *others = self.exchange.split("-")
         return first + "".join(map(str.capitalize, others))
 
     @property
     def title(self) -> str:
-        """As upstream's reference has it."""
+        """The title in upstream's reference."""
         words = self.exchange.replace("-", " ").title()
         return "Artifact Creation Messages" if self.exchange is Exchange.ARTIFACT_CREATED else f"{words} Messages"
 
     @property
     def schema(self) -> str:
-        """Where the reference finds the schema of its messages."""
+        """Path of the schema of the exchange's messages, as the reference states it."""
         return f"v1/{self.message or self.exchange.value}-message.json#"
 
     @property
@@ -149,7 +149,7 @@ ENTRIES: tuple[ExchangeEntry, ...] = (
         Exchange.TASK_GROUP_PRIORITY_CHANGED, "The priority of a group's unresolved tasks was changed.", _GROUP_WORDS
     ),
 )
-"""In the order of `Exchange`."""
+"""The exchanges, in the order of `Exchange`."""
 
 ENTRY_OF = {entry.exchange: entry for entry in ENTRIES}
 

@@ -32,7 +32,7 @@ _WORDS_OF_HEADER = 2
 
 
 def encoded(message: EventMessage) -> bytes:
-    """One message."""
+    """Returns the bytes of one encoded message."""
     subject, content_type = _known_text(message.subject), _CONTENT_TYPE
     properties = (_text(message.message_id), _ABSENT * 2, subject, _ABSENT * 2, content_type, _ABSENT * 6)
     pairs = b"".join([_known_text(name) + _text(value) for name, value in message.properties.items()])
@@ -82,7 +82,7 @@ def _text(value: str) -> bytes:
 
 
 _known_text = lru_cache(maxsize=256)(_text)
-"""For texts that recur in messages: subjects and names of properties."""
+"""Encodes texts that recur in messages, such as subjects and names of properties, and remembers them encoded."""
 
 
 def _binary(value: bytes) -> bytes:

@@ -35,7 +35,7 @@ class _Delivery:
     sent = True
     timeout = 0
     state: object
-    """Set by the SDK, and not used here: see `error`."""
+    """The state that the SDK sets. It is not used here: see `error`."""
 
     def __init__(self, handler: Any, delivery_id: int) -> None:
         self._handler = handler

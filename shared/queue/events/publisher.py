@@ -87,10 +87,8 @@ class EventPublisher:
             raise EventsUnavailable([message for message, _ in failures], ", ".join(reasons))
 
     def keep_open(self, topics: Sequence[str], *, idle: float = REOPEN_SECONDS, look: float = LOOK_SECONDS) -> None:
-        """Opens connections to the topics in the background, one at a time, in that order, and keeps them fresh.
-
-        Every `look` seconds those that were not used for `idle` seconds are replaced. Until `close`; once.
-        """
+        """Opens connections to the topics in the background, one at a time, in that order, and keeps them fresh until
+        `close`. Every `look` seconds those that were not used for `idle` seconds are replaced. To be called once."""
         assert self._keeper is None, "connections are kept open once"
 
         async def keep() -> None:
@@ -133,5 +131,6 @@ class EventPublisher:
         await link.close()
 
     def _open_later(self, topic: str) -> ServiceBusSender:
-        """A sender that is not open yet. Without the SDK's keep-alive task, which delays every error by up to 1 s."""
+        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: that would delay every error by
+        up to 1 s."""
         return self._client.get_topic_sender(topic, keep_alive=0)

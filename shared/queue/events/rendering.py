@@ -42,10 +42,11 @@ class EventMessage:
     """A message ready to be sent. `topic` is the exchange's short name, without the deployment's prefix."""
 
     event: Event
-    """With its snapshot: what a pointer keeps."""
+    """The event with its snapshot, as a pointer keeps it."""
     topic: str
     message_id: str
-    """The same for every repeat of the event, so that duplicate detection hides repeats; at most 128 characters."""
+    """The MessageId, the same for every repeat of the event, so that duplicate detection hides repeats; at most 128
+    characters."""
     subject: str
     body: bytes
     properties: Mapping[str, str]
@@ -187,7 +188,7 @@ def _dates(**dates: datetime | None) -> dict[str, str]:
 
 
 def _key(words: Mapping[str, str]) -> dict[str, str]:
-    """The routing key as properties: as a whole, and each word under its own name."""
+    """Returns the routing key as properties: the whole key, and each word under its own name."""
     return {"routingKey": ".".join(words.values()), **words}
 
 
@@ -203,9 +204,8 @@ def _message(event: Event, body: Mapping[str, Any], properties: Mapping[str, str
 
 
 def _message_id(event: Event, life: str) -> str:
-    """Made of task or group, run, kind, `life` and, for events that may happen more than once in a run, what tells them
-    apart.
-    """
+    """Returns the MessageId, made of task or group, run, kind, `life` and, for events that may happen more than once in
+    a run, what tells them apart."""
     kind = event.exchange.value
     if isinstance(event, GroupEvent):
         occasion = event.occasion if len(event.occasion) <= _MAX_OCCASION else _digest(event.occasion)

@@ -81,14 +81,16 @@ class TaskEvent:
     task_id: str
     run_id: int | None = None
     retries_left: int
-    """As it was right after the transition."""
+    """The task's retries that were left right after the transition."""
     has_worker: bool = True
-    """task-exception: whether the message names the run's worker (a deadline's does not)."""
+    """Whether the message names the run's worker. A task-exception message does not if the deadline resolved the run.
+    """
     artifact: ArtifactEvent | None = None
     old_priority: Priority | None = None
     new_priority: Priority | None = None
     sequence: int | None = None
-    """task-priority-changed: the status row's sequence number, since it may happen more than once a run."""
+    """The status row's sequence number, for task-priority-changed only: such an event may happen more than once a run.
+    """
     snapshot: Snapshot | None = None
     """The task right after the transition; None until the event is rendered for the first time, which takes it."""
     life: str = ""
@@ -132,22 +134,19 @@ def _retries_left(task: Task, run_id: int) -> int:
 
 
 def defined(task: Task) -> TaskEvent:
-    """taskDefined: the task as it was first, unscheduled."""
+    """Returns the taskDefined event: it shows the task as it was first, unscheduled."""
     return replace(_event(Exchange.TASK_DEFINED, task), retries_left=task.retries)
 
 
 def pending(task: Task, run_id: int) -> TaskEvent:
-    """taskPending of a run."""
+    """Returns the taskPending event of a run."""
     return _event(Exchange.TASK_PENDING, task, run_id)
 
 
 def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
-    """taskPending of a run, announced by the repeat of a call that made the run pending and may have died before it
-    announced that.
-
-    Also if a worker has claimed the run meanwhile, but only for as long as Service Bus recognises a repeat of the
-    event.
-    """
+    """Returns the taskPending event of a run for the repeat of a call that made the run pending: the first call may
+    have died before it announced that. Also if a worker has claimed the run meanwhile, but only for as long as Service
+    Bus recognises a repeat of the event."""
     run = task.runs[run_id]
     is_pending = run_id == task.last_run_id and run.state is State.PENDING
     if run.reason_created is Created.EXCEPTION or not (is_pending or now - run.scheduled < REPEATS_RECOGNISED):
@@ -156,8 +155,9 @@ def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ..
 
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
-    """The resolution of a run, for its handler: the call that made it may have died before it announced it, and its
-    client may be gone as well. Only while a repeat of the event is recognised."""
+    """Returns the event of a run's resolution for the handler of that resolution: the call that made it may have died
+    before it announced it, and its client may be gone as well. Returns none once a repeat of the event is not
+    recognised."""
     resolved_at = task.runs[run_id].resolved
     if resolved_at is None or now - resolved_at >= REPEATS_RECOGNISED:
         return ()
@@ -165,7 +165,7 @@ def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, .
 
 
 def running(task: Task, run_id: int) -> TaskEvent:
-    """taskRunning of a run that was claimed."""
+    """Returns the taskRunning event of a run that was claimed."""
     return _event(Exchange.TASK_RUNNING, task, run_id)
 
 
@@ -177,7 +177,7 @@ def is_undone(event: TaskEvent, task: Task) -> bool:
 
 
 def resolved(task: Task, run_id: int) -> TaskEvent:
-    """taskCompleted, taskFailed or taskException of a run, by its state."""
+    """Returns the taskCompleted, taskFailed or taskException event of a run, by its state."""
     state = task.runs[run_id].state
     if state is State.EXCEPTION:
         return exception(task, run_id)
@@ -185,7 +185,8 @@ def resolved(task: Task, run_id: int) -> TaskEvent:
 
 
 def exception(task: Task, run_id: int) -> TaskEvent:
-    """taskException of a run. Its retry, if it has one, is counted; a deadline's names no worker (contract 10)."""
+    """Returns the taskException event of a run. If the run is retried, the event counts that retry; if the deadline has
+    ended it, the event names no worker (contract 10)."""
     has_worker = task.runs[run_id].reason_resolved is not Resolved.DEADLINE_EXCEEDED
     was_retried = run_id < task.last_run_id and task.runs[run_id + 1].reason_created in RETRY_OF.values()
     left = _retries_left(task, run_id + was_retried)
@@ -193,20 +194,22 @@ def exception(task: Task, run_id: int) -> TaskEvent:
 
 
 def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
-    """taskPriorityChanged: may happen more than once a run, so the sequence number distinguishes occasions."""
+    """Returns the taskPriorityChanged event. It may happen more than once a run, so the sequence number distinguishes
+    occasions."""
     event = _event(Exchange.TASK_PRIORITY_CHANGED, task)
     return replace(event, old_priority=change.old, new_priority=task.priority, sequence=change.sequence)
 
 
 def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
-    """The latest change of the priority, for whoever meets the task afterwards: the call that made it may have died
-    before it announced it. Only while a repeat of the event is recognised."""
+    """Returns the event of the latest change of the priority, for calls that meet the task afterwards: the call that
+    made it may have died before it announced it. Returns none once a repeat of the event is not recognised."""
     change = task.priority_change
     return () if change is None or now - change.at >= REPEATS_RECOGNISED else (priority_changed(task, change),)
 
 
 def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
-    """artifactCreated: name, version and expiration distinguish what is created in a run, and created again changed."""
+    """Returns the artifactCreated event. Name, version and expiration tell apart what is created in a run, and what is
+    created again with changes."""
     said = ArtifactEvent(
         storage_type=artifact.storage_type.value,
         name=artifact.name,
@@ -218,13 +221,14 @@ def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
 
 
 MAX_ROUTES = 64
-"""Routes that a task can have (contract 3.1)."""
+"""The most routes that a task can have (contract 3.1)."""
 
 MAX_ROUTES_BYTES = 32_000
-"""UTF-8 bytes of the `routes` property: Service Bus takes 32 KB a property."""
+"""The most UTF-8 bytes of the `routes` property: Service Bus takes 32 KB a property."""
 
 MAX_PROPERTIES_BYTES = 62_000
-"""UTF-8 bytes of all properties that routes become: Service Bus takes 64 KB, the primary key's words included."""
+"""The most UTF-8 bytes of all properties that routes become: Service Bus takes 64 KB, the primary key's words included.
+"""
 
 ROUTES = "routes"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"

@@ -36,9 +36,9 @@ class _Sweep:
     until: datetime
     is_apart: bool
     later: list[datetime] = field(default_factory=list)
-    """When to look again at the tasks that stay although they are due."""
+    """When to look again at each of the tasks that stay although they are due."""
     failures: list[Exception] = field(default_factory=list)
-    """Member rows of tasks that may not have expired; they stay."""
+    """Failures to delete tasks that may not have expired; the member rows of these tasks stay."""
 
 
 @dataclass

@@ -29,7 +29,8 @@ EXPIRY_JOB = "static/taskcluster/auth"
 """The clientId that the audit log names for the deletion of an expired client, as upstream does."""
 
 LISTED = "listed"
-"""Rows that are due with their group, and stay for as long as it does: they are looked at after it."""
+"""Kind of rows about the list of groups. They are due together with their group and stay as long as it does, so they
+are handled after it."""
 _HOUR = timedelta(hours=1)
 
 
@@ -49,11 +50,11 @@ has to continue."""
 
 class _Outcome(Enum):
     DONE = auto()
-    """Deleted, or due later."""
+    """The item was deleted, or is due later."""
     FAILED = auto()
-    """Due again after a back-off."""
+    """The deletion failed, and is due again after a back-off."""
     UNTOUCHED = auto()
-    """Still in its bucket, to be tried again by the next run."""
+    """The item is still in its bucket, to be tried again by the next run."""
 
 
 class Expiration:
@@ -157,7 +158,8 @@ class Expiration:
         return outcomes
 
     async def _conclude(self, expiring: Expiring, result: _Result, until: datetime) -> _Outcome:
-        """Raises StorageUnavailable when it could not even be scheduled for later."""
+        """Schedules an item again, if it is due later or has failed, and returns its outcome. Raises StorageUnavailable
+        when that is impossible."""
         if isinstance(result, _Failed):
             if isinstance(result.error, OutOfTime):
                 return await self._leave_rest(expiring, result.error.resume, until)
@@ -206,7 +208,8 @@ def expire_client(clients: ClientStore, audit_log: Audit, now: Callable[[], date
 
 
 def _batches(due: Sequence[Expiring]) -> Iterator[Sequence[Expiring]]:
-    """As many as one request removes from their bucket; then one by one what a process has died of."""
+    """Yields as many items at a time as one request removes from their bucket. Items during whose deletion a process
+    has died come last, one by one."""
     others = [each for each in due if not each.deaths]
     for start in range(0, len(others), MAX_OPERATIONS):
         yield others[start : start + MAX_OPERATIONS]

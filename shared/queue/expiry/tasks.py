@@ -35,7 +35,7 @@ from shared.store.interface import MAX_OPERATIONS, Blobs, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of
 
 PROPERTIES = ("name", "upload", "version")
-"""What `delete_blobs` needs of a task's rows."""
+"""Properties of a task's rows that `delete_blobs` needs."""
 
 
 @dataclass(eq=False, repr=False)
@@ -120,7 +120,8 @@ class ArtifactExpiry:
         return failed
 
     async def _delete_row(self, stored: Stored) -> bool:
-        """A `blob` that has expired before it was complete no longer keeps its run from being reported completed."""
+        """Deletes an artifact's row. If it is a `blob` that has expired before it was complete, its run need not wait
+        for it any more to be reported completed."""
         artifact = stored.artifact
         if artifact.storage_type is StorageType.BLOB and not artifact.is_present:
             loaded = await self._tasks.load(stored.task_id)

@@ -21,9 +21,9 @@ class _Look:
     """What the first active rows of a group show. Concurrent checks share it."""
 
     due: Due | None = None
-    """None where the check is left to the handler of a task that is not settled yet."""
+    """What is due in the group; None if the check is left to the handler of a task that is not settled yet."""
     group: Group | None = None
-    """The header, if there is no active row."""
+    """The group's header, if there is no active row."""
     wait: timedelta | None = None
     """Time until a row is old enough to be removed."""
     has_removed: bool = False

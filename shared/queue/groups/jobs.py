@@ -55,7 +55,7 @@ class Progress:
     changed: list[str]
     again: float | None
     failure: Exception | None = None
-    """Why one of them could not be changed."""
+    """Why one of the tasks could not be changed."""
 
 
 @dataclass(eq=False, repr=False)
@@ -90,7 +90,7 @@ class GroupJobs:
         return progress.changed
 
     async def _counted(self, job: GroupJob) -> GroupJobBody:
-        """The job's message, once the group's number was raised for this call."""
+        """Raises the group's number for this call, and returns the job's message."""
         groups = self._stores.groups
         async for _ in attempts(self._stores.runtime):
             group = groups.known(job.task_group_id) or await groups.header(job.task_group_id)

@@ -174,7 +174,7 @@ class Groups:
         raise ServiceUnavailable("the task group is contended; send the call again")
 
     async def announce_priority(self, group: Group, priority: Priority, affected: int) -> None:
-        """taskGroupPriorityChanged, also when no task was affected."""
+        """Announces taskGroupPriorityChanged, also when no task was affected."""
         await self._stores.announcer.announce_group(
             GroupEvent(
                 exchange=Exchange.TASK_GROUP_PRIORITY_CHANGED,
@@ -187,12 +187,9 @@ class Groups:
         )
 
     async def _find(self, task_group_id: str, member: Member, known: Task | None) -> _Found | None:
-        """The member row alone tells whether the task was resolved for good. Combined with a row that was read at
-        another time, it could not.
-
-        A member row may name a task that does not exist or belongs to another group: its call died, or is being
-        refused.
-        """
+        """Finds the task of a member row: in the row if it was resolved for good, else as it is known or read. A
+        resolved row is never combined with another row, which may be of another time. Returns None if the task does not
+        exist or belongs to another group: the call that wrote the row died, or is being refused."""
         if member.final is not None and member.definition is not None:
             return member, None
         if known is not None and (found := self._stores.tasks.as_known(known, member.definition)) is not None:
@@ -228,7 +225,7 @@ class Batches:
         return found, None if rest is None else wanted[rest]
 
     async def statuses(self, task_ids: Sequence[str]) -> list[tuple[str, Json]]:
-        """Statuses. Raises ServiceUnavailable when too many lists are read."""
+        """Returns the statuses of tasks by id. Raises ServiceUnavailable when too many lists are read."""
         tasks = await self._lookups.each(self._stores.tasks.status, dict.fromkeys(task_ids))
         return [(task.task_id, task.as_json()) for task in tasks if task]
 

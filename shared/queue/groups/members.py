@@ -169,8 +169,8 @@ class MemberStore:
             raise GroupChanged from refused
 
     async def leave(self, task_group_id: str, rows: Rows) -> None:
-        """Rolls back a member that was added and whose task was refused, unless somebody has rewritten it since: its
-        active row as well, which tells that."""
+        """Rolls back the rows of a member whose task was refused, unless somebody has rewritten its active row
+        since."""
         is_member = keys.MEMBERS[0]
         operations = [tables.Delete(key, None if key.startswith(is_member) else etag) for key, etag in rows.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)

@@ -28,11 +28,11 @@ class CreatedGroup:
     key: str
     task_group_id: str
     task_id: str
-    """Its first task."""
+    """Id of the group's first task."""
     project_id: str
-    """Project of its first task."""
+    """Project of the group's first task."""
     created: datetime
-    """When its first task was accepted."""
+    """When the group's first task was accepted."""
     name: str
     owner: str
     source: str
@@ -46,7 +46,7 @@ class RecentGroupStore:
         self._runtime = runtime
 
     def entry(self, definition: Definition) -> CreatedGroup:
-        """The row of a group that this task founds now."""
+        """Returns the row of a group whose first task is the given one, created now."""
         now, metadata = self._runtime.now(), definition.body["metadata"]
         return CreatedGroup(
             key=keys.created_group(now, self._runtime.slugid()),
@@ -76,7 +76,7 @@ class RecentGroupStore:
 
 
 CREATED_COLUMNS = Columns(CreatedGroup, without={"key"})
-"""With the names that they have in the answer as well."""
+"""The columns of a row. They have the names of the answer's properties."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +86,7 @@ class RecentGroup:
     created: CreatedGroup
     header: Group
     is_single: bool
-    """Whether it has one task."""
+    """Whether the group has a single task."""
 
 
 @dataclass(eq=False, repr=False)

@@ -125,7 +125,7 @@ HEADER_COLUMNS = ("sealed", *_HEADER.names)
 
 
 def decode_group(row: Row) -> Group:
-    """A header row."""
+    """Reads a header from its row."""
     sealed = str(row.values["sealed"])
     return _HEADER.decode(
         row.values,
@@ -141,7 +141,7 @@ def encode_group(group: Group) -> dict[str, Value]:
 
 
 def group_event(exchange: Exchange, group: Group, occasion: str) -> GroupEvent:
-    """Something that happened to the group as it is here."""
+    """Returns an event of the group, with the header's present values."""
     return GroupEvent(
         exchange=exchange,
         task_group_id=group.task_group_id,
@@ -153,18 +153,18 @@ def group_event(exchange: Exchange, group: Group, occasion: str) -> GroupEvent:
 
 
 def decode_active(row: Row) -> Active:
-    """An active row."""
+    """Reads an active row."""
     _, task_id, generation = row.key.split("~")
     return Active(task_id=task_id, generation=int(generation), etag=row.etag, written=row.timestamp)
 
 
 def decode_due(row: Row) -> Due:
-    """The row of what is due."""
+    """Reads the row of what is due."""
     return Due(resolution=str(row.values["resolution"]), etag=row.etag)
 
 
 def decode_member(row: Row) -> Member:
-    """A member row."""
+    """Reads a member row."""
     packed = row.values.get("definition")
     return Member(
         task_id=keys.task_of(row.key),

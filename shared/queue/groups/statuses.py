@@ -54,17 +54,15 @@ class GroupStatuses:
         self._vouchers: Memo[tuple[str, datetime, bool], _Vouchers] = Memo(remembered.VOUCHERS, runtime.now)
 
     def begin(self) -> Moment:
-        """To be called before a page of members is read."""
+        """Returns the present moment, which must be taken before a page of members is read."""
         return self._known.begin()
 
     async def of(
         self, task_group_id: str, start: str, limit: int, begun: Moment, members: Sequence[Member]
     ) -> dict[str, Task]:
-        """Of a page of member rows, whose reading has begun at that moment, the tasks whose status is known without a
-        read, as of a second ago or later.
-
-        They lack what only calls on the task need. Raises StorageUnavailable.
-        """
+        """Returns the tasks of a page of member rows whose status is known without a read, as of a second ago or later.
+        `begun` is the moment at which the reading of the page began. The tasks lack what only calls on the task need.
+        Raises StorageUnavailable."""
         found: dict[str, Task] = {}
         candidates: dict[str, _Candidates] = {}
         seen, now = self._known.begin(), self._now()

@@ -25,7 +25,7 @@ from shared.store.interface import Create, Delete, Merge, Operation, Row, Storag
 from shared.store.partitions import PageReader, rows_of, try_transact
 
 _HEAD_ROWS = 1 + 2
-"""The header and two members."""
+"""Number of rows that tell whether a group has one task: the header and two members."""
 
 
 class GroupChanged(ServiceError):
@@ -316,7 +316,8 @@ def due_of(task: Task, generation: int) -> str:
 
 
 def _made_again(key: str, values: Mapping[str, Value], generation: int) -> Operation:
-    """A member row that was missing. It has the marks of all generations, as the one that it replaces."""
+    """Returns the operation that creates a missing member row. It marks all generations, as the row did that it
+    replaces."""
     return Create(
         key, {**{group_rows.column(group_rows.OPENED, number): True for number in range(generation + 1)}, **values}
     )

@@ -47,7 +47,7 @@ class DirectoryEntry:
     stability: str = "experimental"
     description: str = ""
     actions: tuple[dict[str, Any], ...] = ()
-    """Of a provisioner, for old clients: as they were declared."""
+    """Actions of a provisioner, as they were declared, for old clients."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -143,8 +143,9 @@ class DirectoryStore:
     async def page(
         self, kind: DirectoryKind, *, start: str, limit: int, provisioner_id: str | None = None
     ) -> tuple[list[DirectoryEntry], str | None]:
-        """A page of entries that have not expired in the order of their ids, of task queues all or those of a
-        provisioner, and the key at which the next page starts. Raises InputError, StorageUnavailable."""
+        """Returns a page of entries that have not expired, in the order of their ids, and the key at which the next
+        page starts. Of task queues these are all, or those of the given provisioner. Raises InputError,
+        StorageUnavailable."""
         within = keys.LISTED if provisioner_id is None else keys.of_provisioner(provisioner_id)
         first = page_start(start, within)
         if limit == 0:
@@ -208,8 +209,8 @@ class DirectoryStore:
     async def _write(
         self, kind: DirectoryKind, name: str, change: Callable[[DirectoryEntry | None], DirectoryEntry | None]
     ) -> DirectoryEntry:
-        """Writes what `change` makes of the entry (None: leaves it as it is); repeats that if somebody else has written
-        it."""
+        """Writes what `change` makes of the entry, unless it returns None, and starts again if somebody else has
+        written the entry meanwhile. Returns the entry as it is then."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_DIRECTORY):
             row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
             before = None if row is None else _decode(row)
@@ -236,7 +237,7 @@ class DirectoryStore:
 
 
 _NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
-"""An expiration beyond this is never."""
+"""An expiration that is so late that it counts as never, and is not moved further."""
 _NAME = {DirectoryKind.TASK_QUEUE: "taskQueueId", DirectoryKind.PROVISIONER: "provisionerId"}
 MOST_ACTIONS = 30_000
 """Characters of a provisioner's actions as JSON: a property holds 32,768."""
@@ -246,7 +247,7 @@ _COLUMNS = Columns(DirectoryEntry, without={"name"}, renamed={"last_active": "la
 
 
 def _decode(row: Row) -> DirectoryEntry | None:
-    """The entry; None for a pool that has not been seen, or has expired."""
+    """Reads an entry from its row; None for a pool that has not been seen, or has expired."""
     if "expires" not in row.values:
         return None
     return _COLUMNS.decode(row.values, name=str(row.values[_NAME[DirectoryKind(row.partition)]]))

@@ -164,7 +164,7 @@ async def list_claimed_tasks(services: QueueServices, call: Call) -> Annotated[J
 
 
 def described(entry: DirectoryEntry) -> dict[str, Any]:
-    """What provisioners, worker types and task queues have in common."""
+    """Returns the properties that provisioners, worker types and task queues have in common."""
     return {
         "stability": entry.stability,
         "description": entry.description,

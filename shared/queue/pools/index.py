@@ -23,7 +23,7 @@ from shared.store.partitions import rows_of
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
-    """Runs of a pool."""
+    """Numbers of runs in a pool."""
 
     pending: int
     claimed: int
@@ -41,7 +41,7 @@ class PoolSnapshot:
 
     @property
     def rows(self) -> int:
-        """How many rows were read, about."""
+        """The approximate number of rows that were read."""
         return self.pending + len(self.claimed)
 
     @property
@@ -123,7 +123,7 @@ class PoolIndex:
     async def _range(
         self, task_queue_id: str, start: str, end: str, most: int
     ) -> tuple[dict[tuple[str, int], str], int]:
-        """ETags by run, and how many more pages could have been read; 0 where there are more."""
+        """Returns ETags by run, and how many more pages could have been read; 0 if there are more rows."""
         found: dict[tuple[str, int], str] = {}
         pages = rows_of(self._tables, keys.POOLS, keys.pool(task_queue_id), start=start, end=end, select=())
         async for page in pages:
@@ -140,7 +140,7 @@ class PoolIndex:
 
 
 def _run_of(row: Row) -> tuple[str, int]:
-    """Task and run of an index row."""
+    """Returns the task and the run of an index row."""
     _, _, task_id, run_id = row.key.split("~")
     return task_id, int(run_id)
 
@@ -159,7 +159,7 @@ class PoolSnapshots:
         self._copies: Memo[str, PoolSnapshot] = Memo(remembered.POOL_COPIES, runtime.now)
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
-        """What has rows. Raises StorageUnavailable."""
+        """Returns a snapshot of a pool's index. Raises StorageUnavailable."""
         return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
 
     async def _read(self, task_queue_id: str) -> PoolSnapshot:

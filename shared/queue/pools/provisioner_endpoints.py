@@ -116,10 +116,8 @@ async def declare_worker_type(services: QueueServices, call: Call) -> Annotated[
 
 
 async def declared(call: Call, request: BaseModel) -> Declaration:
-    """What a request declares, authorised property by property.
-
-    Raises InputError for an empty declaration, which needs no scope and so must change nothing.
-    """
+    """Returns what a request declares, after each of its properties was authorised. Raises InputError for an empty
+    declaration, which needs no scope and so must change nothing."""
     properties = request.model_dump(exclude_none=True)
     await call.authorise({"properties": sorted(properties)})
     if not properties:
@@ -150,7 +148,8 @@ def new_task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Declared actions, where there are any: today's clients and schemas do not know of them."""
+    """Returns declared actions as a property, or no property if there are none: today's clients and schemas do not know
+    of actions."""
     return {"actions": list(actions)} if actions else {}
 
 

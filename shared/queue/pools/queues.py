@@ -52,18 +52,14 @@ class PoolQueues:
         self._bands: Memo[str, tuple[Priority, ...]] = Memo(remembered.BANDS, self._now)
 
     async def ensure_band(self, task_queue_id: str, priority: Priority) -> None:
-        """Makes sure that the band's queue exists and that pollers know of it.
-
-        No request while this process knows, which it does for an hour. Raises StorageUnavailable.
-        """
+        """Makes sure that the band's queue exists and that pollers know of it. Makes no request while this process
+        knows that, which it does for an hour. Raises StorageUnavailable."""
         make = partial(self._make, task_queue_id, _column(priority), [priority])
         await self._made.read((task_queue_id, priority), make)
 
     async def ensure_queues(self, task_queue_id: str) -> None:
-        """Makes sure that the queues of all bands exist, for those who poll them by signed URLs.
-
-        One request an hour in a process. What the service itself polls does not change. Raises StorageUnavailable.
-        """
+        """Makes sure that the queues of all bands exist, for those who poll them by signed URLs. Makes one request an
+        hour in a process. The bands that the service itself polls stay the same. Raises StorageUnavailable."""
         await self._all_made.read(task_queue_id, partial(self._make, task_queue_id, _QUEUES_MADE, PRIORITIES))
 
     async def _make(self, task_queue_id: str, column: str, bands: Sequence[Priority]) -> bool:
@@ -79,7 +75,7 @@ class PoolQueues:
         return True
 
     async def bands(self, task_queue_id: str) -> tuple[Priority, ...]:
-        """The bands in use, highest first; up to 10 s old. Raises StorageUnavailable."""
+        """Returns the bands in use, highest first, as they were at most 10 s ago. Raises StorageUnavailable."""
         return await self._bands.read(task_queue_id, lambda: self._read_bands(task_queue_id))
 
     async def _read_bands(self, task_queue_id: str) -> tuple[Priority, ...]:
@@ -93,12 +89,13 @@ class PoolQueues:
         return found
 
     async def checked_to(self, task_queue_id: str) -> str:
-        """Where the last check of the pool's index ended; "" at its end. Raises StorageUnavailable."""
+        """Returns the key at which the last check of the pool's index stopped; "" if it reached the end. Raises
+        StorageUnavailable."""
         header = await self._header(task_queue_id)
         return "" if header is None else str(header.values.get(CHECKED_TO, ""))
 
     async def note(self, task_queue_id: str, values: Mapping[str, Value]) -> None:
-        """Adds to the pool's header. Raises StorageUnavailable."""
+        """Writes properties of the pool's header. Raises StorageUnavailable."""
         partition, values = keys.pool(task_queue_id), {"taskQueueId": task_queue_id, **values}
         for operation in (Merge(keys.POOL, values), Create(keys.POOL, values), Merge(keys.POOL, values)):
             if await try_transact(self._tables, keys.POOLS, partition, [operation]) is not None:
@@ -192,16 +189,14 @@ class PoolQueues:
         return await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.POOL)
 
     async def _change(self, task_queue_id: str, operation: Operation) -> str | None:
-        """The header's new ETag; None when somebody else has changed it."""
+        """Changes the header and returns its new ETag; None when somebody else has changed it."""
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [operation])
         return None if etags is None else etags[0]
 
     async def _list_pool(self, task_queue_id: str, header: Row | None, used: datetime) -> None:
-        """One row a pool in the directory, so that the reconciler finds it without a scan.
-
-        The header comes first, and a row that is there is rewritten: it may be about to be removed (`_unlist`).
-        Listings leave the row out until the pool has been seen (`directory`).
-        """
+        """Lists the pool by a row in the directory, so that the reconciler finds it without a scan. The header comes
+        first, and a row that is there is rewritten: it may be about to be removed (`_unlist`). Listings leave the row
+        out until the pool has been seen (`directory`)."""
         if header is None:
             await self.note(task_queue_id, {_USED: format_date(used)})
         key, values = keys.listed(task_queue_id), {"taskQueueId": task_queue_id}

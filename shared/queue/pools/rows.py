@@ -33,7 +33,7 @@ class IndexRow:
     task_id: str
     run_id: int
     since: datetime
-    """Since when it is pending, or claimed."""
+    """Since when the run has been pending, or claimed."""
     priority: Priority
     deadline: datetime
     key: str
@@ -61,7 +61,8 @@ class PoolStore:
         self.queues = PoolQueues(storage, runtime)
 
     async def add_pending(self, row: PoolRow) -> str | None:
-        """Indexes a pending run. The ETag if the row is new, None if it existed already: rewritten."""
+        """Adds the index row of a pending run, or rewrites it if it exists. Returns its ETag if it is new, else
+        None."""
         partition, key, values = keys.pool(row.task_queue_id), keys.pending(row), _values(row)
         returned = [_RETURNED] if row.run_id else []
         try:
@@ -138,7 +139,7 @@ class PoolStore:
         return "" if row is None else str(row.values["next"])
 
     async def checked(self) -> datetime | None:
-        """When a check of all pools has noted last how far it is, by the storage's clock."""
+        """Returns when a check of all pools last noted its position, by the storage's clock."""
         row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
         return None if row is None else row.timestamp
 
@@ -149,10 +150,8 @@ class PoolStore:
     async def set_priority(
         self, task_queue_id: str, key: str, priority: Priority, etag: str | None = None
     ) -> str | None:
-        """Notes another band in the row of a pending run; with `etag`, only while it is unchanged.
-
-        The row's new ETag, None if there is no such row.
-        """
+        """Notes another band in the row of a pending run; with `etag`, only while it is unchanged. Returns the row's
+        new ETag, or None if there is no such row."""
         noted = tables.Merge(key, {"priority": priority}, etag)
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [noted])
         return None if etags is None else etags[0]
@@ -199,7 +198,8 @@ class PoolStore:
 
 _COLUMNS = ("priority", "deadline")
 _RETURNED = tables.Upsert(keys.RETURNED, {})
-"""Written with each index row of a pending run that may have been claimed before: see `PoolIndex.etags`."""
+"""Operation that is written with each index row of a pending run that may have been claimed before: see
+`PoolIndex.etags`."""
 
 
 def _values(row: PoolRow) -> dict[str, tables.Value]:

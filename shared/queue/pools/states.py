@@ -33,22 +33,22 @@ _COLUMNS = Columns(Waiting)
 
 
 class WaitingStore:
-    """Reads and writes that row: one request each. Raises StorageUnavailable."""
+    """Reads and writes the row of waiting task queues with one request each. Raises StorageUnavailable."""
 
     def __init__(self, storage: Storage) -> None:
         self._tables = storage.tables
 
     async def put(self, waiting: Waiting) -> None:
-        """Replaces what was seen before: a late write is replaced by the next one."""
+        """Replaces the row. A write that takes effect late is replaced by the next one."""
         await self._tables.transact(keys.HEALTH, _PARTITION, [Upsert(_KEY, _COLUMNS.encode(waiting))])
 
     async def latest(self) -> Waiting | None:
-        """What was seen last; None until the timer has run for the first time."""
+        """Returns what was written last; None until the timer has run for the first time."""
         row = await self._tables.get(keys.HEALTH, _PARTITION, _KEY)
         return None if row is None else _COLUMNS.decode(row.values)
 
     async def noted(self) -> datetime | None:
-        """When it was seen last."""
+        """Returns when the row was written last."""
         waiting = await self.latest()
         return None if waiting is None else waiting.time
 
@@ -68,16 +68,17 @@ class Stall:
 
     task_queue_id: str
     reason: Reason
-    """No worker is known; none has asked for work or renewed a claim lately; all that are known are in quarantine."""
+    """Why nothing takes the runs: no worker is known; none has asked for work or renewed a claim lately; or all known
+    workers are in quarantine."""
     pending: int
     waited: timedelta
-    """How long its oldest run has waited."""
+    """How long the task queue's oldest run has waited."""
     silent: timedelta
-    """How long no worker has been seen, known to REFRESHED_EVERY; nothing where none is known."""
+    """How long no worker has been seen, accurate to REFRESHED_EVERY; None if no worker is known."""
 
     @property
     def message(self) -> str:
-        """What is wrong, for people."""
+        """Returns what is wrong, for people."""
         tasks = f"{self.pending:,} pending task{'' if self.pending == 1 else 's'}"
         return (
             f"No worker takes the tasks of task queue {self.task_queue_id}: {self._why}. "
@@ -86,7 +87,7 @@ class Stall:
 
     @property
     def brief(self) -> str:
-        """The same in short, for a list of several task queues."""
+        """Returns what is wrong in a few words, for a list of several task queues."""
         return f"{self.task_queue_id} ({self.pending:,} pending, the oldest for {_minutes(self.waited)}; {self._why})"
 
     @property
@@ -109,7 +110,8 @@ class Stalls:
     _now: Callable[[], datetime]
 
     async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
-        """Whether a task queue with this index is stalled. No request unless tasks wait and none runs."""
+        """Returns the stall of a task queue with this index, if it is stalled. Makes no request unless tasks wait and
+        none runs."""
         if not _waits_alone(snapshot):
             return None
         entry = await self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
@@ -164,7 +166,7 @@ class Stalls:
 
 
 def _waits_alone(snapshot: PoolSnapshot) -> bool:
-    """Tasks wait and none runs. If a run is claimed, some worker has claimed or renewed it recently."""
+    """Whether tasks wait and none runs. If a run is claimed, some worker has claimed or renewed it recently."""
     counts = snapshot.counts
     return counts.pending > 0 and counts.claimed == 0
 
@@ -187,7 +189,7 @@ class CurrentTaskQueue:
     """None if no worker has asked it for work lately, and nobody has declared it."""
     snapshot: PoolSnapshot
     stall: Stall | None
-    """Why nothing takes what waits in it; None if something does, or nothing waits."""
+    """Why nothing takes the tasks that wait; None if something does, or nothing waits."""
     workers: WorkerCounts
 
 

@@ -54,12 +54,12 @@ class PoolViews:
         return (await self._snapshots.of_pool(task_queue_id)).counts.pending
 
     async def counts(self, task_queue_id: str) -> Counts:
-        """Like `counts_of_many`, for one. Raises StorageUnavailable."""
+        """Returns the counts of one pool, as `counts_of_many` does. Raises StorageUnavailable."""
         (counts,) = await self._counts([task_queue_id], [await self._snapshots.of_pool(task_queue_id)])
         return counts
 
     async def load(self, task_queue_id: str) -> tuple[Counts, Stall | None]:
-        """Like `counts`, and whether nothing takes what waits. Raises StorageUnavailable."""
+        """Returns the counts of one pool, and why nothing takes its tasks if that is so. Raises StorageUnavailable."""
         snapshot = await self._snapshots.of_pool(task_queue_id)
         (counts,), stall = await both(
             self._counts([task_queue_id], [snapshot]), self._stalls.of(task_queue_id, snapshot)
@@ -113,8 +113,8 @@ class PoolViews:
         return runs, resume if rest is None else rows[rest].key
 
     async def _find(self, task_queue_id: str, row: IndexRow, wanted: State) -> tuple[Found, int] | None:
-        """The status row decides: outdated index rows are not shown, nor tasks of another pool, for which the caller
-        may not be authorised."""
+        """Returns the task and the run of an index row, as the status row has them. Returns None for an outdated index
+        row, and for a task of another pool, for which the caller may not be authorised."""
         found = await self._stores.tasks.find(row.task_id)
         if found is None or row.run_id != found.task.last_run_id:
             return None

@@ -23,7 +23,8 @@ LIFE = timedelta(days=1)
 """How long a worker is remembered after it was seen."""
 RECENT_TASKS = 20
 RECENT_WAITS = 6
-"""A process finds its own last wait of a worker among them, where its calls change between four processes."""
+"""Number of latest waits that a worker's row keeps. A process finds its own last wait among them if the worker's calls
+change between four processes."""
 NEVER_QUARANTINED = timedelta(days=3650)
 """A new worker's quarantine ended this long ago (contract 8)."""
 
@@ -47,9 +48,10 @@ class WorkerRecord:
     """The number of the worker's newest wait: waits that have read a lower number since they began get no run any more.
     """
     waits_in: str = ""
-    """The process of that wait; it ends the worker's older waits in the same process without this row."""
+    """The process in which the worker's newest wait is. It ends older waits in the same process without reading this
+    row."""
     may_repeat: bool = False
-    """Whether that wait may have ended with an answer after which the client repeats the call (contract 5.1)."""
+    """Whether the newest wait may have ended with an answer after which the client repeats the call (contract 5.1)."""
     recent_waits: tuple[float, ...] = ()
     """When the last calls that were noted began, oldest first, in seconds since the epoch. By these a process guesses
     which answer tells the worker soonest of work; which call gets a run they do not decide."""
@@ -103,7 +105,8 @@ class WorkerRecord:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerCounts:
-    """How many workers of a pool have not expired or are in quarantine, and how many of them are in quarantine."""
+    """How many workers of a pool are known, which means that they have not expired or are in quarantine, and how many
+    of them are in quarantine."""
 
     known: int
     quarantined: int
@@ -118,7 +121,7 @@ class Quarantine:
     until: datetime
     info: str
     entry_id: str
-    """Chosen by the call that set it, so that it knows its own entry."""
+    """Id of the entry, chosen by the call that made it, which recognises its own entry by it."""
 
     def repeats(self, last: Quarantine) -> bool:
         """Whether this quarantine has the same author, end and reason as the one before it."""
@@ -172,7 +175,7 @@ class WorkerStore:
         return [_decode(row) for row in page.rows], page.resume
 
     def pages(self, task_queue_id: str) -> PageReader[WorkerRecord]:
-        """All workers of a pool, expired ones included, page after page."""
+        """Returns a reader of all workers of a pool, expired ones included, page after page."""
         return PageReader(lambda at: self.page(task_queue_id, at or keys.WORKERS[0], MAX_PAGE))
 
     async def counted(self, task_queue_id: str) -> WorkerCounts:
@@ -212,7 +215,7 @@ class WorkerStore:
         return tables.Replace(key, values, record.etag) if record.etag else tables.Create(key, values)
 
     def written(self, record: WorkerRecord, etag: str) -> WorkerRecord:
-        """Remembers what was written."""
+        """Remembers the record that was written."""
         written = replace(record, etag=etag)
         self._remember(written)
         return written
@@ -225,7 +228,7 @@ class WorkerStore:
         return None if etags is None else self.written(record, etags[0])
 
     async def quarantine(self, record: WorkerRecord, entry: Quarantine) -> WorkerRecord | None:
-        """Writes a worker with an entry of its history, as `put`."""
+        """Writes a worker's row as `put` does, with an entry of its history."""
         key = keys.quarantine(record.worker_group, record.worker_id, entry.updated, entry.entry_id)
         return await self.put(record, tables.Create(key, QUARANTINE_COLUMNS.encode(entry)))
 
@@ -282,7 +285,7 @@ QUARANTINE_COLUMNS = Columns(
     without={"entry_id"},
     renamed={"updated": "updatedAt", "until": "quarantineUntil", "info": "quarantineInfo"},
 )
-"""An entry of the history, with the names that it has in the worker's answer as well."""
+"""The columns of an entry of the history. They have the names of the answer's properties."""
 
 
 def _decode(row: Row) -> WorkerRecord:

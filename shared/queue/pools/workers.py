@@ -43,9 +43,10 @@ class WorkRequest:
     task_queue_id: str
     worker: Worker
     began: datetime
-    """Decides how the worker is told of work, never whether it gets some: `removals` and `wait` do."""
+    """When the call began. It decides how the worker is told of work, never whether it gets some, which `removals` and
+    `wait` do."""
     waits: bool
-    """Whether it waits until there is work: then a newer wait of the same worker ends it."""
+    """Whether the call waits until there is work. If so, a newer wait of the same worker ends it."""
     removals: int = 0
     """How often the worker had been removed when the call came, as far as its process knew."""
     wait: int | None = None
@@ -59,7 +60,8 @@ class WorkRequest:
 
 
 class Presence:
-    """Notes that workers and task queues are in use. No request while this process knows that it was noted recently."""
+    """Notes that workers and task queues are in use. Makes no request if this process knows that this was noted
+    recently."""
 
     def __init__(self, stores: Stores, workers: WorkerStore, directory: DirectoryStore, expiry: ExpiryStore) -> None:
         self._pools: PoolStore = stores.pools
@@ -118,7 +120,7 @@ class Presence:
                 return
 
     def is_noted(self, record: WorkerRecord) -> bool:
-        """Whether the worker's last wait that is known was in this process."""
+        """Whether the last known wait of the worker was in this process."""
         return record.waits_in == self._process
 
     async def claimed(
@@ -147,7 +149,8 @@ class Presence:
         return False
 
     async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows]) -> bool:
-        """Whether no one has written the worker's row since it was read."""
+        """Writes a worker's row and index rows together. Returns whether it could: nobody else has written the worker's
+        row since it was read."""
         if not record.etag:
             await self._expiry.worker(record.task_queue_id, record.worker_group, record.worker_id, record.expires)
         try:
@@ -276,9 +279,8 @@ class Workers:
         return ended, pages.resume
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
-        """After this, no earlier call of the worker can write index rows of claims. So every claim that is committed,
-        or may still be, has its index row already.
-        """
+        """Notes the removal in the worker's row. After this, no earlier call of the worker can write index rows of
+        claims. So every claim that is committed, or may still be, has its index row already."""
         now = self._runtime.now()
 
         def removed(read: WorkerRecord) -> WorkerRecord:
@@ -290,7 +292,7 @@ class Workers:
     async def _write(
         self, task_queue_id: str, worker: Worker, change: Callable[[WorkerRecord], WorkerRecord]
     ) -> WorkerRecord:
-        """Writes what `change` makes of a worker; what will delete one that has no row yet is scheduled first."""
+        """Writes what `change` makes of a worker. If the worker has no row yet, its deletion is scheduled first."""
         async for _ in attempts(self._runtime):
             record = change(await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id))
             if not record.etag:
@@ -301,7 +303,8 @@ class Workers:
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def _end(self, task_queue_id: str, task_id: str, run_id: int, worker: Worker) -> bool:
-        """Whether the run was ended by this call, which is authorised for workers of this pool alone."""
+        """Ends a run, if its task is of this pool: the caller is authorised for the pool's workers alone. Returns
+        whether this call has ended it."""
         ended = False
         spare_hint_id = self._runtime.slugid()
 

@@ -75,9 +75,9 @@ class WriteAhead:
     _runtime: Runtime
     _add_row: AddRow
     _resolved_in: timedelta = RESOLVED_DELAY
-    """How long a resolved message is hidden."""
+    """How long a resolved message that this call puts is hidden."""
     _begun: datetime | None = None
-    """When the read began that the commit will rest on: by default the time of the first write."""
+    """When the read began on which the commit will rest; by default the time of the first write."""
 
     def __post_init__(self) -> None:
         self._now = self._runtime.now
@@ -101,7 +101,8 @@ class WriteAhead:
         await together(*map(write, missing))
 
     def begin(self) -> None:
-        """Starts the time limit of the commit, unless it has begun with the read that the commit rests on."""
+        """Starts the time limit of the commit, unless that has begun already, with the read that the commit rests
+        on."""
         self._begun = self._begun or self._now()
 
     def refuse_late(self) -> None:
@@ -140,15 +141,16 @@ class WriteAhead:
         return replace(task, handles=replace(task.handles, **handles), hint_id=hint_id)
 
     def handle(self, effect: Ahead) -> MessageHandle | None:
-        """The message that an effect put or moved; None if it was not written."""
+        """Returns the handle of the message that an effect put or moved; None if it was not written."""
         return self._written[effect].handle if effect in self._written else None
 
     def existed_before(self, effect: Ahead) -> bool:
-        """Whether what the effect writes existed already, written by another call: it was only rewritten."""
+        """Whether the row or message of an effect existed already, written by another call, so that this call has only
+        rewritten it."""
         return effect in self._written and self._written[effect].roll_back is None
 
     def leave(self) -> None:
-        """Never rolls back what is written so far: the outcome of the commit that needs it is unknown."""
+        """Makes sure that nothing written so far is rolled back: the outcome of the commit that needs it is unknown."""
         self._written.clear()
 
     async def withdraw(self, keep: Sequence[Ahead] = ()) -> None:
@@ -184,9 +186,8 @@ class WriteAhead:
         return _Written(handle=handle, hint_id=hint_id, roll_back=lambda: self._messages.remove(handle))
 
     def _moved(self, handle: MessageHandle) -> _Written:
-        """Showing the message does no harm even if it has become that of a later run: its receiver decides by the
-        status row.
-        """
+        """Returns the record of a message that was moved, whose roll-back shows it. That does no harm even if the
+        message has become that of a later run: its receiver decides by the status row."""
         return _Written(handle=handle, roll_back=lambda: self._messages.show(handle))
 
     async def _put_pending(

@@ -21,7 +21,7 @@ SCHEMA = 1
 """Version of the columns, kept in each row."""
 
 _CHUNK = 60_000
-"""Bytes of a packed definition per property; a property holds 64 KiB."""
+"""The most bytes of a packed definition in one property; a property holds 64 KiB."""
 _BESIDE_ABOVE = 128 * 1024
 """Bytes of JSON beyond which (de)compressing would hold up other calls; zlib lets them go on in another thread."""
 _UNPACKED_BESIDE_ABOVE = 512 * 1024
@@ -31,12 +31,12 @@ _QUICK = 2
 MEMORY = "memory"
 """Property with the approximate number of bytes that a definition takes in memory."""
 _AT_ONCE = 2 * _CHUNK
-"""Bytes of a packed definition that is read together with the status, by up to 32 readers for each of several lists. A
-larger one is in rows of its own, which are read one task at a time, where there is room for it."""
+"""The most bytes of a packed definition that is read together with the status, by up to 32 readers for each of several
+lists. A larger one is in rows of its own, which are read one task at a time, where there is room for it."""
 _IN_A_ROW = 8 * _CHUNK
-"""Bytes of such a row; an entity holds 1 MiB, emulators count base64."""
+"""The most bytes of a definition in one of its own rows; an entity holds 1 MiB, of which emulators count base64."""
 _WHOLE = "whole"
-"""Property of the first row, if the definition is in the others: its fingerprint."""
+"""Property of a definition's first row with the fingerprint, if the content is in further rows."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -47,11 +47,11 @@ class PackedDefinition:
     memory: int
     """About how many bytes the definition takes in memory."""
     whole: str | None = None
-    """The fingerprint, if `content` is still to be read, from rows of its own."""
+    """The definition's fingerprint, if `content` is still to be read from rows of its own; else None."""
 
     @property
     def fingerprint(self) -> str:
-        """Names the content."""
+        """A hash of the content, which names it."""
         return self.whole or hashlib.sha256(self.content).hexdigest()[:32]
 
 
@@ -73,7 +73,7 @@ async def unpacked_text(packed: PackedDefinition) -> bytes:
 
 
 def split_definition(packed: PackedDefinition) -> dict[str, dict[str, Value]]:
-    """The rows of a definition by their keys: a large one has up to three more."""
+    """Returns the rows of a definition by their keys. A large definition has up to three rows besides the first."""
     first: dict[str, Value] = {"schema": SCHEMA, MEMORY: packed.memory}
     rows = {keys.TASK_DEFINITION: first}
     is_large = len(packed.content) > _AT_ONCE
@@ -93,7 +93,7 @@ def check_schema(row: Row) -> None:
 
 
 def decode_definition(row: Row) -> PackedDefinition:
-    """The definition in its row, or what leads to a large one. Raises StorageUnavailable."""
+    """Reads a definition from its row. Of a large one, that row has only the fingerprint. Raises StorageUnavailable."""
     check_schema(row)
     return packed_in(row, _parts(row))
 
@@ -104,7 +104,7 @@ class DefinitionIncomplete(StorageUnavailable):
 
 
 def complete(packed: PackedDefinition, rest: Sequence[Row]) -> PackedDefinition:
-    """A large definition with what its own rows have. Raises DefinitionIncomplete."""
+    """Completes a large definition with the content of its further rows. Raises DefinitionIncomplete."""
     made = PackedDefinition(content=b"".join(map(_parts, rest)), memory=packed.memory)
     if made.fingerprint != packed.whole:
         raise DefinitionIncomplete("a definition has changed while its rows were read")
@@ -112,7 +112,7 @@ def complete(packed: PackedDefinition, rest: Sequence[Row]) -> PackedDefinition:
 
 
 def packed_in(row: Row, content: bytes) -> PackedDefinition:
-    """A packed definition that a row has."""
+    """Returns a definition with the content that was read and the properties of its row."""
     whole = cast("str | None", row.values.get(_WHOLE))
     return PackedDefinition(content=content, memory=cast("int", row.values[MEMORY]), whole=whole)
 
@@ -145,7 +145,7 @@ def encode_task(task: Task) -> dict[str, Value]:
 
 
 def decode_task(row: Row) -> Task:
-    """The status row. Raises StorageUnavailable."""
+    """Reads a task from its status row. Raises StorageUnavailable."""
     check_schema(row)
     values = row.values
     change, handles = str(values["priorityChange"]), json.loads(str(values["tickets"]))

@@ -106,8 +106,8 @@ class CreateTask:
             raise
 
     async def _create(self, attempt: _Attempt) -> Task:
-        """Dependencies that this process does not know are read before any edge is written; when all are known, nothing
-        is read ahead of the commit."""
+        """Creates the task. If this process does not know a dependency, it is read before any edge is written; if all
+        are known, nothing is read ahead of the commit."""
         definition = attempt.definition
         attempt.ahead.begin()
         unknown = self._recall(attempt)
@@ -237,7 +237,8 @@ class CreateTask:
         return created.task
 
     async def _found(self, attempt: _Attempt, existing: Loaded) -> Task:
-        """The task is there already: if it is the same one, announce it again and roll back what this call put."""
+        """Answers for a task that exists already. If its definition is equal, announces it again and rolls back what
+        this call has put. Raises RequestConflict for another definition."""
         self._stores.known.note(existing.task)
         await self._drop_shared_row(attempt, existing.task)
         creation.refuse_other_definition(attempt.definition, existing.definition, existing.task)

@@ -1,4 +1,4 @@
-"""A task's definition, which never changes, and the rules for a new task: dates, dependencies (contract 3)."""
+"""A task's definition, which never changes, and the rules for a new task's dates and dependencies (contract 3)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,8 @@ _json: Callable[[Any], Json] = dict
 
 
 class _Read(Generic[T]):
-    """A property of a definition's body, read once: quicker than `cached_property`, which takes a lock."""
+    """Descriptor for a property of a definition's body, which is read once. It is quicker than `cached_property`, which
+    takes a lock."""
 
     def __init__(self, name: str, kind: Callable[[Any], T]) -> None:
         self._name, self._kind = name, kind
@@ -96,14 +97,14 @@ def same_json(left: Any, right: Any) -> bool:
 
 
 LATEST_EXPIRES = datetime(9999, 12, 1, tzinfo=UTC)
-"""What comes after a task (its group, its cleaning up) must still have a date."""
+"""The latest expiration of a task: what outlasts the task (its group, its deletion) must still have a date."""
 MAX_DEPENDENCIES = 10_000
 MOST_NAMED = 100
-"""Dependencies that one refusal names."""
+"""The most dependencies that one refusal names."""
 
 
 def check_definition(definition: Definition, now: datetime, max_deadline: timedelta) -> None:
-    """The semantic rules that need no storage. Raises InputError."""
+    """Checks the rules for a definition's meaning that need no storage. Raises InputError."""
     if not now - CLIENT_CLOCK_SKEW <= definition.created <= now + CLIENT_CLOCK_SKEW:
         raise InputError(f"`created` must be within 15 minutes of the present time, {format_date(now)}")
     if definition.created > definition.deadline:
@@ -174,13 +175,13 @@ def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
 
 
 def create(task: Task, now: datetime) -> Decision:
-    """createTask: the decision for a new task, with the writes ahead of its commit and its events."""
+    """Decides createTask: returns the decision for a new task, with the writes ahead of its commit and its events."""
     ahead = (put_deadline(task), *(put_pending_run(task, 0) if task.runs else ()))
     return replace(create_again(task, now), task=task, ahead=ahead)
 
 
 def create_again(task: Task, now: datetime) -> Decision:
-    """createTask of a task that exists: it is announced once more."""
+    """Decides createTask for a task that exists: it is announced once more."""
     pending = announcements.pending_again(task, 0, now) if task.runs else ()
     return Decision(task=None, events=(announcements.defined(task), *pending))
 
@@ -191,10 +192,8 @@ def satisfies(dependent: Definition, state: State) -> bool:
 
 
 def refuse_other_definition(wanted: Definition, existing: Definition, task: Task) -> None:
-    """createTask again is fine for an equal definition (contract 3.5). Raises RequestConflict.
-
-    A task whose priority was changed has another definition.
-    """
+    """Raises RequestConflict if createTask is repeated with another definition (contract 3.5). A task whose priority
+    was changed has another definition."""
     stored = existing.at_priority(task.priority)
     if not same_json(wanted.body, stored):
         names = sorted(name for name in wanted.body if not same_json(wanted.body[name], stored.get(name)))

@@ -30,15 +30,14 @@ class DefinitionReader:
     _cache: DefinitionCache
 
     def share(self, most: float = math.inf) -> MemoryShare:
-        """Bytes of memory that one call may take for the definitions that it has at a time."""
+        """Returns the memory that one call may take for the definitions that it has at a time: `most` bytes."""
         return MemoryShare(self._cache.memory, most)
 
     async def unpack(
         self, task_id: str, packed: PackedDefinition, share: MemoryShare | None = None, *, keep: bool = True
     ) -> Definition:
-        """A definition as stored, which is kept for later calls if `keep`. One that has several rows takes a request,
-        once there is room for it. Raises NoRoom, StorageUnavailable.
-        """
+        """Unpacks a definition, and keeps it for later calls if `keep`. A definition of several rows takes a request,
+        once there is room for it. Raises NoRoom, StorageUnavailable."""
         share = share or self.share()
         if packed.memory < bounds.SMALL_DEFINITION:
             share.count(packed.memory)
@@ -79,10 +78,10 @@ class DefinitionReader:
 
 
 class MemoryShare:
-    """What one call may take for the definitions that it has in memory at a time."""
+    """The memory that one call takes for the definitions that it has at a time, and its limit."""
 
     def __init__(self, memory: Memory, most: float = math.inf) -> None:
-        """At most `most` bytes; a single definition may be larger."""
+        """Takes the limit in bytes, which a single definition may exceed."""
         self._memory = memory
         self._most = most
         self._used = 0
@@ -131,7 +130,7 @@ class DefinitionCache:
     """
 
     memory: Memory
-    """Of the process; large definitions that are kept go when calls need their room."""
+    """The memory budget of the process. Kept definitions that are large are dropped when calls need their room."""
 
     def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
         self._capacity = capacity
@@ -175,7 +174,7 @@ class DefinitionCache:
             self._weight -= entry.memory
 
     def _forget_large(self) -> bool:
-        """Forgets the large definition that was not used for longest; whether there was one."""
+        """Forgets the large definition that was not used for longest; returns whether there was one."""
         if self._large:
             self.forget(next(iter(self._large)))
             return True

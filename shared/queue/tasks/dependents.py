@@ -51,7 +51,7 @@ class PendingRows:
             row.none()
 
     def one_less(self) -> None:
-        """Counts one expected row less, and writes the collected rows once no more are expected."""
+        """Counts one expected row less, and writes the collected rows once no further one is expected."""
         self._expected -= 1
         if self._expected == 0 and self.waiting:
             writing = asyncio.create_task(together(*starmap(self._write, self.waiting.items())))
@@ -78,7 +78,7 @@ class RowToCome:
         self._is_open = True
 
     def none(self) -> None:
-        """The other rows need not wait for this one any more: there will be none, or it takes too long."""
+        """Ends the wait for this row: either the dependent gets none, or it takes too long."""
         if self._is_open:
             self._is_open = False
             self._rows.one_less()
@@ -157,7 +157,8 @@ class Dependents:
         del self._queues[dependent]
 
     async def _commit(self, dependent: str, queue: list[_Bit], taken: list[_Bit]) -> None:
-        """One round. Every attempt drains the queue; the next round starts from the row that this one committed."""
+        """Commits one round of bits. Every attempt takes all bits that wait; the next round starts from the row that
+        this one committed."""
         row, hint_id = queue[0].row, self._stores.runtime.slugid()
 
         def decide(read: Loaded, now: datetime) -> Decision:

@@ -28,7 +28,7 @@ from shared.telemetry.instruments import EVENTS_LOST
 log = logging.getLogger("taskcluster.events")
 
 LOOK_AGAIN = 30.0
-"""Seconds until the message is handled again."""
+"""Seconds until a deadline message that cannot be handled yet is handled again."""
 
 
 @dataclass(eq=False)
@@ -107,7 +107,8 @@ SPREAD = 5.0
 
 
 class Postponed(ServiceError):
-    """The event's topic cannot be reached: not tried, or tried in vain. To be tried again after `delay` seconds."""
+    """The topic of an event cannot be reached, as an attempt has shown or is known. The event is to be tried again
+    after `delay` seconds."""
 
     def __init__(self, delay: float) -> None:
         super().__init__(f"for {delay:.0f} s")

@@ -31,7 +31,7 @@ class Edge:
 
     @classmethod
     def of(cls, row: Row) -> Edge:
-        """The edge of a row, of either kind."""
+        """Reads an edge of either kind from its row."""
         return cls(keys.dependent_of(row.key), row.etag, row.timestamp)
 
 
@@ -46,7 +46,7 @@ class Waiting:
     version: str
     """Version of the artifact; "" if its content is now uploaded in another way, so that nothing is left to commit."""
     until: datetime
-    """When its URL expires."""
+    """When the URL for the upload expires."""
     key: str
     etag: str
 
@@ -66,7 +66,7 @@ WAITING_COLUMNS = Columns(Waiting, without={"task_id", "run_id", "key", "etag"})
 
 
 def decode_waiting(row: Row) -> Waiting:
-    """A row of an upload."""
+    """Reads an upload from its row."""
     run_id = int(row.key.split("~")[1])
     return WAITING_COLUMNS.decode(row.values, task_id=row.partition, run_id=run_id, key=row.key, etag=row.etag)
 
@@ -78,7 +78,8 @@ class TaskEdges:
         self._tables = storage.tables
 
     async def rewrite(self, required: str, dependent: str) -> str | None:
-        """Writes the edge "required unblocks dependent". The ETag if it is new, None if it existed: rewritten."""
+        """Writes the edge "required unblocks dependent", or rewrites it if it exists. Returns its ETag if it is new,
+        else None."""
         key = keys.dependent(dependent)
         try:
             return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]
@@ -101,7 +102,7 @@ class TaskEdges:
 
 
 def edges_and_uploads(rows: Iterable[Row]) -> tuple[list[Edge], list[Waiting]]:
-    """What these rows of a task's partition say."""
+    """Reads edges and uploads from rows of a task's partition."""
     edges, uploads = [], []
     for row in rows:
         if row.key.startswith(keys.IS_UPLOAD):
@@ -157,7 +158,7 @@ class GroupEdges:
         return [Edge.of(row) for row in page.rows], page.resume
 
     def out_of(self, task_group_id: str, task_ids: Sequence[str]) -> PageReader[Row]:
-        """The edges out of these tasks, with those of others that lie between them."""
+        """Returns a reader of the edges out of these tasks, and of the edges of other tasks that lie between them."""
         ranges = [keys.unblocked(task_id) for task_id in sorted(task_ids)]
 
         async def read(start: str | None) -> tuple[Sequence[Row], str | None]:
@@ -177,7 +178,8 @@ class GroupEdges:
         await try_transact(self._tables, keys.GROUPS, task_group_id, [deletion])
 
     async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> MemberStates:
-        """What the member rows of these tasks say. An edge that counts on it must have been written before."""
+        """Returns what the member rows of these tasks say. A caller that concludes from it that an edge will be found
+        must have written that edge before."""
         remaining = sorted(task_ids)
         rows: dict[str, Row | None] = {}
         if len(remaining) > bounds.ROWS_AT_A_TIME:

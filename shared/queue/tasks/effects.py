@@ -104,11 +104,11 @@ class PoolRow:
     run_id: int
     priority: Priority
     deadline: datetime
-    """Deadline of the task. A pending run does not count after it."""
+    """Deadline of the task, after which a pending run does not count."""
     worker_group: str = ""
     worker_id: str = ""
     claim_id: str = ""
-    """Names one claim; empty: any claim with the other properties."""
+    """Id of one claim; if it is empty, the row matches any claim with the other properties."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -58,7 +58,7 @@ _LEGACY = any_of(
 DEFINITION_SCOPES = all_of(
     *_ROUTES, any_of(all_of("queue:scheduler-id:<schedulerId>", _AT_PRIORITY), {"if": "isLowest", "then": _LEGACY})
 )
-"""As defineTask asked for them until 2020 (contract 2.2)."""
+"""The scope expression of defineTask as it was until 2020 (contract 2.2)."""
 
 
 def _moving(verb: str) -> Template:
@@ -192,7 +192,8 @@ async def statuses(services: QueueServices, call: Call) -> Annotated[Json, model
 async def _move(
     services: QueueServices, call: Call, move: Callable[[Loaded, Entry], Awaitable[Task]], action: str, detail: str = ""
 ) -> Mapping[str, Any]:
-    """A noted call on one task, whose stored properties decide who may make it (contract 1.5, H)."""
+    """Moves one task by a call, which is noted in the audit log. The task's stored properties decide who may make the
+    call (contract 1.5, H)."""
     read = await services.lifecycle.existing(call.params["taskId"])
     task = read.task
     await call.authorise(
@@ -221,12 +222,10 @@ def _definition_params(definition: Definition) -> Params:
 
 
 async def _ids(call: Call, default: int) -> tuple[list[str], Callable[[str | None], Mapping[str, str]]]:
-    """Those ids on the page that can be ids at all, and a function that returns the token of the next page. That starts
-    after this one, or with the id that the page had no room for. The page is of `default` ids unless the caller says
-    more; the whole list is authorised.
-
-    Raises InputError for a token that is not a position in the list.
-    """
+    """Returns the ids of the page that can be ids at all, and a function that returns the token of the next page. The
+    next page starts after this one, or with an id for which this page had no room. The page has `default` ids unless
+    the caller says more. The caller is authorised for the whole list. Raises InputError for a token that is not a
+    position in the list."""
     task_ids = call.payload(models.TasksRequest).taskIds
     await call.authorise({"taskIds": task_ids})
     position = start_of(call.query) or "0"

@@ -188,7 +188,7 @@ class Executor:
         return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
 
     def _note_first_try(self, last: Loaded | None, read: Loaded | None) -> None:
-        """Notes how a first try would have ended, or has, as a read shows."""
+        """Notes how a first try has ended, or would have ended, as a read shows."""
         if last is not None:
             self._first_tries.note(succeeds=read is not None and read.etag == last.etag)
 
@@ -300,8 +300,8 @@ class Executor:
         return created
 
     async def follow_up(self, committed: Loaded, decision: Decision) -> None:
-        """Everything after the commit. The events are sent in parallel with the first step, and before any later
-        one."""
+        """Does everything that comes after the commit. The events are sent in parallel with the first step, and before
+        any later one."""
         first, *later = decision.after or ((),)
         announced = self._stores.announcer.announce(decision.events, committed)
         await together(announced, *(self._carry_out(effect) for effect in first))

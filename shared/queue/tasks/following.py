@@ -26,7 +26,7 @@ from shared.store.interface import StorageUnavailable
 log = logging.getLogger("taskcluster.resolution")
 
 _LONGEST_WAIT = FOLLOWED_DELAY / 2
-"""What has waited for so long is soon the message's."""
+"""How long a resolution waits for its turn. By then its message will soon be visible, and is left to do the work."""
 _LEFT = {"action": "resolution_left"}
 
 
@@ -39,7 +39,8 @@ class Following:
     """
 
     def __init__(self, resolution: Resolution, stores: Stores, at_once: int) -> None:
-        """`at_once` may be 0: then all is left to the messages."""
+        """Takes the number of resolutions that are followed up at a time; if `at_once` is 0, all are left to their
+        messages."""
         self._resolution = resolution
         self._stores = stores
         self._most_waiting = at_once * bounds.RESOLUTIONS_WAITING_FOR_EACH

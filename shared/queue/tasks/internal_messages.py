@@ -28,9 +28,8 @@ INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GR
 
 
 RunNumber = Annotated[int, Field(ge=0)]
-"""No upper bound: the run may not exist. A report may name any run, and its resolved message is put before the task is
-read.
-"""
+"""The number of a run, without upper bound since the run may not exist: a report may name any run, and its resolved
+message is put before the task is read."""
 
 
 class MalformedMessage(ServiceError, ValueError):
@@ -92,14 +91,14 @@ class PendingBody(Message):
 
 
 class Body(Message):
-    """What every internal message may carry besides its own: how often it has failed, and how often it has waited."""
+    """Properties that every internal message may have: how often it has failed, and how often it has waited."""
 
     queue: ClassVar[str]
 
     attempts: Annotated[int, Field(ge=0)] = 0
-    """Failures that may be the message's own: after too many it is given up."""
+    """Number of failures that may be the message's own fault. After too many of them the message is given up."""
     waits: Annotated[int, Field(ge=0)] = 0
-    """Times in a row that a dependency was down: they count for the back-off alone."""
+    """Number of times in a row that a dependency was down. They count for the back-off alone."""
 
 
 class ClaimBody(Body):
@@ -136,7 +135,7 @@ class GroupJobBody(Body):
     kind: Literal["cancel", "priority"]
     new_priority: Priority | None = None
     number: Annotated[int, Field(gt=0)]
-    """The group's number to which the call has raised it."""
+    """The group's number after the call has raised it."""
     listed: str
     """The key of the group's row in the list of groups, which tells it from a later group of this id."""
 
@@ -165,8 +164,8 @@ class ResolvedBody(Body):
     partition or its group's.
     """
     end: str | None = None
-    """Where the fan-out ends, in the partition of `start`, or in the task's partition if there is no `start`. Another
-    message has the rest. None: at the last edge."""
+    """Key at which the fan-out ends, in the partition of `start`, or in the task's partition if there is no `start`:
+    another message has the rest. None if it ends with the last edge."""
     group_end: str | None = None
     """Where the page of edges in the group ends, if the message has no `start`."""
     waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
@@ -177,7 +176,7 @@ class ResolvedBody(Body):
     written: AwareDatetime | None = None
     """When the last of these edges was written."""
     group_only: bool = False
-    """Only the check of the group is left."""
+    """Whether only the check of the group is left."""
     at_deadline: bool = False
     """Whether the deadline message has put it, to repeat what earlier messages of the run may have done long ago."""
     delay: float = UNCOMMITTED_RESOLUTION.first
@@ -185,7 +184,7 @@ class ResolvedBody(Body):
 
     @property
     def is_whole(self) -> bool:
-        """Whether all of the work is left, but for what comes after `end` and `group_end`."""
+        """Whether all of the work is left, except for what comes after `end` and `group_end`."""
         return self.start is None and self.waiting is None and not self.group_only
 
     @model_validator(mode="after")
@@ -198,4 +197,4 @@ class ResolvedBody(Body):
 BODIES: Mapping[str, type[Body]] = {
     body.queue: body for body in (ClaimBody, DeadlineBody, ResolvedBody, EventBody, GroupJobBody)
 }
-"""What the messages of each internal queue are."""
+"""For each internal queue, the model of its messages."""

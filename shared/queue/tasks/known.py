@@ -22,10 +22,9 @@ from shared.queue.tasks.rules import MessageHandles, Task
 FRESH = timedelta(seconds=1)
 """How long a status that was seen may be shown without another look."""
 VOUCHED_FOR = timedelta(minutes=5)
-"""How long it may be shown while the rows that vouch for it are unchanged; then the task is read again.
-
-A call may die between its commit and the rows that follow it. This bounds how long an outdated status is then shown.
-"""
+"""How long a status that was seen may be shown while the rows that vouch for it are unchanged; then the task is read
+again. A call may die between its commit and the rows that follow it. This limit bounds how long an outdated status is
+then shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,14 +54,15 @@ class Known:
     """When the read that showed it, or the commit that made it, was sent."""
     member: _Seen = _NEVER
     pending: _Seen = _NEVER
-    """The index row of the latest pending run; its runId is part of what stands for the ETag."""
+    """The index row of the latest pending run; its runId is part of the stored ETag."""
 
     def is_member(self, etag: str) -> bool:
         """Whether the member row has not changed since before the status was seen, if this is its ETag now."""
         return self.since is not None and self.member.etag == etag and self.member.order < self.since.order
 
     def is_pending(self, run_id: int, etag: str) -> bool:
-        """Likewise, of the index row of a pending run."""
+        """Whether the index row of a pending run has not changed since before the status was seen, if this is its ETag
+        now."""
         seen = self.pending
         return self.since is not None and seen.etag == f"{run_id} {etag}" and seen.order < self.since.order
 
@@ -137,7 +137,8 @@ _NO_HANDLES = MessageHandles()
 
 
 def _version(task: Task) -> tuple[str, int]:
-    """Order of a status: the task's life, and the number of the commit that made it."""
+    """Returns the place of a status in the order of all statuses: the task's life, and the number of the commit that
+    made it."""
     return task.fingerprint, task.sequence
 
 

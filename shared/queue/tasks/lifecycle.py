@@ -20,47 +20,49 @@ from shared.queue.tasks.rules import Resolved, Task
 
 
 class DecideInOrder(Protocol):
-    """A transition as of a number of the task's group; `is_read` says that the number was read in this call."""
+    """A transition that is decided for a number of the task's group; `is_read` says that the number was read in this
+    call."""
 
     def __call__(self, read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision: ...
 
 
 @dataclass(eq=False, repr=False)
 class Lifecycle:
-    """Each method returns the task as it is after the call. All raise ResourceNotFound, RequestConflict,
-    ServiceUnavailable, StorageUnavailable."""
+    """Calls that move one task. Each returns the task as it is after the call. All raise ResourceNotFound,
+    RequestConflict, ServiceUnavailable, StorageUnavailable."""
 
     _stores: Stores
     _executor: Executor
 
     async def status(self, task_id: str) -> Task:
-        """The status row as it is."""
+        """Returns the status of a task."""
         task = await self._stores.tasks.status(task_id)
         if task is None:
             raise ResourceNotFound(f"task {task_id} does not exist")
         return task
 
     async def definition(self, task_id: str) -> Json:
-        """The definition, with the task's present priority."""
+        """Returns the definition, with the task's present priority."""
         loaded = await self._stores.tasks.existing(task_id)
         return loaded.definition.at_priority(loaded.task.priority)
 
     async def existing(self, task_id: str) -> Loaded:
-        """A task to authorise a call on, by what never changes, and then to move: as this process has committed it last
-        (design 2.8), else read. Raises ResourceNotFound."""
+        """Returns a task so that a call on it can be authorised, by properties that never change, and then move it. The
+        task is as this process has committed it last (design 2.8), else it is read. Raises ResourceNotFound."""
         return self._executor.last_committed(task_id) or await self._stores.tasks.existing(task_id)
 
     async def schedule(self, read: Loaded, entry: Entry | None = None) -> Task:
-        """scheduleTask."""
+        """Implements scheduleTask."""
         hint_id = self._stores.runtime.slugid()
         return await self._move(read, lambda read, now: transitions.schedule(read.task, now, hint_id), entry)
 
     async def cancel(self, read: Loaded, entry: Entry | None = None) -> Task:
-        """cancelTask."""
+        """Implements cancelTask."""
         return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
 
     async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
-        """rerunTask: it comes after the calls on the group that were answered before, even if the task is open."""
+        """Implements rerunTask. It comes after the calls on the group that were answered before, even if the task is
+        open."""
 
         def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
             return transitions.rerun(read.task, now, hint_id, number, is_confirmed=is_read)
@@ -68,7 +70,7 @@ class Lifecycle:
         return await self._in_order(read, decide, entry)
 
     async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
-        """changeTaskPriority: it comes after the calls on the whole group that were answered before."""
+        """Implements changeTaskPriority. It comes after the calls on the whole group that were answered before."""
         last = Decision(task=None)
 
         def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
@@ -114,7 +116,8 @@ class Lifecycle:
         return moved.task
 
     async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:
-        """reportCompleted, reportFailed: the resolved message is put while the task is being read, if it is."""
+        """Implements reportCompleted and reportFailed. The resolved message is put while the task is being read, if it
+        is read at all."""
         loaded = await self._executor.run_unread(
             task_id,
             lambda read, now: transitions.report(read.task, run_id, resolution, now),
@@ -123,7 +126,7 @@ class Lifecycle:
         return loaded.task
 
     async def report_exception(self, task_id: str, run_id: int, reason: Resolved) -> Task:
-        """reportException."""
+        """Implements reportException."""
         spare_hint_id = self._stores.runtime.slugid()
         loaded = await self._executor.run_unread(
             task_id, lambda read, now: transitions.report_exception(read.task, run_id, reason, now, spare_hint_id)

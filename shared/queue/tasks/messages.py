@@ -1,4 +1,5 @@
-"""Messages in Azure queues: names, visibility, the bodies of pending messages (design 3)."""
+"""Puts, moves, reads and removes messages in Azure queues: their names, visibility, and the text of pending messages
+(design 3)."""
 
 from __future__ import annotations
 
@@ -98,7 +99,7 @@ class Messages:
             await self._queues.update(handle.queue, _receipt(handle), visible_in=0)
 
     async def release(self, messages: Iterable[PendingMessage]) -> None:
-        """Shows messages that were taken in vain."""
+        """Shows polled messages again that led to no claim."""
 
         async def release(message: PendingMessage) -> None:
             with suppress(StorageUnavailable):  # it becomes visible by itself, when its visibility timeout ends
@@ -134,7 +135,7 @@ class Messages:
         return found[0].inserted if found else None
 
     async def visible(self, task_queue_id: str, priority: Priority, count: int) -> list[str]:
-        """The ids of the messages of a band that are visible, as far as `count`; they stay so."""
+        """Returns the ids of up to `count` visible messages of a band, which stay visible."""
         peeked = await self._queues.peek(pending_queue(task_queue_id, priority), count=count)
         return [message.receipt.message_id for message in peeked]
 
@@ -223,7 +224,7 @@ class Messages:
         ).text()
 
     def _delay(self, visible: datetime | None) -> float:
-        """Seconds from now, within what a queue allows."""
+        """Returns the seconds from now until that time, within what a queue allows."""
         if visible is None:
             return 0
         return min(max((visible - self._now()).total_seconds(), 0), LONGEST_TIMER.total_seconds())
@@ -234,5 +235,5 @@ def _handle(queue: str, receipt: Receipt) -> MessageHandle:
 
 
 def _receipt(handle: MessageHandle) -> Receipt:
-    """Of a handle only id and pop receipt are sent."""
+    """Returns the receipt of a message, of which only id and pop receipt are used."""
     return Receipt(message_id=handle.message_id, pop_receipt=handle.pop_receipt, visible=datetime.min)

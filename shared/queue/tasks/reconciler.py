@@ -206,12 +206,13 @@ class Reconciler:
 
 
 def _latest(row: IndexRow) -> datetime:
-    """When the message of the row's run was put, as far as is known."""
+    """Returns when the message of the row's run was put, as far as is known."""
     return max(row.since, row.written)
 
 
 async def _failures_logged(work: Awaitable[T], text: str, name: str, action: str) -> T | None:
-    """Logs a failure and returns None: it concerns one thing among many."""
+    """Awaits the work and returns its result. If it fails, logs the failure and returns None, so that other work goes
+    on."""
     try:
         return await work
     except StorageUnavailable as failure:

@@ -32,7 +32,7 @@ log = logging.getLogger("taskcluster.resolution")
 
 @dataclass
 class _Page:
-    """The work of one message, and how far it goes."""
+    """The work of one resolved message on a page of edges and uploads."""
 
     read: Loaded
     run: Run
@@ -40,7 +40,7 @@ class _Page:
     is_continued: bool = False
     """Whether another message continues with the rest of the work."""
     left: list[tuple[float, dict[str, Any]]] = field(default_factory=list)
-    """What has to be looked at again: in how many seconds, and what its message says."""
+    """What has to be looked at again: in how many seconds, and the properties of the message for it."""
 
     def __post_init__(self) -> None:
         self.end = self.message.end
@@ -48,13 +48,13 @@ class _Page:
 
     @property
     def is_last(self) -> bool:
-        """Whether no further message continues it."""
+        """Whether no further message continues the work."""
         return self.end is None and self.group_end is None and not self.left
 
 
 AddToIndex = Callable[[Definition, datetime], Awaitable[None]]
-"""Indexes a completed task by its routes, with the time of its resolution. May be repeated. Raises StorageUnavailable,
-ServiceUnavailable."""
+"""Function that indexes a completed task by its routes, with the time of its resolution. It may be repeated. It raises
+StorageUnavailable, ServiceUnavailable."""
 
 
 @dataclass(eq=False, repr=False)
@@ -145,7 +145,7 @@ class Resolution:
         ]
 
     async def _outside(self, page: _Page, at_once: Surroundings | None) -> None:
-        """Edges in the task's partition, of other groups, and uploads."""
+        """Follows the edges in the task's partition, which lead to other groups, and commits its uploads."""
         message, task = page.message, page.read.task
         if at_once is not None and message.end is None:
             edges, uploads, rest = at_once.edges, at_once.uploads, None
@@ -161,7 +161,7 @@ class Resolution:
         await together(self._fan_out(page, edges, in_group=False), self._uploads.commit(task.task_id, over))
 
     async def _inside(self, page: _Page) -> None:
-        """Edges in the task's group."""
+        """Follows the edges in the task's group."""
         message, task = page.message, page.read.task
         end = message.group_end if message.start is None else message.end
         edges, rest = await self._stores.edges.page(
@@ -181,7 +181,7 @@ class Resolution:
 
     @staticmethod
     def _run(task: Task, run_id: int) -> Run | None:
-        """The run if it is resolved."""
+        """Returns the run if it is resolved, else None."""
         if run_id > task.last_run_id or not task.runs[run_id].state.is_resolved:
             return None
         return task.runs[run_id]
@@ -195,8 +195,8 @@ class Resolution:
 
     async def _fan_out(self, page: _Page, edges: Sequence[Edge], *, in_group: bool) -> None:
         """Satisfies the dependents of a page. Those that do not exist yet are looked at again, until their edges are
-        orphans. An edge that was rewritten since is not removed: its call sees the resolution itself.
-        """
+        orphans. An edge that was rewritten since it was read is not removed: the call that rewrote it sees the
+        resolution itself."""
         rows = PendingRows(self._stores.pools)
 
         async def follow(edge: Edge) -> tuple[Edge, timedelta] | None:
@@ -241,8 +241,8 @@ class Resolution:
             await self._add_to_index(read.definition, run.resolved)
 
     async def _announce(self, read: Loaded, message: ResolvedBody) -> None:
-        """Announces the resolution in place of a call that died, or was stopped, after its commit; before it the latest
-        change of the priority, since no later call would."""
+        """Announces the resolution, and before it the latest change of the priority, in place of calls that died or
+        were stopped after their commits: no later call would."""
         now = self._stores.runtime.now()
         events = (
             *announcements.priority_changed_again(read.task, now),
@@ -251,7 +251,7 @@ class Resolution:
         await self._stores.announcer.announce_again(events, read)
 
     async def _settle(self, page: _Page) -> None:
-        """Clears what belonged to the unresolved task; then its group's edges are followed, and its group checked."""
+        """Clears what belonged to the unresolved task. Then follows the edges in its group, and checks the group."""
         # The member row is written first: until it has the final status, listings notice by the index row that the task
         # has changed.
         task, run_id = page.read.task, page.message.run_id

@@ -24,9 +24,9 @@ from shared.store.interface import Row, Storage, StorageUnavailable, Transaction
 from shared.store.partitions import rows_of, try_transact
 
 _ROWS_OF_A_TASK = 3
-"""Definition, guard, status."""
+"""Number of rows that make a task: definition, guard and status."""
 _SURROUNDINGS = (*codec.TASK_COLUMNS, *WAITING_COLUMNS.names)
-"""All but the content of the definition."""
+"""Properties of a task and the rows around it, without the content of the definition."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -37,8 +37,7 @@ class Loaded:
     etag: str
     definition: Definition
     read: datetime | None = None
-    """When the read was begun that has shown this; None for what this process has committed, as far as it knows last.
-    """
+    """When the read began that has shown this; None for a task as this process has committed it last."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -98,15 +97,13 @@ class TaskStore:
         self._known = known
 
     async def load(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
-        """The task with its definition: one request (one more for a definition of several rows that is not cached).
-
-        Of a call that has several definitions in memory, `share` is what they may take. Raises NoRoom.
-        """
+        """Returns the task with its definition: one request (one more for a definition of several rows that is not
+        cached). `share` is the memory that a call takes which has several definitions at a time. Raises NoRoom."""
         found = await self.find(task_id)
         return None if found is None else await self.unpacked(found, share)
 
     async def load_again(self, loaded: Loaded) -> Loaded:
-        """A task that may have changed since it was read; its definition is not read again. Raises ResourceNotFound."""
+        """Reads a task again that may have changed, but not its definition. Raises ResourceNotFound."""
         task_id = loaded.task.task_id
         since = self._known.begin()
         read = await self._status(task_id, since)
@@ -118,11 +115,9 @@ class TaskStore:
         return Loaded(task=task, etag=etag, definition=loaded.definition, read=since.at)
 
     def last_committed(self, task_id: str, share: MemoryShare | None = None) -> Loaded | None:
-        """An unresolved task as this process has committed it last, if it is kept: no request.
-
-        Other commits may have followed. So it may only be used for a commit, which is conditional on its ETag. Its
-        definition counts as part of `share`. Raises NoRoom.
-        """
+        """Returns an unresolved task as this process has committed it last, if it is kept, without a request. Other
+        commits may have followed. So it may only be used for a commit, which is conditional on its ETag. Its definition
+        counts as part of `share`. Raises NoRoom."""
         committed, cached = self._known.committed(task_id), self._cache.get(task_id)
         if committed is None or cached is None:
             return None
@@ -134,10 +129,8 @@ class TaskStore:
         return Loaded(task=task, etag=etag, definition=cached.definition)
 
     async def find(self, task_id: str) -> Found | None:
-        """The task with its definition as it is stored or kept: one request.
-
-        Raises StorageUnavailable, also if the task was deleted and its id used again between two pages of rows.
-        """
+        """Returns the task with its definition as it is stored or kept: one request. Raises StorageUnavailable, also if
+        the task was deleted and its id used again between two pages of rows."""
         cached, since = self._cache.get(task_id), self._known.begin()
         if cached is not None:
             read = await self._status(task_id, since)
@@ -176,7 +169,8 @@ class TaskStore:
         return None
 
     async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded:
-        """The same with its definition: one request if that has several rows. Raises NoRoom, StorageUnavailable."""
+        """Returns the task with its definition unpacked: one request if the definition has several rows. Raises NoRoom,
+        StorageUnavailable."""
         if isinstance(found.definition, Definition):
             definition = found.definition
             if share is not None:
@@ -186,19 +180,19 @@ class TaskStore:
         return Loaded(task=found.task, etag=found.etag, definition=definition, read=found.read)
 
     async def existing(self, task_id: str) -> Loaded:
-        """Like `load`. Raises ResourceNotFound."""
+        """Returns what `load` returns. Raises ResourceNotFound."""
         loaded = await self.load(task_id)
         if loaded is None:
             raise ResourceNotFound(f"task {task_id} does not exist")
         return loaded
 
     async def status(self, task_id: str) -> Task | None:
-        """The status row alone: one point read."""
+        """Returns the status of a task: one point read."""
         read = await self._status(task_id, self._known.begin())
         return None if read is None else read[0]
 
     async def _status(self, task_id: str, since: Moment) -> tuple[Task, str] | None:
-        """The status row and its ETag, in a read that has begun at that moment."""
+        """Reads the status row and returns it with its ETag; the read has begun at the moment `since`."""
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)
         if row is None:
             self._known.forget(task_id)
@@ -208,7 +202,7 @@ class TaskStore:
         return task, row.etag
 
     async def definition(self, task_id: str) -> Definition | None:
-        """The definition: no request when cached."""
+        """Returns the definition, without a request if it is cached."""
         cached = self._cache.get(task_id)
         if cached is not None:
             return cached.definition
@@ -276,8 +270,8 @@ class TaskStore:
         return Loaded(task=committed, etag=etags[0] or loaded.etag, definition=loaded.definition)
 
     async def _etag_of(self, attempt: Task) -> str:
-        """The ETag of a commit that was refused, and has happened all the same: "" if others have followed. Raises
-        CommitLost; CommitInDoubt when the row does not tell whether it happened."""
+        """Returns the ETag of a commit that was refused, but has happened all the same: "" if others have followed.
+        Raises CommitLost; CommitInDoubt when the row does not tell whether it happened."""
         latest = await self.load(attempt.task_id)
         happened = None if latest is None else latest.task.includes(attempt)
         if latest is None or happened is None:
@@ -287,11 +281,9 @@ class TaskStore:
         return latest.etag if latest.task.sequence == attempt.sequence else ""
 
     async def surroundings(self, task_id: str, limit: int) -> Surroundings | None:
-        """The task with up to `limit` edges and uploads, of one moment: one request, as far as they fit into it.
-
-        None where there are more of them, or no such task. A page that ends before the status row, or was read in two
-        parts, proves nothing.
-        """
+        """Returns the task with up to `limit` edges and uploads, all of one moment, by one request. Returns None if
+        there are more of them, or no such task, or if they do not fit into one answer: a page that ends before the
+        status row, or was read in two parts, proves nothing."""
         start, end = keys.EDGES_TO_STATUS
         cached = self._cache.get(task_id)
         select = None if cached is None else _SURROUNDINGS

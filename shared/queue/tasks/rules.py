@@ -95,7 +95,7 @@ class Run:
     reason_resolved: Resolved | None = None
     resolved: datetime | None = None
     by_claim_task: bool = False
-    """Claimed by claimTask: only such a claim may be repeated by its worker (contract 2.4)."""
+    """Whether the run was claimed by claimTask: only such a claim may be repeated by its worker (contract 2.4)."""
     unfinished: tuple[str, ...] = ()
     """Digests of the names of `blob` artifacts whose upload has begun and not been completed (contract 7.2)."""
 
@@ -141,7 +141,7 @@ class MessageHandles:
 
 
 def ids_of(task_queue_id: str) -> dict[str, str]:
-    """A task queue's id, whole and in its two parts."""
+    """Returns a task queue's id, and the two parts that it consists of, by the names of their properties."""
     provisioner_id, worker_type = task_queue_id.split("/", 1)
     return {"provisionerId": provisioner_id, "workerType": worker_type, "taskQueueId": task_queue_id}
 
@@ -190,12 +190,12 @@ class Task:
     """The number of its group as of which the task has its priority: changes of the group's priority up to this number
     are not about it any more."""
     priority_change: PriorityChange | None = None
-    """The latest change; None if there was none."""
+    """The latest change of the priority; None if there was none."""
     hint_id: str = ""
-    """Names the pending message that counts; "" before there has been one."""
+    """Id of the only pending message that counts; "" before there has been one."""
     handles: MessageHandles = field(default_factory=MessageHandles)
     fingerprint: str = ""
-    """Names the content of the task's definition, which is stored beside it."""
+    """A hash of the task's definition, which is stored beside it."""
     operations: tuple[str, ...] = ()
     """Ids of the latest commits, the last one being the commit that made this state."""
 
@@ -209,7 +209,7 @@ class Task:
 
     @property
     def last_run_id(self) -> int:
-        """-1 without runs."""
+        """The number of the last run; -1 without runs."""
         return len(self.runs) - 1
 
     @property
@@ -218,12 +218,12 @@ class Task:
 
     @property
     def is_free(self) -> bool:
-        """Whether every dependency is satisfied."""
+        """Whether every dependency of the task is satisfied."""
         return self.satisfied == (1 << self.dependencies) - 1
 
     @property
     def life(self) -> str:
-        """Tells the task from an earlier one of the same id, which has expired."""
+        """Distinguishes the task from an earlier one of the same id, which has expired."""
         return self.fingerprint[:_LIFE]
 
     def after_commit(self, before: Task | None, operation: str) -> Task:
@@ -249,11 +249,11 @@ class Task:
         return self.operations[-1 - since] == attempt.operations[-1]
 
     def with_run(self, run_id: int, run: Run) -> Task:
-        """The same task with one run replaced, or appended when it is the next one."""
+        """Returns the same task with one run replaced, or appended when it is the next one."""
         return replace(self, runs=(*self.runs[:run_id], run, *self.runs[run_id + 1 :]))
 
     def as_json(self) -> dict[str, Any]:
-        """The task status structure (contract 4.1)."""
+        """Returns the task status structure (contract 4.1)."""
         return {
             "taskId": self.task_id,
             **ids_of(self.task_queue_id),
@@ -271,7 +271,7 @@ class Task:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Worker:
-    """Who claims."""
+    """The worker that claims a run."""
 
     worker_group: str
     worker_id: str
@@ -288,7 +288,7 @@ class UndeliveredClaim:
     sequence: int
     """The sequence number of its commit, which may not have happened, or may still come."""
     started: datetime
-    """Names its index row."""
+    """Start of the claim, which is part of its index row's key."""
 
     @classmethod
     def of(cls, claimed: Task) -> UndeliveredClaim:

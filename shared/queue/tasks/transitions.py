@@ -18,7 +18,7 @@ from shared.queue.tasks.rules import Resolved, Run, State, Task
 
 
 def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
-    """scheduleTask: an unscheduled task gets its first run, whatever its dependencies (contract 2.4, 4.2)."""
+    """Decides scheduleTask: an unscheduled task gets its first run, whatever its dependencies (contract 2.4, 4.2)."""
     refuse_after_deadline(task, now)
     return make_pending(task, now, hint_id)
 
@@ -26,13 +26,11 @@ def schedule(task: Task, now: datetime, hint_id: str) -> Decision:
 def satisfy(
     task: Task, now: datetime, hint_id: str, dependencies: int, resolved: datetime, *, at_deadline: bool = False
 ) -> Decision:
-    """Dependencies, as a bitmap, were resolved, the last one at `resolved`. This satisfies them, and schedules the task
-    if none is left and it has no run yet (contract 6).
-
-    A repeat announces the run again, unless it was scheduled so long before that this resolution is not the cause. One
-    that a deadline message has caused does so only while the event is recognised: the message that scheduled the run
-    is handled until it has announced it, however long that takes (design 5).
-    """
+    """Satisfies dependencies, given as a bitmap, of which the last one was resolved at `resolved`. Schedules the task
+    if none is left and it has no run yet (contract 6). A repeat announces the run again, unless it was scheduled so
+    long before that this resolution is not the cause. A repeat that a deadline message has caused does so only while
+    the event is recognised: the message that scheduled the run is handled until it has announced it, however long that
+    takes (design 5)."""
     satisfied = replace(task, satisfied=task.satisfied | dependencies)
     if task.runs:
         scheduled = task.runs[0].scheduled
@@ -47,7 +45,7 @@ def satisfy(
 
 
 def make_pending(task: Task, now: datetime, hint_id: str) -> Decision:
-    """The first run of an unscheduled task. A repeat only announces it again."""
+    """Gives an unscheduled task its first run. A repeat only announces that run again."""
     if task.runs:
         return Decision(task=None, events=announcements.pending_again(task, 0, now))
     after = with_first_run(task, now, hint_id)
@@ -55,14 +53,14 @@ def make_pending(task: Task, now: datetime, hint_id: str) -> Decision:
 
 
 def with_first_run(task: Task, now: datetime, hint_id: str) -> Task:
-    """The task with its run 0 pending."""
+    """Returns the task with its run 0 pending."""
     created = rules.Created.SCHEDULED
     run = Run(state=State.PENDING, reason_created=created, scheduled=now, generation=task.generation)
     return replace(task.with_run(0, run), hint_id=hint_id)
 
 
 def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
-    """reportCompleted, reportFailed (contract 4.4)."""
+    """Decides reportCompleted and reportFailed (contract 4.4)."""
     run = existing_run(task, run_id)
     if run_id != task.last_run_id:
         raise RequestConflict(f"run {run_id} of task {task.task_id} is not the last one")
@@ -76,7 +74,8 @@ def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Deci
 
 
 def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
-    """reportException: retried for some reasons while retries are left, else final (contract 4.3, 4.4)."""
+    """Decides reportException: the run is retried for some reasons while retries are left, else the task is resolved
+    (contract 4.3, 4.4)."""
     run = existing_run(task, run_id)
     if run.reason_resolved is reason and run_id >= task.last_run_id - 1:
         return resolved_again(task, run_id, now)
@@ -86,19 +85,17 @@ def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, s
 
 
 def interrupt(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
-    """The running last run ends as an exception: retried where the reason allows it and a retry is left."""
+    """Ends the running last run as an exception. It is retried if the reason allows it and a retry is left."""
     if reason in rules.RETRY_OF and task.retries_left > 0:
         return _retry(task, run_id, reason, now, spare_hint_id)
     return resolve(task, run_id, reason, now)
 
 
 def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
-    """The run is resolved and the next one pending, in one commit. The lease becomes the new run's message.
-
-    The index rows move after the commit, before the lease is shown: a call that claims the run finds its row. The claim
+    """Resolves the run and makes the next one pending, in one commit. The lease becomes the new run's message. The
+    index rows move after the commit, before the lease is shown: a call that claims the run finds its row. The claim
     message is removed last: until then its handler can repair the index rows. So the row of the new run need not be
-    written ahead in a request of its own.
-    """
+    written ahead in a request of its own."""
     after = with_retry(task, run_id, reason, now)
     moved = effects.ChangePoolRows(remove=(row_of(after, run_id),), add=(row_of(after, run_id + 1),))
     ahead: tuple[Ahead, ...] = ()
@@ -124,14 +121,13 @@ def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task
 
 
 def ended(run: Run, reason: Resolved, now: datetime) -> Run:
-    """The run as resolved. Properties that only a running run needs are dropped, so that a row with many runs stays
-    small.
-    """
+    """Returns the run as resolved. Properties that only a running run needs are dropped, so that a row with many runs
+    stays small."""
     return replace(run, state=reason.state, reason_resolved=reason, resolved=now, unfinished=())
 
 
 def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Decision:
-    """The last run is resolved, and the task with it; messages of the run are removed after the commit."""
+    """Resolves the last run, and the task with it; messages of the run are removed after the commit."""
     after = task.with_run(run_id, ended(task.runs[run_id], resolution, now))
     after = replace(after, handles=rules.MessageHandles(deadline=task.handles.deadline))
     return Decision(
@@ -143,9 +139,8 @@ def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Dec
 
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
-    """The decision on a repeated report: the resolution is announced again as it was, and the retry run that followed
-    it, if any.
-    """
+    """Decides a repeated report: the resolution is announced again as it was, and so is the retry run that followed it,
+    if any."""
     is_last = run_id == task.last_run_id
     return Decision(
         task=None,
@@ -158,7 +153,7 @@ def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
 
 
 def cancel(task: Task, now: datetime) -> Decision:
-    """cancelTask: an unresolved task becomes exception/canceled (contract 2.4, 4.2)."""
+    """Decides cancelTask: an unresolved task becomes exception/canceled (contract 2.4, 4.2)."""
     refuse_after_deadline(task, now)
     if task.is_resolved:
         if task.last_run.reason_resolved is Resolved.CANCELED:
@@ -189,12 +184,11 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
 
 
 def rerun(task: Task, now: datetime, hint_id: str, number: int = 0, *, is_confirmed: bool = False) -> Decision:
-    """rerunTask: a next run with reasonCreated `rerun` and fresh retries (contract 4.2).
-
-    A resolved task is opened again, as its next generation: its active row and its deadline message are written ahead.
-    One that is pending or running stays so as of a number of its group: a call that has cancelled the group before may
-    have yet to come to it. Unless the number `is_confirmed`, that counts once it is known to be the present one.
-    """
+    """Decides rerunTask: the task gets a next run with reasonCreated `rerun` and fresh retries (contract 4.2). A
+    resolved task is opened again, as its next generation: its active row and its deadline message are written ahead. A
+    pending or running task is confirmed as of a number of its group: a call that has cancelled the group before may
+    have yet to come to it. Unless the number `is_confirmed`, the commit counts once that number is known to be the
+    present one."""
     refuse_after_deadline(task, now)
     if task.state in {State.PENDING, State.RUNNING}:
         after = replace(task, opened_as_of=max(number, task.opened_as_of))
@@ -227,10 +221,8 @@ def rerun(task: Task, now: datetime, hint_id: str, number: int = 0, *, is_confir
 
 
 def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
-    """A pending run whose message somebody hides, or has deleted, gets a new one that counts from now on.
-
-    Raises NoDecision when the run is not pending any more.
-    """
+    """Gives a pending run a new message that counts from now on, because somebody hides its message or has deleted it.
+    Raises NoDecision when the run is not pending any more."""
     if run_id != task.last_run_id or task.state is not State.PENDING:
         raise NoDecision(f"run {run_id} of task {task.task_id} is not pending")
     after = replace(task, hint_id=hint_id)
@@ -240,12 +232,10 @@ def renew_message(task: Task, run_id: int, hint_id: str) -> Decision:
 def change_priority(
     task: Task, priority: Priority, now: datetime, hint_id: str, number: int, *, is_confirmed: bool = False
 ) -> Decision:
-    """changeTaskPriority as of a number of the group. Unless that `is_confirmed`, the commit counts once it is known to
-    be the present one.
-
-    It is refused for a task that was ever resolved, and if the task has the priority already. In the latter case the
-    change is announced and confirmed again: this may be the repeat of a call that died before it did so.
-    """
+    """Decides changeTaskPriority as of a number of the group. Unless the number `is_confirmed`, the commit counts once
+    that number is known to be the present one. The change is refused for a task that was ever resolved, and if the task
+    has the priority already. In the latter case it is announced and confirmed again: this may be the repeat of a call
+    that died before it did so."""
     refuse_after_deadline(task, now)
     if task.is_resolved or task.generation > 0:
         raise RequestConflict(f"task {task.task_id} has been resolved")
@@ -267,7 +257,8 @@ def change_priority(
 def _with_priority(
     task: Task, priority: Priority, now: datetime, hint_id: str, number: int, rewritten: tuple[After, ...]
 ) -> Decision:
-    """A pending run's message moves to the new band; a running one's stays (contract 2.4)."""
+    """Changes the priority. A pending run's message moves to the new band; that of a running run, its lease, stays
+    (contract 2.4)."""
     change = rules.PriorityChange(old=task.priority, at=now, sequence=task.sequence)
     after = replace(task, priority=priority, prioritised_as_of=number, priority_change=change)
     events = (*announcements.priority_changed_again(task, now), announcements.priority_changed(after, change))
@@ -284,11 +275,9 @@ def _with_priority(
 
 
 def set_priority(task: Task, priority: Priority, now: datetime, hint_id: str, number: int) -> Decision:
-    """changeTaskGroupPriority, the call on the group of that number.
-
-    Several such calls may reach a task in any order, and the one with the highest number counts. So the task notes the
-    number even if it has the priority already.
-    """
+    """Decides changeTaskGroupPriority for one task; `number` is the group's number that the call has raised. Several
+    such calls may reach a task in any order, and the one with the highest number counts. So the task notes the number
+    even if it has the priority already."""
     refuse_after_deadline(task, now)
     if task.is_resolved or task.generation > 0 or task.prioritised_as_of >= number:
         return Decision(task=None, events=announcements.priority_changed_again(task, now))
@@ -301,10 +290,9 @@ def set_priority(task: Task, priority: Priority, now: datetime, hint_id: str, nu
 
 
 def cancel_by_group(task: Task, now: datetime, number: int) -> Decision:
-    """cancelTaskGroup, the call on the group of that number: as cancelTask, unless the task was opened since.
-
-    The number is noted: a later rerun is likely to find it as the present one. Raises NoDecision.
-    """
+    """Decides cancelTaskGroup for one task; `number` is the group's number that the call has raised. The task is
+    cancelled as by cancelTask, unless it was opened since. The number is noted: a later rerun is likely to find it as
+    the present one. Raises NoDecision."""
     if not task.is_resolved and task.opened_as_of >= number:
         raise NoDecision(f"task {task.task_id} was opened after the call")
     decision = cancel(task, now)
@@ -324,7 +312,7 @@ def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime 
 
 
 def put_pending_run(task: Task, run_id: int) -> tuple[Ahead, ...]:
-    """What a run needs that is to become pending: its message, and its index row."""
+    """Returns the effects that write what a run needs before it becomes pending: its message and its index row."""
     return put_pending(task, run_id), effects.AddPendingRow(row=row_of(task, run_id))
 
 
@@ -356,12 +344,12 @@ def rewrite_member(task: Task) -> effects.RewriteMember:
 
 
 def remove(*handles: rules.MessageHandle | None) -> tuple[After, ...]:
-    """Effects that remove the given messages, as far as they exist."""
+    """Returns effects that remove the given messages, as far as they exist."""
     return tuple(effects.RemoveMessage(handle=handle) for handle in handles if handle is not None)
 
 
 def existing_run(task: Task, run_id: int) -> Run:
-    """The run of that number. Raises ResourceNotFound."""
+    """Returns the run of that number. Raises ResourceNotFound."""
     if run_id > task.last_run_id:
         raise ResourceNotFound(f"task {task.task_id} has no run {run_id}")
     return task.runs[run_id]
