@@ -10,7 +10,7 @@ from tools.local.state import ROOT
 
 PRODUCT, TESTS, ALL = ("shared/*.py", "functions/*.py", "function_app.py"), ("tests",), (".",)
 WORKER = ("worker/*.py",)
-NO_TEXT = ":(exclude,glob)**/*.webp", ":(exclude,glob)**/*.gz"
+NO_TEXT = tuple(f":(exclude,glob)**/*.{each}" for each in ("webp", "gz", "xz"))
 
 
 def lines_of(*paths: str) -> int:
@@ -21,7 +21,7 @@ def lines_of(*paths: str) -> int:
     return sum(path.read_bytes().count(b"\n") for path in files if path.is_file())
 
 
-@pytest.mark.parametrize(("paths", "most"), [(WORKER, 2_878), (PRODUCT, 32_345), (TESTS, 71_990), (ALL, 162_445)])
+@pytest.mark.parametrize(("paths", "most"), [(WORKER, 2_878), (PRODUCT, 32_345), (TESTS, 71_891), (ALL, 162_346)])
 def test_no_part_grows(paths: tuple[str, ...], most: int) -> None:
     """Who adds more than is left takes away as much, or says in the commit why the part may grow."""
     assert 0 < lines_of(*paths) <= most
