@@ -22,7 +22,8 @@ import aiohttp
 from yarl import URL
 
 from worker.archives import copy
-from worker.context import Context, Refused, TaskException, Unreached, persist
+from worker.context import REFUSED, TRIES, Context, TaskException, insist
+from worker.payload import utc
 from worker.text import plain
 
 Artifact = Mapping[str, Any]
@@ -45,22 +46,14 @@ class Unusable(TaskException):
 async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
     """Uploads what the payload names; whether everything was there that must be, and is taken.
 
-    Raises Unreached where one cannot be stored; Refused; OSError for a shortage.
+    Raises TROUBLE where one cannot be stored; REFUSED; OSError for a shortage.
     """
-    results, waiting = [True], _files(task.folder, wanted)
+    waiting = _files(task.folder, wanted)
 
-    async def work() -> None:
-        for artifact, name, path in waiting:
-            try:
-                results.append(await _upload(task, artifact, name, path))
-            except Refused as refused:
-                if refused.status != HTTPStatus.BAD_REQUEST:
-                    raise
-                task.say(f"Artifact {name} is refused: {refused}")
-                results.append(False)
+    async def work() -> bool:
+        return all([await _upload(task, artifact, name, path) for artifact, name, path in waiting])
 
-    await asyncio.gather(*(work() for _ in range(AT_ONCE)))
-    return all(results)
+    return all(await asyncio.gather(*(work() for _ in range(AT_ONCE))))
 
 
 def _files(folder: Path, wanted: Sequence[Artifact]) -> Iterator[tuple[Artifact, str, str | Unusable]]:
@@ -81,46 +74,47 @@ async def _upload(task: Context, artifact: Artifact, name: str, path: str | Unus
     if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
         task.say(f"{name!r} cannot be uploaded: it cannot be an artifact's name")
         return False
-    # Not later than the task. Both are ISO 8601 in UTC, which sort by time up to the fraction.
-    expires = min(artifact.get("expires", task.expires), task.expires)
-    content_type = artifact.get("contentType", mimetypes.guess_type(name)[0] or "application/octet-stream")
-    request, headers = {"storageType": "s3", "expires": expires, "contentType": content_type}, {}
+    expires = min(utc(artifact.get("expires", task.expires)), task.expires)  # not later than the task
     try:
-        with contextlib.ExitStack() as stack:
-            file = stack.enter_context(opened(task.folder, path))
-            task.say(f"Uploading {name}")
-            request["contentLength"] = os.fstat(file.fileno()).st_size  # of the content, not of its encoding
-            if artifact.get("contentEncoding") == "gzip":
-                headers["Content-Encoding"] = "gzip"
-                compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=task.folder)))
-                await asyncio.to_thread(_compress, file, compressed)
-                file = compressed
-            await persist(f"uploading {name}", lambda: _put(task, name, request, file, headers))
-    except Unusable as problem:
-        task.say(f"Artifact {name} is missing: {problem}")
-        if not artifact.get("optional"):
-            error = {
-                "storageType": "error",
-                "reason": problem.reason,
-                "message": plain(str(problem)),
-                "expires": expires,
-            }
-            await persist(f"creating {name}", lambda: task.create(name, **error))
-            return False
-    return True
+        try:
+            with opened(task.folder, path) as file:
+                await _store(task, artifact, name, expires, file)
+            return True
+        except Unusable as problem:
+            task.say(f"Artifact {name} is missing: {problem}")
+            if artifact.get("optional"):
+                return True
+            error = {"storageType": "error", "reason": problem.reason, "message": plain(str(problem))}
+            await insist(f"creating {name}", lambda: task.create(name, **error, expires=expires), TRIES)
+    except REFUSED as refused:
+        if refused.status_code != HTTPStatus.BAD_REQUEST:
+            raise
+        task.say(f"Artifact {name} is refused: {refused}")
+    return False
 
 
-async def _put(
-    task: Context, name: str, request: Mapping[str, Any], file: BinaryIO, headers: Mapping[str, str]
-) -> None:
-    """createArtifact is called for each try: its URL is short-lived, and the call may be repeated unchanged."""
-    url = URL((await task.create(name, **request))["putUrl"], encoded=True)
-    headers, timeout = {**headers, "Content-Type": request["contentType"]}, aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
-    file.seek(0)
-    with os.fdopen(os.dup(file.fileno()), "rb") as data:  # which the client closes
-        async with task.session.put(url, data=data, headers=headers, timeout=timeout) as stored:
-            if not stored.ok:
-                raise Unreached(f"the storage answered {stored.status}")
+async def _store(task: Context, artifact: Artifact, name: str, expires: str, file: BinaryIO) -> None:
+    """Uploads a file. createArtifact is called for each try: its URL is short-lived, and it may be called again."""
+    content_type = artifact.get("contentType", mimetypes.guess_type(name)[0] or "application/octet-stream")
+    request = {"storageType": "s3", "expires": expires, "contentType": content_type}
+    request["contentLength"] = os.fstat(file.fileno()).st_size  # of the content, not of its encoding
+    headers, timeout = {"Content-Type": content_type}, aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
+    task.say(f"Uploading {name}")
+    with contextlib.ExitStack() as stack:
+        if artifact.get("contentEncoding") == "gzip":
+            headers["Content-Encoding"] = "gzip"
+            compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=task.folder)))
+            await asyncio.to_thread(_compress, file, compressed)
+            file = compressed
+
+        async def put() -> None:
+            url = URL((await task.create(name, **request))["putUrl"], encoded=True)
+            file.seek(0)
+            with os.fdopen(os.dup(file.fileno()), "rb") as data:  # which the client closes
+                async with task.session.put(url, data=data, headers=headers, timeout=timeout) as stored:
+                    stored.raise_for_status()
+
+        await insist(f"uploading {name}", put, TRIES)
 
 
 def _compress(file: BinaryIO, into: BinaryIO) -> None:

@@ -19,12 +19,12 @@ from worker.options import Options
 
 _CODE = "import sys; sys.path.append(sys.argv[1]); from worker.guard import main; main()"
 COMMAND = (sys.executable, "-I", "-W", "ignore", "-X", "utf8", "-c", _CODE, str(Path(__file__).parents[1]))
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TASKCLUSTER_WORKER_LOCATION", "TASKCLUSTER_INSTANCE_TYPE")
+"""What the guard, and so a command, sees of the worker's environment, which may have the token."""
 PATIENCE = 10.0
 """Seconds for which the guard may say nothing after a task was to end."""
 MOST_SECONDS = 600.0
 """How long the guard may take for anything: a task may have left millions of files."""
-
-
 END_SECONDS = 4.0
 """How long the worker waits for it at its own end."""
 
@@ -39,9 +39,10 @@ class Guard:
     def __init__(self, options: Options) -> None:
         self._options = options
         self._control, its_end = Pipe()
-        with its_end:  # its environment is empty: the worker's has the token
+        with its_end:
             pipes: dict[str, Any] = {"stdin": its_end.fileno(), "stdout": DEVNULL}
-            self._process = Popen(COMMAND, env={}, cwd="/", start_new_session=True, **pipes)  # noqa: S603
+            known = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+            self._process = Popen(COMMAND, env=known, cwd="/", start_new_session=True, **pipes)  # noqa: S603
 
     @property
     def is_lost(self) -> bool:

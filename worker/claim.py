@@ -22,8 +22,8 @@ import mohawk
 import mohawk.bewit
 from taskcluster.aio import Queue
 
-from worker.context import Message
-from worker.queue import REFUSED, TROUBLE, Json, insist
+from worker.context import REFUSED, TROUBLE, Message, insist
+from worker.queue import Json
 from worker.text import shown
 
 log = logging.getLogger("worker")
@@ -59,7 +59,7 @@ class Claim:
         self._own = re.compile(f"POST {api}{run}/[^/?]+|GET {api}{read}/[^/?]+")
         """The calls that the processes make themselves, also of a task that has not asked for a proxy."""
         self._watching = watching
-        self._watch = timedelta(seconds=watch_seconds)
+        self._watch_seconds = watch_seconds
         self._renewed(claimed)
 
     def __str__(self) -> str:
@@ -67,45 +67,66 @@ class Claim:
 
     def _renewed(self, answer: Json) -> None:
         self._taken_until = datetime.fromisoformat(answer["takenUntil"])
+        self._due = renewal_due(self._taken_until, _now())
         self._credentials: Mapping[str, str] = answer["credentials"]
         self.queue = self._connect(self._credentials)
         """A client with the latest credentials: the older ones expire."""
 
+    @property
+    def seconds_left(self) -> float:
+        """For which the claim, and its credentials, are good."""
+        return max(0.0, (self._taken_until - _now()).total_seconds())
+
     async def keep(self) -> str:
         """Renews the claim again and again. Returns only when the run is not this worker's any more, and says why."""
         deadline = datetime.fromisoformat(self.definition["deadline"])
-        while True:
-            due = min(renewal_due(self._taken_until, _now()), deadline)
-            if (ended := await self._watch_until(due)) is not None:
-                return ended
-            if _now() >= deadline:
-                return "the deadline has passed"
-            try:
-                async with asyncio.timeout((self._taken_until - _now()).total_seconds()):
-                    self._renewed(await insist(lambda: self.queue.reclaimTask(self.task_id, self.run_id)))
-            except TimeoutError:
-                return "it could not be renewed in time"
-            except REFUSED as refused:
-                return f"the queue does not renew it ({refused.status_code})"
-            log.info("%s: renewed until %s", self, self._taken_until)
-
-    async def _watch_until(self, due: datetime) -> str | None:
-        """Waits until `due`. Returns earlier, with the reason, if the run is found not to be this worker's any more."""
-        while self._watching is not None and due - _now() > self._watch:
-            await asyncio.sleep(self._watch.total_seconds())
-            try:
-                async with asyncio.timeout((due - _now()).total_seconds()):
-                    run = (await self._watching.status(self.task_id))["status"]["runs"][self.run_id]
-            except (*TROUBLE, LookupError):
-                continue
-            except REFUSED as refused:
-                log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
-                self._watching = None
+        while (now := _now()) < deadline:
+            seconds, ended = (min(self._due, deadline) - now).total_seconds(), None
+            if seconds <= 0:
+                ended = await self._renew()
+            elif self._watching is None or seconds <= self._watch_seconds:
+                await asyncio.sleep(seconds)
             else:
-                if run["state"] != "running":
-                    return f"it is {run['state']} ({run.get('reasonResolved')})"
-        await asyncio.sleep(max(0, (due - _now()).total_seconds()))
+                await asyncio.sleep(self._watch_seconds)
+                ended = await self._look(self._watching, seconds - self._watch_seconds)
+            if ended is not None:
+                return ended
+        return "the deadline has passed"
+
+    async def _renew(self) -> str | None:
+        """Renews the claim; why that is not possible any more."""
+        try:
+            async with asyncio.timeout(self.seconds_left):
+                self._renewed(await insist("renewing", lambda: self.queue.reclaimTask(self.task_id, self.run_id)))
+        except TimeoutError:
+            return "it could not be renewed in time"
+        except REFUSED as refused:
+            return f"the queue does not renew it ({refused.status_code})"
+        log.info("%s: renewed until %s", self, self._taken_until)
         return None
+
+    async def _look(self, queue: Queue, seconds: float) -> str | None:
+        """Looks, for so long at most, whether the run still is this worker's; why it is not."""
+        try:
+            async with asyncio.timeout(seconds):
+                run = (await queue.status(self.task_id))["status"]["runs"][self.run_id]
+        except (*TROUBLE, LookupError):
+            return None
+        except REFUSED as refused:
+            log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
+            self._watching = None
+            return None
+        return None if run["state"] == "running" else f"it is {run['state']} ({run.get('reasonResolved')})"
+
+    async def report(self, outcome: str) -> None:
+        """Reports how the run has ended (contract 4.3)."""
+        run = (self.task_id, self.run_id)
+        if outcome == "completed":
+            await self.queue.reportCompleted(*run)
+        elif outcome == "failed":
+            await self.queue.reportFailed(*run)
+        else:
+            await self.queue.reportException(*run, {"reason": outcome})
 
     def answer(self, message: Message) -> Message:
         """Signs a call for a process, as taskcluster-proxy does: for the task's scopes, and that of its own artifacts.

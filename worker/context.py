@@ -7,18 +7,21 @@ itself, and the worker signs it (claim.py).
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import logging
+import random
 import socket
-from collections.abc import Awaitable, Callable
+import sys
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import quote
 
 import aiohttp
-from yarl import URL
+from taskcluster.aio import Queue
+from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 
 from worker.text import shown
 
@@ -27,24 +30,16 @@ log = logging.getLogger("worker")
 Message = dict[str, Any]
 T = TypeVar("T")
 
+TROUBLE = (TaskclusterConnectionError, aiohttp.ClientError, TimeoutError)
+"""The service or the storage could not be reached, or has failed: it may pass."""
+REFUSED = (TaskclusterRestFailure, TaskclusterAuthFailure)
+"""The service has answered 4xx, or the worker does not sign the call: the same one will not succeed."""
 TRIES = 9
-CALL = aiohttp.ClientTimeout(total=60)
-
-
-class Refused(Exception):
-    """The queue, or the worker, does not do what was asked for. `status`: that of the queue's answer."""
-
-    def __init__(self, status: int, message: str) -> None:
-        super().__init__(message)
-        self.status = status
-
-
-class Unreached(Exception):
-    """The queue or the storage could not be reached: it may be later."""
+"""Of what a task needs: some two minutes."""
 
 
 class TaskException(Exception):
-    """The run cannot be brought to an end: the reason to report (contract 4.3), and what to write to the log."""
+    """The run cannot be brought to an end: the outcome to report (contract 4.3), and what to write to the log."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
@@ -70,12 +65,19 @@ class Asking:
         self._stream.flush()
 
     def ask(self, do: str, **what: str) -> str:
-        """What the worker signs. Raises Refused."""
+        """What the worker signs. Raises REFUSED."""
         self.tell({"do": do, **what})
         answer = self.receive()
         if "refused" in answer:
-            raise Refused(HTTPStatus.BAD_REQUEST, answer["refused"])
+            raise TaskclusterRestFailure(answer["refused"], None, HTTPStatus.BAD_REQUEST)
         return str(answer["done"])
+
+    async def sign(self, request: aiohttp.ClientRequest, handler: aiohttp.ClientHandlerType) -> aiohttp.ClientResponse:
+        """Has each call of a session signed, as its middleware."""
+        content_type = request.headers.get("Content-Type", "")
+        signed = {"method": request.method, "url": str(request.url), "contentType": content_type}
+        request.headers["Authorization"] = self.ask("sign", **signed)
+        return await handler(request)
 
 
 @dataclass(frozen=True)
@@ -83,53 +85,46 @@ class Context:
     """A task, and what is there for it."""
 
     folder: Path
-    run: str
-    """<taskId>/runs/<runId>, as in the URLs of its calls."""
+    task_id: str
+    run_id: int
     expires: str
     """When the task does."""
     root_url: str
     worker: Asking
+    calls: aiohttp.ClientSession
+    """Has calls signed, for the task's scopes."""
     session: aiohttp.ClientSession
+    """For content, by URLs that are signed already, or need not be."""
     say: Callable[[str], None]
     """Adds lines to the task's log."""
 
-    async def call(self, method: str, path: str, body: Message | None = None) -> Any:
-        """What the deployment answers to a call with the task's scopes. Raises Refused; Unreached, and what aiohttp
-        raises, where it could not be reached."""
-        url, content_type = f"{self.root_url}/api/{path}", "application/json" if body is not None else ""
-        headers = {"Authorization": self.worker.ask("sign", method=method, url=url, contentType=content_type)}
-        async with self.session.request(
-            method, URL(url, encoded=True), json=body, headers=headers, timeout=CALL
-        ) as answer:
-            if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-                raise Unreached(f"the queue answers {answer.status}")
-            try:
-                found = await answer.json()
-                refusal = "" if answer.ok else str(found["message"])
-            except (ValueError, LookupError, TypeError):
-                raise Unreached(f"{answer.status}, and no answer of the queue's") from None
-            if not answer.ok:
-                raise Refused(answer.status, refusal)
-            return found
+    def client(self, service: Callable[..., Any]) -> Any:
+        """A client of a service, which tries each call once."""
+        return service({"rootUrl": self.root_url, "maxRetries": 0}, session=self.calls)
 
     async def create(self, name: str, **request: Any) -> Any:
-        """createArtifact (contract 7), to expire with the task by default. Raises what `call` does."""
-        path = f"queue/v1/task/{self.run}/artifacts/{quote(name, safe='')}"
-        return await self.call("POST", path, {"expires": self.expires, **request})
+        """createArtifact (contract 7), to expire with the task by default. Raises REFUSED, TROUBLE."""
+        request = {"expires": self.expires, **request}
+        return await self.client(Queue).createArtifact(self.task_id, str(self.run_id), name, request)
 
 
-async def persist(what: str, call: Callable[[], Awaitable[T]]) -> T:
-    """The result of a call that is repeated while the queue or the storage cannot be reached.
+def pauses(longest: float) -> Iterator[float]:
+    """Seconds that double from 1 up to `longest`, with jitter so that workers do not come all at once."""
+    pause = min(1.0, longest)
+    while True:
+        yield pause * random.uniform(0.5, 1)  # noqa: S311 - jitter
+        pause = min(2 * pause, longest)
 
-    Raises Unreached when that does not pass; what else the call raises.
+
+async def insist(what: str, call: Callable[[], Awaitable[T]], tries: int = sys.maxsize) -> T:
+    """The result of a call that is repeated while it meets TROUBLE. Raises what the last try does, and REFUSED.
+
+    For ever by default: the caller bounds the time by cancelling.
     """
-    problem = ""
-    for attempt in range(TRIES):
-        if attempt:
-            await asyncio.sleep(2**attempt / 4)
+    for pause in itertools.islice(pauses(longest=30), tries - 1):
         try:
             return await call()
-        except (Unreached, aiohttp.ClientError, TimeoutError) as trouble:
-            problem = shown(trouble)
-            log.warning("%s failed: %s", what, problem)
-    raise Unreached(f"{what} failed: {problem}")
+        except TROUBLE as trouble:
+            log.warning("%s has failed, trying again: %s", what, shown(trouble))
+        await asyncio.sleep(pause)
+    return await call()

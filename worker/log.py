@@ -19,7 +19,7 @@ from urllib.parse import quote
 import aiohttp
 from yarl import URL
 
-from worker.context import Context, Refused, Unreached
+from worker.context import REFUSED, TROUBLE, Context
 from worker.text import lines, shown
 
 log = logging.getLogger("worker")
@@ -118,13 +118,13 @@ class LiveLog:
             await asyncio.sleep(pause)
             try:
                 await self.upload()
-            except (Refused, Unreached, aiohttp.ClientError, TimeoutError) as problem:
+            except (*REFUSED, *TROUBLE) as problem:
                 log.warning("the log is not shown yet: %s", shown(problem))
 
     async def upload(self, *, is_over: bool = False) -> None:
         """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over.
 
-        Raises Unreached, Refused, and what the client raises.
+        Raises REFUSED, TROUBLE.
         """
         store, kept = self._store, min(self._store.size, self._store.head)
         if kept == self._readable and not (is_over and store.size > kept):
@@ -169,8 +169,7 @@ class LiveLog:
                 self._use_until = _NEVER
             if answer.status == HTTPStatus.BAD_REQUEST:  # blocks are gone that were thought to be there
                 self._store.note(0)
-            if not answer.ok:
-                raise Unreached(f"the storage answered {answer.status}")
+            answer.raise_for_status()
 
 
 def _id(number: int) -> str:

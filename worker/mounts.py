@@ -8,22 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import binascii
-import errno
 import hashlib
 import tempfile
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any, BinaryIO
-from urllib.parse import quote
 
 import aiohttp
-from taskcluster.aio import Object
-from taskcluster.exceptions import TaskclusterFailure
+from taskcluster.aio import Index, Object, Queue
 from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
-from worker.context import Context, Refused, TaskException, Unreached, persist
+from worker.context import REFUSED, TRIES, TROUBLE, Context, TaskException, insist
 from worker.text import shown
 from worker.users import is_shortage
 
@@ -32,14 +28,12 @@ Mount = Mapping[str, Any]
 
 CHUNK = 256 * 1024
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
-_TAKEN = (errno.EEXIST, errno.ENOTDIR, errno.EISDIR, errno.ENOTEMPTY)
 
 
 async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -> None:
     """Puts a mount in place. `caches`: of each whether it is new, or why it is not there.
 
-    Raises BadContent where that is not possible; TaskException where content cannot be had now; OSError for a
-    shortage.
+    Raises TaskException where that is not possible, or content cannot be had now; OSError for a shortage.
     """
     where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
     if (cache := mount.get("cacheName")) is None:
@@ -47,7 +41,7 @@ async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -
     else:
         is_new = caches.get(cache, "the task has too many, or too long a path")
         if isinstance(is_new, str):
-            raise BadContent(f"{where} cannot be mounted, cache {cache}: {is_new}")
+            raise TaskException("failed", f"{where} cannot be mounted, cache {cache}: {is_new}")
         task.say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
         if not is_new or "content" not in mount:
             return
@@ -60,38 +54,35 @@ async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -
                 await asyncio.to_thread(decompress, fetched, mount.get("format"), task.folder / where)
             else:
                 await asyncio.to_thread(unpack, fetched, mount["format"], made(task.folder, f"{where}/."))
-    except BadContent as problem:
-        raise BadContent(f"{where} cannot be mounted, {what}: {problem}") from None
-    except OSError as problem:
-        if is_shortage(problem):
+    except TROUBLE as trouble:
+        raise TaskException("intermittent-task", f"{where} cannot be had now, {what}: {shown(trouble)}") from None
+    except (BadContent, OSError, *REFUSED) as wrong:
+        if is_shortage(wrong):
             raise
-        why = "another mount is in its place" if problem.errno in _TAKEN else problem
-        raise BadContent(f"{where} cannot be mounted: {why}") from None
+        problem = getattr(wrong, "strerror", None) or shown(wrong)
+        raise TaskException("failed", f"{where} cannot be mounted, {what}: {problem}") from None
 
 
 async def _fetch(task: Context, content: Mount, target: BinaryIO) -> None:
-    """Writes the content to an empty file, and verifies its hash. Raises BadContent, TaskException, OSError."""
+    """Writes the content to an empty file, and verifies its hash. Raises BadContent, OSError, TROUBLE, REFUSED."""
     if "raw" in content:
         target.write(content["raw"].encode(errors="replace"))
     elif "base64" in content:
         try:
             target.write(base64.b64decode(content["base64"], validate=True))
-        except binascii.Error as problem:
+        except ValueError as problem:
             raise BadContent(f"it is no base64: {problem}") from None
     else:
-        try:
-            found = await persist(f"fetching {describe(content)}", lambda: _download(task, content, target))
-        except Unreached as trouble:
-            raise TaskException("intermittent-task", f"A mount cannot be had now: {trouble}") from None
+        found = await insist(f"fetching {describe(content)}", lambda: _download(task, content, target), TRIES)
         if found != content.get("sha256", found):
             raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
 
 
 async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
-    """Writes what the content's URL leads to; its sha256. Raises BadContent, OSError; what may pass."""
+    """Writes what the content's URL leads to; its sha256. Raises as _fetch does."""
     digest = hashlib.sha256()
+    url = content.get("url") or await _location(task, content)
     try:
-        url = content.get("url") or await _location(task, content)
         async with task.session.get(URL(url, encoded=True), timeout=TIMEOUT) as answer:
             if HTTPStatus.BAD_REQUEST <= answer.status < HTTPStatus.INTERNAL_SERVER_ERROR:
                 raise BadContent(f"the server answers {answer.status}")
@@ -102,20 +93,16 @@ async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
                 digest.update(chunk)
                 leave_room(target.fileno(), len(chunk))
                 await asyncio.to_thread(target.write, chunk)
-    except (Refused, TaskclusterFailure) as refused:
-        raise BadContent(f"the queue refuses it: {shown(refused)}") from None
     except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
         raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
     return digest.hexdigest()
 
 
 async def _location(task: Context, content: Mount) -> str:
-    """The URL of an artifact, of a task or of the one that the index has. Raises BadContent; as Context.call does."""
-    task_id = content.get("taskId")
-    if task_id is None:
-        task_id = (await task.call("GET", f"index/v1/task/{quote(content['namespace'], safe='')}"))["taskId"]
-    path = f"queue/v1/task/{task_id}/artifact-content/{quote(content['artifact'], safe='')}"
-    found = await task.call("GET", path)
+    """The URL of an artifact, of a task or of the one that the index has. Raises BadContent, TROUBLE, REFUSED."""
+    if (task_id := content.get("taskId")) is None:
+        task_id = (await task.client(Index).findTask(content["namespace"]))["taskId"]
+    found = await task.client(Queue).latestArtifact(task_id, content["artifact"])
     if found["storageType"] == "error":
         raise BadContent(f"it is missing: {found['message']}")
     if found["storageType"] == "object":

@@ -7,9 +7,11 @@ matters.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +27,20 @@ LOGS = {"live": "public/logs/live.log", "backing": "public/logs/live_backing.log
 """Names of the log, where the payload has none."""
 MOST_PROBLEMS = 20
 """What is named of all that is wrong."""
-_VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA)
+
+
+def utc(time: str) -> str:
+    """A time of any zone as the queue writes it. Raises ValueError, OverflowError."""
+    return datetime.fromisoformat(time).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _is_time(text: str) -> bool:
+    with contextlib.suppress(ValueError, OverflowError):
+        return bool(utc(text))
+    return False
+
+
+_VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, formats={"date-time": _is_time})
 
 
 def parse(task: Any, *, most_run_time: float | None = None) -> Payload:

@@ -21,7 +21,7 @@ from aiohttp import web
 from multidict import CIMultiDict
 from yarl import URL
 
-from worker.context import Asking, Refused
+from worker.context import REFUSED, Asking
 from worker.text import shown
 from worker.users import User
 
@@ -55,7 +55,13 @@ class Proxy:
         runner = web.ServerRunner(web.Server(self._handle, access_log=None), shutdown_timeout=1)
         await runner.setup()
         # As many connections as the task keeps open: they are its own descriptors.
-        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as self._session:
+        async with aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0),
+            auto_decompress=False,
+            middlewares=[self._worker.sign],
+            skip_auto_headers=("Content-Type", "User-Agent", "Accept", "Accept-Encoding"),
+            timeout=TIMEOUT,
+        ) as self._session:
             try:
                 await web.TCPSite(runner, "127.0.0.1", 0).start()
                 yield f"http://127.0.0.1:{runner.addresses[0][1]}"
@@ -71,38 +77,29 @@ class Proxy:
                 return await self._bewit(request)
             if found is not None:
                 return await self._forward(request, f"{self._root_url}/api/{found[1]}/{found[2]}/{found[3]}")
-        except Refused as refused:
+        except REFUSED as refused:
             return web.Response(status=400, text=f"{refused}\n")
+        except (aiohttp.ClientError, TimeoutError) as trouble:
+            log.info("the proxy cannot reach the deployment: %s", shown(trouble))
+            return web.Response(status=502, text=f"{self._root_url} cannot be reached.\n")
         return web.Response(status=404, text="This is not /api/<service>/<version>/<path>.\n")
 
     async def _forward(self, request: web.BaseRequest, url: str) -> web.StreamResponse:
         headers = CIMultiDict((name, text) for name, text in request.headers.items() if name.lower() not in _OWN)
         if request.body_exists and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
-        signed = {"method": request.method, "url": url, "contentType": headers.get("Content-Type", "")}
-        headers["Authorization"] = self._worker.ask("sign", **signed)
-        try:
-            async with self._session.request(
-                request.method,
-                URL(url, encoded=True),
-                headers=headers,
-                data=request.content if request.body_exists else None,
-                skip_auto_headers=("Content-Type", "User-Agent", "Accept", "Accept-Encoding"),
-                allow_redirects=False,
-                auto_decompress=False,
-                timeout=TIMEOUT,
-            ) as answer:
-                names = ((name, text) for name, text in answer.headers.items() if name.lower() not in _HOP_BY_HOP)
-                headers = CIMultiDict([*names, ("X-Taskcluster-Endpoint", url)])
-                response = web.StreamResponse(status=answer.status, headers=headers)
-                await response.prepare(request)
-                async for chunk in answer.content.iter_any():
-                    await response.write(chunk)
-                await response.write_eof()
-                return response
-        except (aiohttp.ClientError, TimeoutError) as trouble:
-            log.info("the proxy cannot reach %s: %s", url, shown(trouble))
-            return web.Response(status=502, text=f"{self._root_url} cannot be reached.\n")
+        body, encoded = request.content if request.body_exists else None, URL(url, encoded=True)
+        async with self._session.request(
+            request.method, encoded, headers=headers, data=body, allow_redirects=False
+        ) as answer:
+            names = ((name, text) for name, text in answer.headers.items() if name.lower() not in _HOP_BY_HOP)
+            headers = CIMultiDict([*names, ("X-Taskcluster-Endpoint", url)])
+            response = web.StreamResponse(status=answer.status, headers=headers)
+            await response.prepare(request)
+            async for chunk in answer.content.iter_any():
+                await response.write(chunk)
+            await response.write_eof()
+            return response
 
     async def _bewit(self, request: web.BaseRequest) -> web.Response:
         url = (await request.text()).strip()

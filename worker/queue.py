@@ -15,27 +15,20 @@ import asyncio
 import logging
 import random
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import aiohttp
 from taskcluster.aio import Queue
-from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 from yarl import URL
 
+from worker.context import insist, pauses
 from worker.options import Options
-from worker.text import shown
 
 log = logging.getLogger("worker")
 
 Json = dict[str, Any]
-T = TypeVar("T")
-
-TROUBLE = (TaskclusterConnectionError, aiohttp.ClientError, TimeoutError)
-"""The service could not be reached or returned 5xx, also after the client's own retries: it may pass."""
-REFUSED = (TaskclusterRestFailure, TaskclusterAuthFailure)
-"""The service returned 4xx: the same call will not succeed."""
 
 CONNECTIONS = 32
 REQUEST_SECONDS = 60
@@ -58,14 +51,6 @@ _POLL_TASK_URLS = {
 """A method of the queue that today's public client does not know (contract 15.3)."""
 
 
-def pauses(longest: float) -> Iterator[float]:
-    """Seconds that double from 1 up to `longest`, with jitter so that workers do not come all at once."""
-    pause = min(1.0, longest)
-    while True:
-        yield pause * random.uniform(0.5, 1)  # noqa: S311 - jitter
-        pause = min(2 * pause, longest)
-
-
 def open_session() -> aiohttp.ClientSession:
     """A connection pool for all clients of the worker. What tasks transfer themselves is not among it."""
     timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
@@ -75,17 +60,6 @@ def open_session() -> aiohttp.ClientSession:
 def connect(root_url: str, session: aiohttp.ClientSession, credentials: Mapping[str, str]) -> Queue:
     """A client with these credentials."""
     return Queue({"rootUrl": root_url, "credentials": dict(credentials)}, session=session)
-
-
-async def insist(call: Callable[[], Awaitable[T]]) -> T:
-    """Makes the call until the service takes or refuses it. The caller bounds the time by cancelling."""
-    for pause in pauses(longest=30):
-        try:
-            return await call()
-        except TROUBLE as trouble:
-            log.warning("the service is not available, trying again: %s", shown(trouble))
-        await asyncio.sleep(pause)
-    raise AssertionError("there always is another pause")
 
 
 class ClaimWork:
@@ -148,7 +122,7 @@ class SignedUrls(ClaimWork):
                 found = await answer.text()
             if MARKER in found:
                 async with asyncio.timeout(HOLD_SECONDS):
-                    claim = await insist(lambda: self._claim_work(xmlMessage=found))  # noqa: B023
+                    claim = await insist("claiming", lambda: self._claim_work(xmlMessage=found))  # noqa: B023
                 if claim is not None:
                     self._idle = pauses(self._options.idle_seconds)
                     return claim

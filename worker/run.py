@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import os
 import socket
 import time
 from collections.abc import Mapping
@@ -17,15 +16,13 @@ from typing import Any
 
 from worker.child import Guard, GuardLost
 from worker.claim import Claim
-from worker.context import Message
+from worker.context import Message, insist
 from worker.folders import may_mount
 from worker.options import Options
-from worker.queue import REFUSED, insist
+from worker.text import shown
 
 log = logging.getLogger("worker")
 
-PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "TASKCLUSTER_WORKER_LOCATION", "TASKCLUSTER_INSTANCE_TYPE")
-"""What a command sees of the worker's environment: nothing secret."""
 LONGEST_MESSAGE = 128 << 10
 """Bytes of a message that is taken from a task's process."""
 MOST_CACHES, LONGEST_PLACE = 100, 1024
@@ -62,13 +59,6 @@ class Run:
         log.info("%s: claimed", self._claim)
         self._lost, self._stop = asyncio.create_task(self._claim.keep()), asyncio.create_task(shutdown.wait())
         try:
-            return await self._run()
-        finally:
-            self._lost.cancel()
-            self._stop.cancel()
-
-    async def _run(self) -> list[str]:
-        try:
             self._outcome, why = await self._work()
             is_done = self._outcome in DONE
             if not is_done:  # a worker in trouble should not risk its report (contract 7.1)
@@ -83,18 +73,22 @@ class Run:
         except Exception:
             log.exception("%s: the worker failed", self._claim)
             left, self._outcome = "it failed", self._outcome and "internal-error"
-        await self._report()
+        finally:
+            await self._report()
+            self._lost.cancel()
+            self._stop.cancel()
         return [left]
 
     async def _work(self) -> tuple[str | None, str]:
         """Has the task worked on, part by part, until one says how it has ended: what is to be reported, and why it
         ends early."""
-        told: Message = {}
+        decided = None
+        """By the commands, whatever becomes of artifacts: the first problem counts, as with generic-worker."""
         for part in ("mounts", "commands", "artifacts"):
             try:
-                serving = await self._begin(part, exitCode=told.get("exitCode"))
+                serving = await self._begin(part)
             except OSError as problem:
-                return "resource-unavailable", f"the worker cannot work on it: {problem}"
+                return decided or "resource-unavailable", f"the worker cannot work on it: {problem}"
             if part == "commands":
                 self._outcome = "failed"
             left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
@@ -106,19 +100,20 @@ class Run:
             self._is_purged |= "purge" in told
             if (outcome := told.get("outcome")) == "done":
                 self._is_filled = True
+                decided = told["result"] if told.get("result") in OUTCOMES else None
                 continue
             if outcome in OUTCOMES:
-                return outcome, ""
+                return decided or outcome, ""
             if self._lost.done():
                 return None, f"lost, since {self._lost.result()}"
             if self._stop.done():  # the queue retries the task at once
                 return "worker-shutdown", "the worker shuts down"
             if not is_over:
-                return "failed", f"ended after maxRunTime, {self._limit:g} s"
+                return decided or "failed", f"ended after maxRunTime, {self._limit:g} s"
             if how is None or how >= 0:
                 return "internal-error", "the process that works on this task has failed"
             # Where no command runs the task cannot have killed it: memory has run out.
-            outcome = "failed" if part == "commands" else "resource-unavailable"
+            outcome = decided or ("failed" if part == "commands" else "resource-unavailable")
             return outcome, f"the process that works on this task was ended by signal {-how}"
         return "internal-error", "the process that works on this task does not say how it has ended"
 
@@ -148,7 +143,6 @@ class Run:
             "mostRunTime": options.max_run_time,
             "logSeconds": options.log_seconds,
             "logLimit": options.log_limit,
-            "passedOn": {name: os.environ[name] for name in PASSED_ON if name in os.environ},
             "environment": {
                 "TASK_ID": claim.task_id,
                 "RUN_ID": str(claim.run_id),
@@ -186,35 +180,25 @@ class Run:
         return told
 
     async def _report(self) -> None:
-        """Reports, once, what is to be reported."""
+        """Reports, once, what is to be reported: until the queue takes or refuses it, or the claim has ended.
+
+        Nothing that ends the claim's renewal ends this: the queue knows best whose the run is.
+        """
         claim, outcome, self._outcome = self._claim, self._outcome, None
-        run = (claim.task_id, claim.run_id)
-
-        async def call() -> None:
-            if outcome == "completed":
-                await claim.queue.reportCompleted(*run)
-            elif outcome == "failed":
-                await claim.queue.reportFailed(*run)
-            else:
-                await claim.queue.reportException(*run, {"reason": outcome})
-
         if outcome is None:
             return
-        reporting = asyncio.create_task(insist(call))
-        if not await self._until(reporting, REPORT_SECONDS, self._lost):
+        reporting = asyncio.create_task(insist("reporting", lambda: claim.report(outcome)))
+        if not await self._until(reporting, REPORT_SECONDS, seconds=claim.seconds_left + REPORT_SECONDS):
             log.warning("%s: not ended as it should be: %s is not reported", claim, outcome)
-        elif isinstance(refused := reporting.exception(), REFUSED):
-            log.info("%s: lost, since the queue takes no report (%s)", claim, refused.status_code)
+        elif (problem := reporting.exception()) is not None:
+            log.info("%s: lost, since the queue does not take %s: %s", claim, outcome, shown(problem))
         else:
-            reporting.result()
             log.info("%s: %s", claim, outcome)
 
-    async def _until(
-        self, doing: asyncio.Task[Any], at_last: float, *others: asyncio.Task[Any], seconds: float | None = None
-    ) -> bool:
+    async def _until(self, doing: asyncio.Task[Any], at_last: float, seconds: float | None = None) -> bool:
         """Waits for something, for a limited time, and for `at_last` seconds more where the worker shuts down; whether
         it is done. Otherwise it is cancelled."""
-        await asyncio.wait((doing, self._stop, *others), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait((doing, self._stop), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if self._stop.done():
             await asyncio.wait((doing,), timeout=at_last)
         doing.cancel()

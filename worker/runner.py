@@ -25,9 +25,8 @@ from typing import NoReturn
 
 import aiohttp
 
-from worker.archives import BadContent
 from worker.artifacts import upload_all
-from worker.context import Asking, Context, Message, Refused, TaskException, Unreached, persist
+from worker.context import REFUSED, TRIES, TROUBLE, Asking, Context, Message, TaskException, insist
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
 from worker.mounts import place
 from worker.payload import LOGS, Payload, parse
@@ -39,6 +38,7 @@ log = logging.getLogger("worker")
 
 WARNINGS = 20
 """Messages that a task's process may add to the worker's own log."""
+CALL = aiohttp.ClientTimeout(total=60)
 CHUNK = 1 << 20
 """Bytes: as many as a pipe may hold."""
 _TASKS_FAULT = {errno.E2BIG, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOEXEC}
@@ -76,14 +76,12 @@ class Runner:
                 live = LiveLog(payload["logs"][0], self._store, self._task)
                 self._streaming = asyncio.create_task(live.stream(begin["logSeconds"]))
             return await parts[begin["part"]](payload)
-        except BadContent as problem:
-            outcome, text = "failed", str(problem)
         except TaskException as problem:
             outcome, text = problem.reason, str(problem)
-        except Refused as refused:
+        except REFUSED as refused:
             text = f"The queue has refused a call: {refused}"
-        except Unreached as trouble:
-            outcome, text = "resource-unavailable", f"An artifact could not be stored: {trouble}"
+        except TROUBLE as trouble:
+            outcome, text = "resource-unavailable", f"An artifact could not be stored: {shown(trouble)}"
         except Exception as problem:
             text = f"The worker lacks what the task needs: {shown(problem)}"
             if is_shortage(problem):
@@ -108,7 +106,7 @@ class Runner:
     async def _execute(self, payload: Payload) -> Message:
         task, begin, folder = self._task, self._begin, str(self._task.folder)
         # The worker's own variables come last: no payload changes what a task is told of itself.
-        env = {"HOME": folder, **begin["passedOn"]}
+        env = {"HOME": folder, **os.environ}
         env |= {} if self._user is None else {"USER": self._user.name, "LOGNAME": self._user.name}
         env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": folder}
         async with contextlib.AsyncExitStack() as stack:
@@ -117,20 +115,20 @@ class Runner:
                 env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
             exit_code = await _run(payload["command"], task.folder, env, self._store)
         task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-        told: Message = {"outcome": "done", "exitCode": exit_code}
-        if exit_code in payload["onExitStatus"]["purgeCaches"]:
+        codes, told = payload["onExitStatus"], Message(outcome="done")
+        if exit_code in codes["purgeCaches"]:
             task.say(f"The task's caches are purged, since its exit code is {exit_code}")
             told["purge"] = True
+        if exit_code in codes["retry"]:
+            task.say(f"The task is to be retried, since its exit code is {exit_code}")
+            told["result"] = "intermittent-task"
+        elif exit_code != 0:
+            told["result"] = "failed"
         return told
 
     async def _upload(self, payload: Payload) -> Message:
-        exit_code, codes = self._begin["exitCode"], payload["onExitStatus"]
-        uploaded = await upload_all(self._task, payload["artifacts"])
-        told: Message = {"outcome": "completed" if exit_code == 0 and uploaded else "failed"}
-        if exit_code in codes["retry"]:
-            self._task.say(f"The task is to be retried, since its exit code is {exit_code}")
-            told["outcome"] = "intermittent-task"
-        return told
+        is_well = await upload_all(self._task, payload["artifacts"])
+        return {"outcome": "completed" if is_well else "failed"}
 
     async def _finish_log(self) -> Message:
         """Uploads the rest of the log; where the run is done, gives it its second name."""
@@ -142,11 +140,11 @@ class Runner:
         try:
             if names:
                 live = LiveLog(names[0], self._store, self._task)
-                await persist("storing the log", lambda: live.upload(is_over=True))
+                await insist("storing the log", lambda: live.upload(is_over=True), TRIES)
             if second:
                 link = {"storageType": "link", "contentType": CONTENT_TYPE, "artifact": names[0]}
-                await persist("naming the log", lambda: self._task.create(second[0], **link))
-        except (Refused, Unreached) as problem:  # no task fails because of its log
+                await insist("naming the log", lambda: self._task.create(second[0], **link), TRIES)
+        except (*REFUSED, *TROUBLE) as problem:  # no task fails because of its log
             log.warning("the log is not stored: %s", shown(problem))
         return {"outcome": "done"}
 
@@ -215,9 +213,10 @@ async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bo
     output.addFilter(lambda _: next(warned) < WARNINGS)
     logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
     store = LogStore(file, begin["logLimit"])
-    async with aiohttp.ClientSession() as session:
-        run, root_url = f"{begin['taskId']}/runs/{begin['runId']}", begin["rootUrl"].rstrip("/")
-        task = Context(folder, run, begin["task"]["expires"], root_url, worker, session, store.say)
+    calls = aiohttp.ClientSession(timeout=CALL, middlewares=[worker.sign])
+    async with calls, aiohttp.ClientSession() as session:
+        run, root_url = (begin["taskId"], begin["runId"], begin["task"]["expires"]), begin["rootUrl"].rstrip("/")
+        task = Context(folder, *run, root_url, worker, calls, session, store.say)
         worker.tell(await Runner(task, begin, store, caches, user).run())
 
 
@@ -229,6 +228,7 @@ def main(connection: int, file: int, folder: Path, caches: Mapping[str, bool | s
     """
     code = 1
     try:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing that a part does needs time to end, but for commands
         become(user)
         asyncio.run(_main(Asking(socket.socket(fileno=connection)), file, folder, caches, user))
         code = 0

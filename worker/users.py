@@ -22,8 +22,8 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS =
 
 NICE = 10
 """However many processes a task has, the worker gets some of the processor."""
-MEMORY_ADJUSTMENT = "500"
-"""Where memory runs out, the system ends a task rather than its worker."""
+MEMORY_ADJUSTMENT, MOST_ADJUSTMENT = 500, 1000
+"""Where memory runs out, the system ends a task rather than its worker, whose own adjustment this is added to."""
 FILES = 65536
 """Descriptors of a process."""
 PROCESSES = 4096
@@ -88,7 +88,9 @@ def become(user: User | None) -> None:
     _limit(resource.RLIMIT_NOFILE, FILES)
     prctl(PR_SET_DUMPABLE, 1)  # or else this file is root's; no command of the task runs yet
     with contextlib.suppress(OSError):  # not known everywhere
-        Path("/proc/self/oom_score_adj").write_text(MEMORY_ADJUSTMENT, encoding="utf-8")
+        adjustment = Path("/proc/self/oom_score_adj")
+        its = int(adjustment.read_text(encoding="ascii")) + MEMORY_ADJUSTMENT
+        adjustment.write_text(str(min(its, MOST_ADJUSTMENT)), encoding="ascii")
     if user is not None:
         _limit(resource.RLIMIT_NPROC, PROCESSES)
         # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.

@@ -20,8 +20,9 @@ import psutil  # type: ignore[import-untyped]  # comes without types
 
 from worker.child import Guard, GuardLost
 from worker.claim import Claim
+from worker.context import REFUSED, TROUBLE, pauses
 from worker.options import TOKEN_FILE, Options, parse
-from worker.queue import CONNECTIONS, REFUSED, TROUBLE, ClaimWork, Json, SignedUrls, connect, open_session, pauses
+from worker.queue import CONNECTIONS, ClaimWork, Json, SignedUrls, connect, open_session
 from worker.run import Run
 from worker.text import Formatter, shown
 from worker.users import check_rights, hide

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -61,10 +60,3 @@ def test_files_of_a_directory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(artifacts, "MOST_FILES", 4)
     with pytest.raises(Unusable, match="more than 4 files"):
         files_below(folder, ".")
-
-
-def test_a_folder_that_is_gone(folder: Path) -> None:
-    shutil.rmtree(folder)
-    with pytest.raises(Unusable) as refused:
-        opened(folder, "out/file")
-    assert refused.value.reason == "file-missing-on-worker"

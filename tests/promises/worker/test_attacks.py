@@ -6,14 +6,12 @@ import base64
 import lzma
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from tests.promises.worker.double import FakeQueue, Working, fake_queue, shell, working
-from tests.promises.worker.test_run import slow
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody tells how much memory it takes")
 CLAIM_SECONDS = 4.5
@@ -127,13 +125,6 @@ def test_files_without_number(scene: Scene) -> None:
     assert "ended after maxRunTime, 6 s" in log
 
 
-def test_a_mount_that_comes_byte_by_byte(scene: Scene) -> None:
-    """maxRunTime begins with the claim."""
-    scene.queue.get["/slow"] = slow
-    mount = {"file": "x", "content": {"url": f"{scene.queue.url}/slow"}}
-    assert "ended after maxRunTime, 1 s" in scene.run(shell("true", maxRunTime=1, mounts=[mount]), "failed")
-
-
 def test_a_log_without_end(scene: Scene) -> None:
     log = scene.run(shell("yes 'a line of the log that is longer than it is worth'", maxRunTime=5), "failed")
     assert "ended after maxRunTime" in log
@@ -153,8 +144,3 @@ def test_an_archive_that_asks_for_gigabytes(scene: Scene) -> None:
     content = {"base64": base64.b64encode(lzma.compress(bytes(head[:512]) + bytes(64 << 20))).decode()}
     mount = {"directory": "x", "format": "tar.xz", "content": content}
     assert "cannot be unpacked as tar.xz" in scene.run(shell("true", mounts=[mount], maxRunTime=30), "failed")
-
-
-def test_a_storage_that_takes_an_upload_and_says_nothing(scene: Scene) -> None:
-    scene.queue.held["x"] = threading.Event()
-    scene.run(shell("echo > x", artifacts={"public/x": "x"}, maxRunTime=2), "failed")

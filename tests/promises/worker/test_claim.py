@@ -14,7 +14,8 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from tests.parts.twin import VirtualClock
 from tests.parts.twin.driver import Simulation
 from worker.claim import Claim, renewal_due
-from worker.queue import Json, pauses
+from worker.context import pauses
+from worker.queue import Json
 
 Answer = Callable[[], Json]
 

@@ -164,18 +164,6 @@ def test_a_cache_is_found_as_it_was_left(work: WorkDirectory, tmp_path: Path) ->
     assert stat.S_IMODE((tmp_path / "work" / "caches").stat().st_mode) == 0o700, "nobody else reaches it"
 
 
-@pytest.mark.parametrize(("is_new", "filled", "purged"), [(True, False, False), (False, True, True)])
-def test_a_cache_that_is_not_filled_or_purged_is_new_again(
-    work: WorkDirectory, is_new: bool, filled: bool, purged: bool
-) -> None:
-    if not is_new:
-        run(work)
-        work.put_back(filled=True)
-    assert run(work)[1] is is_new
-    work.put_back(filled=filled, purged=purged)
-    assert run(work)[1] is True
-
-
 def _linked_elsewhere(place: Path) -> None:
     shutil.rmtree(place)
     place.symlink_to("/etc")

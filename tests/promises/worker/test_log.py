@@ -14,10 +14,11 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from worker.context import Context, Unreached, persist
+from worker.context import TROUBLE, Context, insist
 from worker.log import BLOCK, CONTENT_TYPE, LiveLog, LogStore
 
 LIMIT = 40_000
+TRIES = 4
 
 
 class Storage:
@@ -98,7 +99,7 @@ def context(storage: Storage, session: aiohttp.ClientSession) -> Context:
 
 async def finish(live: LiveLog) -> None:
     """Uploads the rest."""
-    await persist("storing the log", lambda: live.upload(is_over=True))
+    await insist("storing the log", lambda: live.upload(is_over=True), TRIES)
 
 
 @pytest.fixture
@@ -180,9 +181,8 @@ async def test_lines_longer_than_any_block(storage: Storage, session: aiohttp.Cl
 
 @pytest.mark.parametrize("fails", [[500], [None], [201, 500], [201, None], [403], [201, 403], [400], [201, 400]])
 async def test_failures_that_pass_lose_nothing(
-    storage: Storage, store: LogStore, live: LiveLog, fails: list[int | None], monkeypatch: pytest.MonkeyPatch
+    storage: Storage, store: LogStore, live: LiveLog, fails: list[int | None]
 ) -> None:
-    monkeypatch.setattr("worker.context.TRIES", 4)
     for number in range(3):
         store.say(str(number))
         await live.upload()
@@ -203,13 +203,10 @@ async def test_blocks_that_are_gone_are_uploaded_again(storage: Storage, session
         assert storage.content == b"x" * 3 * BLOCK + b"y"
 
 
-async def test_storage_that_takes_nothing_fails_nothing(
-    storage: Storage, store: LogStore, live: LiveLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("worker.context.TRIES", 2)
+async def test_storage_that_takes_nothing_is_given_up(storage: Storage, store: LogStore, live: LiveLog) -> None:
     store.say("a line")
     storage.fails = [500] * 10
-    with pytest.raises(Unreached):
+    with pytest.raises(TROUBLE):
         await finish(live)
 
 

@@ -47,6 +47,7 @@ def has_ended(pid: int) -> bool:
 
 
 RAW = {"file": "a/file", "content": {"raw": "text"}}
+RETRIED = {"onExitStatus": {"retry": [75]}}
 EXPIRED = {"type": "file", "expires": "2001-01-01T00:00:00Z"}
 
 
@@ -58,7 +59,7 @@ EXPIRED = {"type": "file", "expires": "2001-01-01T00:00:00Z"}
         (shell("exit 3"), "failed", "Exit code 3\n"),
         (shell("kill -KILL 0"), "failed", "Ended by signal 9\n"),
         (shell("kill -TERM 0; sleep 60"), "failed", "Ended by signal 15\n"),
-        (shell("exit 75", onExitStatus={"retry": [75]}), "intermittent-task", "is to be retried"),
+        (shell("exit 75", **RETRIED), "intermittent-task", "is to be retried"),
         ({"command": [["true"], ["sh", "-c", "exit 4"], ["echo", "not to be run"]]}, "failed", "Command 2 of 3\n"),
         ({"command": ["no-such-program"]}, "malformed-payload", "no-such-program could not be started: No such"),
         ({"command": ["/etc/passwd"]}, "malformed-payload", "could not be started: Permission denied"),
@@ -72,6 +73,12 @@ EXPIRED = {"type": "file", "expires": "2001-01-01T00:00:00Z"}
         (shell("touch refused", artifacts=[{**EXPIRED, "path": "refused"}]), "failed", "refused is refused: "),
         (shell("true", artifacts=[{**EXPIRED, "path": "refused"}]), "failed", "refused is refused: "),
         (shell("touch here", artifacts={"away": "here"}), "internal-error", "The queue has refused a call: "),
+        (
+            shell("touch here; exit 75", artifacts={"away": "here"}, **RETRIED),
+            "intermittent-task",
+            "has refused a call",
+        ),
+        (shell("touch here; exit 76", artifacts={"away": "here"}, **RETRIED), "failed", "has refused a call"),
         (
             shell("rm -rf $HOME $HOME/..; echo last words", artifacts={"a": "a"}),
             "failed",
@@ -119,6 +126,7 @@ def test_everything_becomes_an_artifact_that_is_to_be_one(served: FakeQueue) -> 
         {"type": "directory", "path": "out", "name": "public/out"},
         {"type": "file", "path": "out/a.txt", "name": "x", "contentEncoding": "gzip", "contentType": "text/x"},
         {"type": "file", "path": "gone", "optional": True},
+        {"type": "file", "path": "out/b/b", "name": "early", "expires": "2001-01-01T01:00:00+01:00"},
     ]
     task_id = served.add(
         shell("mkdir -p out/b; echo a > out/a.txt; echo b > out/b/b; ln -s b/b out/c", artifacts=artifacts)
@@ -127,7 +135,8 @@ def test_everything_becomes_an_artifact_that_is_to_be_one(served: FakeQueue) -> 
     assert served.blobs[f"/blob/{task_id}/public/out/b/b"] == served.blobs[f"/blob/{task_id}/public/out/c"] == b"b\n"
     assert served.blobs[f"/blob/{task_id}/x"][:2] == b"\x1f\x8b"
     asked = {name: request["contentType"] for (task, name), request in served.artifacts.items() if task == task_id}
-    assert asked.keys() == {"public/out/a.txt", "public/out/b/b", "public/out/c", "x", LOG, BACKING}
+    assert asked.keys() == {"public/out/a.txt", "public/out/b/b", "public/out/c", "x", "early", LOG, BACKING}
+    assert served.artifacts[task_id, "early"]["expires"] == "2001-01-01T00:00:00.000Z"
     assert (asked["public/out/a.txt"], asked["x"]) == ("text/plain", "text/x")
 
 
@@ -139,6 +148,17 @@ def test_max_run_time_ends_everything(served: FakeQueue, tmp_path: Path, ignores
     assert "ended after maxRunTime, 0.5 s.\n" in served.log(task_id)
     assert "\nbegun\n" in served.log(task_id)
     assert has_ended(int((tmp_path / "child").read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("moment", ["mount", "upload"])
+def test_commands_alone_are_given_time_to_end(tmp_path: Path, moment: str) -> None:
+    held = {"held": threading.Event()}
+    with fake_queue(held=held, get={"/slow": slow}) as queue, working(queue, tmp_path, "--grace-seconds", "300"):
+        mounts = [{"file": "y", "content": {"url": f"{queue.url}/slow"}}] if moment == "mount" else []
+        task_id = queue.add(shell("echo > x", maxRunTime=2, mounts=mounts, artifacts={"held": "x"}))
+        assert queue.ended(task_id) == "failed"
+        held["held"].set()
+    assert "ended after maxRunTime, 2 s." in queue.log(task_id)
 
 
 def test_when_its_time_is_over_no_other_command_begins_and_what_still_ends_is_heard(
@@ -156,11 +176,12 @@ def test_when_its_time_is_over_no_other_command_begins_and_what_still_ends_is_he
 
 async def test_nothing_is_signed_for_the_log_once_a_part_has_said_how_it_ends(tmp_path: Path) -> None:
     """The worker would not answer, and the part would wait for ever."""
-    begin = {"part": "artifacts", "task": {"payload": shell("true")}, "exitCode": 0, "mostRunTime": None}
+    begin: dict[str, Any] = {"part": "artifacts", "task": {"payload": shell("true")}, "mostRunTime": None}
     begin |= {"taskId": "task", "runId": 0, "logSeconds": 60.0}
     with (tmp_path / "log").open("w+b") as file:
         store = LogStore(file.fileno(), 1000)
-        task = Context(tmp_path, "task/runs/0", "", "", cast(Any, None), cast(Any, None), store.say)
+        nothing = cast(Any, None)
+        task = Context(tmp_path, "task", 0, "", "", nothing, nothing, nothing, store.say)
         assert await Runner(task, begin, store, {}, None).run() == {"outcome": "completed"}
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
@@ -235,6 +256,7 @@ def test_a_worker_that_is_asked_to_end_gives_its_task_back(tmp_path: Path) -> No
         assert worker.end() == 0
         assert has_ended(pid)
         assert "Retrying" not in worker.said, "how it was told of the task is no trouble"
+        assert "tasks run as the worker's own user" in worker.said
     assert queue.reports[task_id] == ["worker-shutdown"]
     assert "The run ends here: the worker shuts down." in queue.log(task_id)
 
@@ -249,6 +271,22 @@ def test_a_result_that_is_being_reported_is_not_given_back(tmp_path: Path) -> No
         queue.held["completed"].set()
         assert worker.process.wait(SECONDS) == 0
     assert queue.reports[task_id] == ["completed"]
+
+
+@pytest.mark.parametrize("answer", [(409, {}), (200, {"takenUntil": "soon"})], ids=["refused", "nonsense"])
+def test_a_finished_task_is_reported_whatever_becomes_of_its_renewal(tmp_path: Path, answer: tuple[int, Any]) -> None:
+    with fake_queue(claim_seconds=3) as queue:
+        post, renewed = queue.post, threading.Event()
+
+        def played(path: str, body: Any) -> tuple[int, Any]:
+            if path.endswith("/reclaim"):
+                renewed.set()
+                return answer
+            return post(path, body) if renewed.is_set() or not path.endswith("/completed") else (503, {})
+
+        queue.post = played  # type: ignore[method-assign]
+        with working(queue, tmp_path):
+            assert queue.ended(queue.add({"command": ["true"], **QUIET})) == "completed"
 
 
 def test_a_queue_that_is_away_does_not_keep_a_worker_from_ending(tmp_path: Path) -> None:
@@ -394,10 +432,16 @@ def test_a_worker_that_cannot_work_says_why(tmp_path: Path, way: str) -> None:
             assert ("does not let this worker ask for work" if way == "refused" else "cannot go on") in worker.said
 
 
-def test_it_says_what_tasks_can_do_that_are_its_own_user(tmp_path: Path) -> None:
-    with fake_queue() as queue, working(queue, tmp_path, "--idle-timeout", "0") as worker:
-        assert worker.process.wait(SECONDS) == 0
-        assert "tasks run as the worker's own user" in worker.said
+@pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="it needs a Python that every user may run")
+@pytest.mark.parametrize(("own", "its"), [(300, 800), (700, 1000), (1000, 1000)])
+def test_where_memory_runs_out_a_task_goes_before_its_worker(own: int, its: int) -> None:
+    """Whoever the worker is, and whatever has been set for it."""
+    code = Path(run.__file__).with_name("users.py").read_text(encoding="utf-8")
+    code += "\nhide()\nbecome(None)\nprint(Path('/proc/self/oom_score_adj').read_text())"
+    other: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
+    script = f'echo {own} > /proc/self/oom_score_adj; exec /usr/bin/python3 -I -S -c "$0"'
+    asked = subprocess.run(["sh", "-c", script, code], cwd="/", stdout=subprocess.PIPE, check=True, **other)
+    assert int(asked.stdout) == its
 
 
 def test_another_process_of_the_same_user_reads_nothing_of_the_worker(tmp_path: Path) -> None:
