@@ -16,7 +16,7 @@ from notify.notices import TOPICS
 from notify.sending import TIMEOUT, Message, Notifier, Settings
 
 SUBSCRIPTION = "notify"
-"""On each topic: infra/modules/notify.bicep."""
+"""Name of the subscription on each topic, as in infra/modules/notify.bicep."""
 
 app = func.FunctionApp()
 _prefix = os.environ.get("TOPIC_PREFIX", "")
@@ -24,7 +24,7 @@ _made: list[Notifier] = []
 
 
 def _notifier() -> Notifier:
-    """That of this process, made in its event loop."""
+    """Returns the notifier of this process, which is made in its event loop."""
     if not _made:
         settings, seconds = Settings.read(os.environ), TIMEOUT.total_seconds()
         client_id = os.environ.get("TASKCLUSTER_CLIENT_ID")

@@ -20,7 +20,7 @@ CHATS = ("slack-channel", "teams")
 """Kinds of routes that lead to a web hook. `teams` is ours; Notify's `matrix-room` and `pulse` lead nowhere here."""
 ROUTE = re.compile(r"notify\.(?P<kind>email|slack-channel|teams)\.(?P<address>.+)\.on-(?P<event>[a-z-]+)")
 MAX_SUBJECT, MAX_TEXT = 200, 8000
-"""Characters, after which a text is cut."""
+"""The most characters of a subject and of a text, which are cut there."""
 _ENDS = ("completed", "failed", "exception")
 _UNTOLD = ("canceled", "deadline-exceeded")
 """Reasons of exceptions of which nobody is told, as Notify is configured."""
@@ -71,7 +71,8 @@ def notices(
     message_id: str,
     states: Mapping[str, int] | None = None,
 ) -> Iterator[Notice]:
-    """Those that an event asks for. `task` is the definition of `about`; `states` counts a group's tasks by state."""
+    """Yields the notices that an event asks for. `task` is the definition of the task that `about` names; `states`
+    counts a group's tasks by state."""
     own = _of_group(event, task, root_url, states or {}) if topic == GROUP_TOPIC else _of_task(event, task, root_url)
     for kind, address in asked_for(topic, task):
         said = own if topic == GROUP_TOPIC else {**own, **_custom(kind, event, task, root_url)}
@@ -115,7 +116,7 @@ def _of_group(
 
 
 def _custom(kind: str, event: Mapping[str, Any], task: Mapping[str, Any], root_url: str) -> dict[str, str]:
-    """What `extra.notify` of a task's definition says in place of the usual."""
+    """Returns what `extra.notify` of a task's definition says in place of the usual subject, text and link."""
     extra = _map(task["extra"].get("notify"))
     own = _map(extra.get("email")) if kind == "email" else {"content": extra.get("slackText")}
     status = event["status"]
@@ -150,12 +151,12 @@ def _map(value: Any) -> Mapping[str, Any]:
 
 
 def _line(text: str) -> str:
-    """One line, with nothing that a reader does not see."""
+    """Returns the text as one line, without characters that a reader does not see."""
     return " ".join(_plain(text).split())
 
 
 def _plain(text: str) -> str:
-    """Without control characters, and without those that turn or hide what follows them."""
+    """Returns the text without control characters, and without those that turn or hide what follows them."""
     return "".join(each for each in text if each in "\n\t" or unicodedata.category(each) not in ("Cc", "Cf"))
 
 

@@ -21,16 +21,18 @@ from taskcluster.exceptions import TaskclusterFailure, TaskclusterRestFailure
 from notify.notices import CHATS, GROUP_TOPIC, Notice, about, allowed, asked_for, chat, mail, notices
 
 LAST_DELIVERY = 30
-"""After so many deliveries a message becomes a dead letter: `maxDeliveryCount` of infra/modules/notify.bicep."""
+"""Number of deliveries after which a message becomes a dead letter: `maxDeliveryCount` of
+infra/modules/notify.bicep."""
 PAUSE = timedelta(seconds=100)
 """The longest time between two deliveries: they go on for three quarters of an hour. Shorter than a lock lasts."""
 REPEAT = timedelta(minutes=4)
 """Communication Services recognises a repeated request for five minutes after it says that it was first sent."""
 TIMEOUT = timedelta(seconds=20)
 REMEMBERED = 1000
-"""Notices that a process remembers to have sent."""
+"""The most notices that a process remembers as sent."""
 MOST, WITHIN = 50, timedelta(minutes=10)
-"""A process tells one address no more in this time, as Notify does: of a graph that goes wrong, not each task."""
+"""The most notices that a process sends to one address in this time, as Notify does. If a graph goes wrong, its owner
+is not told of each task."""
 _FAILURES = (AzureError, aiohttp.ClientError, TimeoutError, TaskclusterFailure)
 _REFERENCE = "@Microsoft.KeyVault("
 _log = logging.getLogger("notify")
@@ -48,12 +50,12 @@ class Settings:
     mail_sender: str = ""
     mail_domains: frozenset[str] = frozenset()
     channels: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
-    """By kind and name: URLs of web hooks."""
+    """URLs of web hooks, by the kind of route and the name of the channel."""
     denied: frozenset[str] = frozenset()
 
     @classmethod
     def read(cls, given: Mapping[str, str]) -> Settings:
-        """From app settings. Raises ConfigurationError."""
+        """Reads the app settings. Raises ConfigurationError."""
         for name in ("CHANNELS", "TASKCLUSTER_ACCESS_TOKEN"):
             if given.get(name, "").startswith(_REFERENCE):
                 raise ConfigurationError(f"{name}: the platform has not read its secret in the vault")
@@ -85,12 +87,12 @@ class Message:
     id: str
     enqueued: datetime
     delivery: int
-    """1 for the first."""
+    """Number of this delivery, counted from 1."""
 
 
 @dataclass
 class Notifier:
-    """What a process has to send by, and what it remembers."""
+    """Connections through which a process sends notices, and what it remembers of sent ones."""
 
     settings: Settings
     queue: Any
@@ -103,7 +105,7 @@ class Notifier:
     _recent: dict[str, deque[datetime]] = field(default_factory=lambda: defaultdict(deque))
 
     async def handle(self, message: Message) -> None:
-        """Send what a message asks for. Raises the first failure, after all were tried and some time has passed, since
+        """Sends what a message asks for. Raises the first failure, after all were tried and some time has passed, since
         Service Bus delivers the message again at once."""
         try:
             failures = await self._try(message)
@@ -136,7 +138,8 @@ class Notifier:
         return failures
 
     async def _definition(self, task_id: str) -> dict[str, Any] | None:
-        """None if there is no such task any more, or a group has no decision task."""
+        """Returns the definition of a task; None if there is no such task any more, as for a group that has no decision
+        task."""
         try:
             found: dict[str, Any] = await self.queue.task(task_id)
         except TaskclusterRestFailure as error:
@@ -156,7 +159,7 @@ class Notifier:
             query = {"continuationToken": page["continuationToken"]}
 
     def _may(self, notice: Notice) -> bool:
-        """Whether the configuration lets a notice be sent. One that it does not is not tried again."""
+        """Whether the configuration lets a notice be sent. If it does not, the notice is not tried again."""
         where = f"{notice.kind}.{notice.address}".lower()
         known = notice.address in self.settings.channels.get(notice.kind, {})
         if notice.kind == "email":
@@ -177,8 +180,8 @@ class Notifier:
         self._recent[f"{notice.kind}.{notice.address}".lower()].append(self.now())
 
     async def _mail(self, notice: Notice, message: Message) -> None:
-        """Accepted is enough. A repeat in time has the id of the first request, and sends no second mail:
-        https://learn.microsoft.com/rest/api/communication/repeatable-requests"""
+        """Sends mail, and is content when it is accepted. A repeat in time has the id of the first request, and sends
+        no second mail: https://learn.microsoft.com/rest/api/communication/repeatable-requests"""
         assert self.mails is not None, "mail is configured"
         window = max(0, (self.now() - message.enqueued) // REPEAT)
         request_id = str(uuid5(NAMESPACE_URL, f"{notice.id}/{window}"))

@@ -18,7 +18,7 @@ TOPICS = ("task-pending", "task-running", "task-exception")
 
 
 class PendingRuns:
-    """The runs that are pending, as far as messages have said: repeated and out of order, as they may come."""
+    """The runs that are pending, as far as messages have said. Messages may be repeated and come out of order."""
 
     def __init__(self) -> None:
         self._pending: set[tuple[str, int]] = set()

@@ -27,11 +27,12 @@ from tools.listen.connect import Namespace
 from tools.listen.subscription import rules_for_any, subscription
 
 IDLE = timedelta(minutes=5)
-"""After so long without a reader Service Bus removes the subscription of a program that was killed."""
+"""Time without a reader after which Service Bus removes the subscription of a program that was killed."""
 
 
 def parser(description: str | None) -> argparse.ArgumentParser:
-    """A command line that is named as it was started, with the first paragraph of a module's text."""
+    """Returns a parser for the command line of the program as it was started, which shows the first paragraph of a
+    module's text."""
     return argparse.ArgumentParser(
         prog=os.environ.get("STARTED_AS"), description=(description or "").partition("\n\n")[0]
     )

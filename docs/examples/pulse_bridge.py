@@ -104,10 +104,8 @@ def _text(value: Any) -> str:
 
 
 def connect() -> ServiceBusClient:
-    """The namespace of the environment: by a connection string, or by its name and the identity of who runs this.
-
-    Raises ValueError if it names none.
-    """
+    """Returns a client of the namespace that the environment names: by a connection string, or by its name and the
+    identity of who runs this. Raises ValueError if it names none."""
     if connection_string := os.environ.get("SERVICEBUS_CONNECTION_STRING"):
         return ServiceBusClient.from_connection_string(connection_string)
     if namespace := os.environ.get("SERVICEBUS_NAMESPACE"):

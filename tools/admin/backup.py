@@ -34,16 +34,16 @@ from tools.admin.index_inspection import IndexRow
 from tools.admin.output import Report, unwatched
 
 _RESTORE = "restore.json"
-"""Notes, beside the files, how far a restore is."""
+"""File beside the exported files that notes how far a restore is."""
 _NOTED_EVERY = 1000
-"""Entities."""
+"""Number of entities after which progress is noted."""
 _BYTES = "$bytes"
 _PAGE = 1000
 _ATTEMPTS = 10
 
 
 class BackupError(ValueError):
-    """A file that cannot be restored; the message names it."""
+    """The files cannot be written or restored; the message says why."""
 
 
 async def export_tables(
@@ -75,7 +75,8 @@ def _new_file(path: Path) -> IO[bytes]:
 
 
 async def _export_settled(client: TableClient, table: str, raw: IO[bytes], report: Report) -> int:
-    """The table; that of roles again for as long as a role changes meanwhile. Raises BackupError if that never ends."""
+    """Exports a table. The table of roles is exported again for as long as a role changes meanwhile. Raises BackupError
+    if that never ends."""
     for _attempt in range(_ATTEMPTS):
         raw.seek(0)
         raw.truncate()
@@ -88,7 +89,7 @@ async def _export_settled(client: TableClient, table: str, raw: IO[bytes], repor
 
 
 async def _version(client: TableClient, table: str) -> str | None:
-    """What every change of the roles moves on; None for other tables, and before the first role."""
+    """Returns the ETag that every change of the roles changes; None for other tables, and before the first role."""
     if table != role_store.TABLE:
         return None
     try:
@@ -157,7 +158,7 @@ async def import_tables(
 
 
 def _noted(folder: Path, account: str) -> dict[str, int] | None:
-    """How many entities of each table are restored by one that has not come to its end; None if there is none."""
+    """Returns how many entities of each table an unfinished restore has restored; None if there is no such restore."""
     try:
         note = json.loads((folder / _RESTORE).read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -169,7 +170,8 @@ def _noted(folder: Path, account: str) -> dict[str, int] | None:
 
 
 def _note(folder: Path, account: str, counts: Mapping[str, int]) -> None:
-    """At once: a process that dies leaves the note that was there before."""
+    """Replaces the note of how far a restore is, in one step: a process that dies leaves the note that was there
+    before."""
     new = folder / f"{_RESTORE}.new"
     try:
         new.write_text(json.dumps({"account": account, "entities": counts}), encoding="utf-8")
@@ -179,10 +181,8 @@ def _note(folder: Path, account: str, counts: Mapping[str, int]) -> None:
 
 
 async def revive(records: Records, task_id: str) -> bool:
-    """Puts the timers of a task that has lost its messages; pending ones are the reconciler's. False: it needs none.
-
-    More than one of the same is harmless.
-    """
+    """Puts timers for a task that has lost its messages; lost pending messages are left to the reconciler. Returns
+    False if the task needs none. A further timer of the same kind does no harm."""
     task = await records.tasks.status(task_id)
     if task is None or task.is_resolved:
         return False
@@ -228,7 +228,8 @@ async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:
 
 
 async def _all_of(rows: AsyncIterable[TableEntity]) -> AsyncIterator[TableEntity]:
-    """Rows as they come; none of a table that is not there yet, since the app makes tables when it first needs them."""
+    """Yields rows as they come, and none of a table that is not there yet, since the app makes tables when it first
+    needs them."""
     try:
         async for row in rows:
             yield row
@@ -275,8 +276,8 @@ def _read(value: Any) -> Value:
 
 
 def _batches(path: Path, after: int) -> Iterator[tuple[str, list[Upsert]]]:
-    """Rows of one partition each, as many as a transaction holds: a table is listed partition by partition. `after` so
-    many rows."""
+    """Yields rows of one partition each, as many as a transaction holds: a table is listed partition by partition.
+    Skips the first `after` rows."""
     batch: list[Upsert] = []
     of, size = "", 0
     for partition, row in _rows(path, after):
@@ -292,7 +293,7 @@ def _batches(path: Path, after: int) -> Iterator[tuple[str, list[Upsert]]]:
 
 
 def _rows(path: Path, after: int) -> Iterator[tuple[str, Upsert]]:
-    """Rows with their partitions, after the first `after`."""
+    """Yields rows with their partitions, after the first `after` rows."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         for number, line in islice(enumerate(file, 1), after, None):
             try:

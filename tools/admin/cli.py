@@ -123,10 +123,10 @@ def public_scopes(
 
 
 class _Command(TyperCommand):
-    """A command that takes ids as they are: one in 64 begins with a dash."""
+    """A command whose arguments may begin with a dash, as one id in 64 does."""
 
     def make_parser(self, ctx: Any) -> Any:
-        """A slugid is no option."""
+        """Returns a parser that takes a slugid for no option."""
         parser: Any = super().make_parser(ctx)
         process = parser._process_opts
 
@@ -141,7 +141,7 @@ class _Command(TyperCommand):
 
 
 def _set_classes(of: typer.Typer) -> None:
-    """Of every command below."""
+    """Sets the class of every command of an app and of its groups."""
     for group in of.registered_groups:
         if group.typer_instance is not None:
             _set_classes(group.typer_instance)

@@ -131,7 +131,8 @@ class _NoDeployment(Exception):
 
 
 def _strict(client: Any) -> Any:
-    """The client's class, for answers that are JSON: others it would hand out as they are."""
+    """Returns a class of clients that accept only answers that are JSON: the public client returns others as they
+    are."""
 
     class Strict(client):  # type: ignore[misc]  # the public client has no types
         def _makeHttpRequest(self, *args: Any) -> Any:  # noqa: N802 - the client's name

@@ -11,7 +11,7 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse_duration(text: str) -> timedelta:
-    """`90m`, `12h`, `30d`, `52w`. Raises ValueError."""
+    """Parses a duration such as `90m`, `12h`, `30d` or `52w`. Raises ValueError."""
     match = re.fullmatch(r"([1-9][0-9]{0,5})([mhdw])", text)
     if match is None:
         raise ValueError(f"{text!r} is no duration: a number and m, h, d or w are, such as 90m or 30d")
@@ -19,7 +19,7 @@ def parse_duration(text: str) -> timedelta:
 
 
 def duration(text: str) -> timedelta:
-    """A duration, or the end of the command."""
+    """Parses a duration; ends the command with a message if it cannot."""
     try:
         return parse_duration(text)
     except ValueError as error:
@@ -27,7 +27,7 @@ def duration(text: str) -> timedelta:
 
 
 def expiry(text: str) -> str:
-    """The time after that duration, as the API takes it."""
+    """Returns the time after that duration from now, in the form that the API takes."""
     try:
         return (datetime.now(UTC) + duration(text)).strftime("%Y-%m-%dT%H:%M:%S.000Z")
     except OverflowError:

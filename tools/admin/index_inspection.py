@@ -17,9 +17,9 @@ from tools.admin.output import Report, unwatched
 from tools.admin.repair import Repair
 
 PAGE = 1000
-"""Rows after which it is said how far the comparison is."""
+"""Number of rows after which the progress of the comparison is reported."""
 TOP = "(top)"
-"""What the namespace of paths without a dot is called here."""
+"""Name of the namespace of paths without a dot."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,7 +33,7 @@ class IndexRow:
 
     @classmethod
     def of(cls, partition: str, key: str, path: str, expires: str) -> IndexRow:
-        """From its properties."""
+        """Makes a row of its properties."""
         return cls(partition=partition, key=key, path=path, expires=parse_date(expires))
 
     @property

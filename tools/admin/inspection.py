@@ -104,7 +104,8 @@ def _runs(task: Task) -> Iterator[Finding]:
 
 
 def _guards(task: Task, rows: dict[str, Row], repairs: TaskRepairs) -> Iterator[Finding]:
-    """Guards are part of the status row's own transaction: they differ only in a copy, or if somebody has written."""
+    """Finds guards that do not follow from the status row. They are written in its own transaction, so they differ only
+    in a copy, or if somebody has written by hand."""
     present = [key for key in rows if key == keys.TASK_OPEN or key.startswith(keys.UPLOADS[0])]
     if (keys.TASK_OPEN in rows) == task.is_resolved:
         yield Finding(f"it is {task.state.value}, but its guard says otherwise", repairs.set_guards(present))
@@ -128,7 +129,8 @@ def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Fin
 
 
 async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
-    """Either a sweep of its group finds it among the members, or it has a row of its own."""
+    """Finds a task whose deletion is not scheduled. Either a sweep of its group finds it among the members, or it has a
+    row of its own."""
     group = await records.groups.header(task.task_group_id)
     member = await records.storage.tables.get(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
     sweep = group if member is not None else None
@@ -157,7 +159,8 @@ async def _group_rows(records: Records, task: Task, repairs: TaskRepairs) -> lis
 
 
 async def _pool_rows(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
-    """The index rows of the last run. A missing pending row also hides a lost message from the reconciler."""
+    """Compares the index rows of the last run with its state. If a pending row is missing, the reconciler does not
+    notice a lost message either."""
     if not task.runs or task.last_run.reason_created.value == "exception":
         return []
     tables, pool, row = records.storage.tables, keys.pool(task.task_queue_id), row_of(task, task.last_run_id)
@@ -196,7 +199,8 @@ async def _has_edge(records: Records, required: Task, task: Task) -> bool:
 
 
 async def _index(records: Records, task: Task, definition: Definition) -> list[Finding]:
-    """What a completed task asks for is there, unless something better is or it was deleted since."""
+    """Finds index entries that a completed task asks for and that are missing, unless a better entry is there or the
+    path was deleted since."""
 
     async def enter() -> bool:
         assert resolved is not None, "it has completed"
@@ -227,9 +231,8 @@ def _unnoticed(records: Records, task: Task, definition: Definition, index: int,
 
 
 async def inspect_group(records: Records, task_group_id: str) -> list[Finding]:
-    """What is wrong with a group's own rows. Its tasks are looked at one by one (`group_tasks`, `inspect_task`).
-
-    As with tasks, only what two looks find between which the header did not change.
+    """Returns what is wrong with a group's own rows. Its tasks are looked at one by one (`group_tasks`,
+    `inspect_task`). As with tasks, something counts only if two looks find it between which the header did not change.
     """
     return await _found_twice(lambda: _look_at_group(records, task_group_id))
 
@@ -264,7 +267,8 @@ async def _guards_of(records: Records, group: Group) -> list[Finding]:
 
 
 def _remove_orphans(records: Records, due: str) -> Repair | None:
-    """The check that follows any resolution removes such rows; one that is due can be called for."""
+    """Returns the repair that removes orphaned rows: the check that follows a resolution does that, and is called for
+    once more if one is due."""
     return (lambda: _check_again(records, due)) if due else None
 
 
@@ -285,7 +289,8 @@ async def _check_again(records: Records, due: str) -> bool:
 
 
 def _again(records: Records, task: Task) -> Repair:
-    """The handler of a resolved task's last run; it judges by the status row of then."""
+    """Returns the repair that calls the handler of a resolved task's last run once more; the handler judges by the
+    status row of then."""
 
     async def repair() -> bool:
         await put_resolved(records, task)

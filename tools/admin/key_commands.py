@@ -46,7 +46,8 @@ def _made(size: int) -> str:
 
 
 def _check(kind: str, before: str) -> None:
-    """An empty answer of a vault must not end as "no old keys", which would lock out all who rely on them."""
+    """Ends the command if the old keys are empty or cannot be used. An empty answer of a vault must not be taken for
+    "no old keys", which would lock out all who rely on them."""
     words = before.split(",")
     if not all(words):
         fail("--before is empty: read the old keys from the vault first")

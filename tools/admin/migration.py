@@ -55,7 +55,7 @@ class Outcome:
     failed: dict[str, str] = field(default_factory=dict)
 
     def end(self) -> None:
-        """Show it. Exit code 1 if anything failed."""
+        """Shows the outcome. Exit code 1 if anything failed."""
         show(
             {
                 "created": self.created,
@@ -184,7 +184,8 @@ def _settle(
     dry_run: bool,
     update: bool,
 ) -> None:
-    """Create or change one, unless it is the same. What the deployment refuses is noted, and the next one taken."""
+    """Creates or changes one item, unless it is the same. If the deployment refuses that, the refusal is noted and the
+    next item comes."""
     if here is not None and _comparable(here) == _comparable(wanted):
         outcome.same += 1
         return
@@ -249,7 +250,7 @@ def _fields(of: Mapping[str, Any] | None, names: tuple[str, ...]) -> dict[str, A
 
 
 def _comparable(of: Mapping[str, Any]) -> dict[str, Any]:
-    """Scopes have no order, and moments several spellings."""
+    """Returns properties in a form that can be compared: scopes have no order, and times several spellings."""
     spelled = dict(of)
     if "scopes" in spelled:
         spelled["scopes"] = sorted(spelled["scopes"])
@@ -260,7 +261,7 @@ def _comparable(of: Mapping[str, Any]) -> dict[str, Any]:
 
 @contextmanager
 def _new_file(path: Path | None) -> Iterator[TextIO | None]:
-    """A file that was not there, for its owner alone."""
+    """Yields a new file that only its owner can read, or None without a path. Ends the command if the file exists."""
     if path is None:
         yield None
         return

@@ -11,21 +11,21 @@ from tools.local.output import as_json, harmless
 
 
 def show(value: Any) -> None:
-    """JSON for people and programs."""
+    """Prints a value as JSON, for people and programs."""
     typer.echo(as_json(value, indent=2))
 
 
 def say(message: str) -> None:
-    """What people should know, on standard error."""
+    """Prints what people should know, on standard error."""
     typer.echo(harmless(message), err=True)
 
 
 Report = Callable[[str], None]
-"""Says how far something is."""
+"""Function that is told how far a command is."""
 
 
 def unwatched(text: str) -> None:
-    """A report that nobody reads."""
+    """Ignores a report of progress that nobody reads."""
 
 
 def fail(message: str) -> NoReturn:

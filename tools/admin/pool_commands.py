@@ -40,9 +40,9 @@ WorkerId = Annotated[str, typer.Argument(metavar="WORKER_ID", show_default=False
 For = Annotated[str, typer.Option("--for", help="How long: 90m, 12h, 30d, 52w.")]
 Reason = Annotated[str, typer.Option("--reason", "-r", help="Why; kept in the worker's history.")]
 LONG_AGO = "1970-01-01T00:00:00.000Z"
-"""A quarantine until then is none."""
+"""An end of a quarantine that lies so far back that the worker is in none."""
 DRAINED = "pool drain: "
-"""How the reasons begin of quarantines that `pool drain` has set, and that `pool refill` may undo."""
+"""Prefix of the reasons of quarantines that `pool drain` has set, and that `pool refill` may undo."""
 
 
 @pools.command("drain")
@@ -91,7 +91,8 @@ def refill(task_queue_id: TaskQueueId, reason: Reason = "released") -> None:
 
 
 def _before_the_drain(history: list[Any]) -> tuple[str, str] | tuple[()] | None:
-    """The quarantine that a drain has prolonged, () if there was none; None if the last one is not a drain's."""
+    """Returns end and reason of the quarantine that a drain has prolonged, () if there was none; None if the last
+    quarantine is not a drain's."""
     entries = sorted(history, key=lambda entry: _time(entry["updatedAt"]))
     if not entries or not entries[-1]["quarantineInfo"].startswith(DRAINED):
         return None

@@ -56,7 +56,7 @@ VIEWS = (
     "queue:list-task-queues",
     "queue:pending-list:*",
 )
-"""What the console's lists and plots are made of, and a look into pools, which `RECOMMENDED` has by older names."""
+"""The scopes for the console's lists and plots, and for a look into pools, which `RECOMMENDED` has by older names."""
 
 PUBLIC_SCOPES = (*RECOMMENDED, *VIEWS)
-"""Both: what a caller without credentials needs for the console and for the public tools."""
+"""All scopes that a caller without credentials needs for the console and for the public tools."""

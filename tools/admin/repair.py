@@ -30,29 +30,31 @@ class TaskRepairs:
         self._task = task
 
     def handle_again(self) -> Repair:
-        """Lets the handler of resolutions do all of its work once more: it may be repeated."""
+        """Returns a repair that lets the handler of resolutions do all of its work once more, which may be repeated."""
         return self._unless_changed(lambda: put_resolved(self._records, self._task))
 
     def put_deadline(self) -> Repair:
-        """A new timer for its deadline."""
+        """Returns a repair that puts a new timer for the task's deadline."""
         return self._unless_changed(lambda: self._records.messages.put_deadline(put_deadline(self._task)))
 
     def put_claim(self) -> Repair:
-        """A new timer for the end of its claim."""
+        """Returns a repair that puts a new timer for the end of the task's claim."""
         task, started, until = self._task, self._task.last_run.started, self._task.last_run.taken_until
         assert started is not None and until is not None, "a running run has the times of its claim"
         claim = PutClaim(task_id=task.task_id, run_id=task.last_run_id, taken_until=until, started=started)
         return self._unless_changed(lambda: self._records.messages.put_claim(claim))
 
     def schedule_deletion(self, group: Group | None) -> Repair:
-        """The row that deletes it when it has expired: that of its group, whose member it is, or one of its own."""
+        """Returns a repair that schedules the task's deletion: by a sweep of its group if it is a member, or by a row
+        of its own."""
         task, expiry = self._task, self._records.expiry
         if group is not None:
             return self._unless_changed(lambda: expiry.group(group.task_group_id, group.expires))
         return self._unless_changed(lambda: expiry.task(task.task_id, task.task_group_id, task.expires))
 
     def count_as_unresolved(self) -> Repair:
-        """Its active row. If it was resolved meanwhile, the handler that removes such rows is called for again."""
+        """Returns a repair that writes the task's active row. If the task was resolved meanwhile, the handler that
+        removes such rows is called for again."""
 
         async def add() -> None:
             task = self._task
@@ -67,7 +69,8 @@ class TaskRepairs:
         return self._unless_changed(add)
 
     def list_in_pool(self) -> Repair:
-        """The index row of its last run, which goes again if the run has left that state meanwhile."""
+        """Returns a repair that writes the index row of the task's last run, and removes it again if the run has left
+        that state meanwhile."""
 
         async def add() -> None:
             run_id = self._task.last_run_id
@@ -80,7 +83,8 @@ class TaskRepairs:
         return self._unless_changed(add)
 
     def wake_from(self, required_id: str) -> Repair:
-        """The edge out of a required task; one that was resolved before the edge existed is handled again."""
+        """Returns a repair that writes the edge out of a required task. If that task was resolved before the edge
+        existed, its resolution is handled again."""
 
         async def add() -> None:
             required = await self._records.tasks.status(required_id)
@@ -95,10 +99,8 @@ class TaskRepairs:
         return self._unless_changed(add)
 
     def set_guards(self, present: Sequence[str]) -> Repair:
-        """The guards that follow from the status row, in one transaction with it. `present` are those that are there.
-
-        They can differ only in a copy of the table, or if somebody has written by hand.
-        """
+        """Returns a repair that sets the guards that follow from the status row, in one transaction with it. `present`
+        are those that are there. They can differ only in a copy of the table, or if somebody has written by hand."""
 
         async def set_right() -> bool:
             wanted = guards(self._task)
@@ -123,7 +125,7 @@ class TaskRepairs:
         return repair
 
     async def _changed(self) -> Task | None:
-        """The task as it is now, if that is not how it was; None also when it is gone."""
+        """Returns the task as it is now, if it has changed since it was inspected; None if it has not, or is gone."""
         row = await self._records.storage.tables.get(keys.TASKS, self._task.task_id, keys.TASK_STATUS)
         return None if row is None or row.etag == self._status.etag else decode_task(row)
 
@@ -146,8 +148,8 @@ def group_guards(group: Group) -> set[str]:
 
 
 def set_group_guards(records: Records, group: Group, there: set[str]) -> Repair:
-    """The guards of a group as its header wants them, in one transaction with that. An export that reads the header
-    before a call on the group, and the guards after it, has others."""
+    """Returns a repair that sets the guards of a group as its header wants them, in one transaction with the header.
+    They differ in an export that has read the header before a call on the group, and the guards after it."""
 
     async def set_right() -> bool:
         wanted = group_guards(group)

@@ -22,7 +22,7 @@ from tools.local.entities import TABLES
 
 WIDTH = 16
 AT_ONCE = 200
-"""Tasks that are looked at before it is said how far a command is."""
+"""Number of tasks that are looked at between two reports of progress."""
 
 _NEEDS = "Needs the storage account: STORAGE_ACCOUNT_NAME (with `az login`) or STORAGE_CONNECTION_STRING."
 tasks = typer.Typer(
@@ -223,7 +223,7 @@ def _known(queue: str) -> None:
 
 
 async def _checked(records: Records, task_ids: list[str], *, repair: bool) -> dict[str, Any]:
-    """Findings by task, of those that have any."""
+    """Returns the findings by task, of the tasks that have any."""
 
     async def check(task_id: str) -> tuple[str, list[dict[str, Any]]]:
         return task_id, await repaired(await inspection.inspect_task(records, task_id), repair=repair)
@@ -232,7 +232,8 @@ async def _checked(records: Records, task_ids: list[str], *, repair: bool) -> di
 
 
 async def repaired(findings: list[inspection.Finding], *, repair: bool) -> list[dict[str, Any]]:
-    """The findings for showing, repaired if they are to be; not repaired is also what has changed meanwhile."""
+    """Returns the findings in the form in which they are shown, and repairs them if `repair`. One that has changed
+    meanwhile is shown as not repaired."""
     return [
         {
             "finding": finding.text,

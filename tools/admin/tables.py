@@ -14,7 +14,7 @@ from tools.admin.output import show
 from tools.local.output import OBEYED
 
 SILENT_SECONDS = 1.0
-"""What takes no longer shows no progress."""
+"""Seconds within which a command shows no progress."""
 
 _CONTROL = dict.fromkeys(OBEYED)
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -79,14 +79,14 @@ class Progress:
         self.end()
 
     def at(self, text: str) -> None:
-        """Say how far it is."""
+        """Shows how far the work is."""
         if sys.stderr.isatty() and self._clock() - self._started >= SILENT_SECONDS:
             self._shown = True
             sys.stderr.write(f"\r\x1b[K{text} …")
             sys.stderr.flush()
 
     def end(self) -> None:
-        """Take the line away."""
+        """Removes the line."""
         if self._shown:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()

@@ -91,7 +91,7 @@ def _show(found: dict[str, Any]) -> None:
 
 
 def _state(worker: Any, *, running: bool, quarantined: bool) -> str:
-    """What a worker does, as far as its calls tell."""
+    """Returns what a worker does, as far as its calls tell."""
     if quarantined:
         return "quarantined"
     if running:

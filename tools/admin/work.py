@@ -25,7 +25,7 @@ def gathered(call: Callable[..., Any], *arguments: Any, field: str) -> list[Any]
 
 
 def gathered_here(queue: Any, path: str, field: str) -> list[Any]:
-    """The same of an endpoint that the public client does not know."""
+    """Returns all items of a list of an endpoint that the public client does not know, with progress."""
 
     with _Gathering(field) as gathering:
         token: str | None = ""
@@ -37,7 +37,7 @@ def gathered_here(queue: Any, path: str, field: str) -> list[Any]:
 
 
 class _Gathering:
-    """Takes page after page."""
+    """Collects the items of page after page, and shows progress."""
 
     def __init__(self, field: str) -> None:
         self.found: list[Any] = []
@@ -56,13 +56,14 @@ class _Gathering:
 
 
 def request(queue: Any, method: str, path: str, body: Any = None, **query: Any) -> Any:
-    """A call of an endpoint that the public client does not know."""
+    """Calls an endpoint that the public client does not know, and returns the answer."""
     given = {name: value for name, value in query.items() if value is not None}
     return queue._makeHttpRequest(method, f"{path}?{urlencode(given)}" if given else path, body)
 
 
 def each(title: str, task_ids: Sequence[str], action: Callable[[str], Any]) -> None:
-    """Do something to many tasks, one after the other. Exit code 1 if any of them refused; the others are done."""
+    """Does something to many tasks, one after the other. Exit code 1 if it was refused for any of them; it is done for
+    the others all the same."""
     refused = 0
     progress = Progress()
     for number, task_id in enumerate(task_ids, 1):

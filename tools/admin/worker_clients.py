@@ -38,7 +38,7 @@ _LASTS = " Its bewit ends with it."
 """In the description of a scaler's client: those of earlier versions signed a bewit with an end of its own."""
 _SPELLED = {"-": "--", "_": "-1", "/": "-2"}
 _LONGEST_NAME = 127
-"""Characters of the name of a secret in a Key Vault."""
+"""The most characters of the name of a secret in a Key Vault."""
 
 WorkerGroup = Annotated[str, typer.Option("--worker-group", help="The group of the workers' ids.")]
 Polling = Annotated[
@@ -52,12 +52,12 @@ KeyVault = Annotated[
 
 
 def worker_client_id(task_queue_id: str) -> str:
-    """The workers' client."""
+    """Returns the id of the client of a task queue's workers."""
     return f"worker/{task_queue_id}"
 
 
 def scaler_client_id(task_queue_id: str) -> str:
-    """The client that signs the scaler's URL. The bewit ends with it."""
+    """Returns the id of the client that signs the scaler's URL. The bewit ends with it."""
     return f"scaler/{task_queue_id}"
 
 
@@ -77,13 +77,13 @@ def secret_names(task_queue_id: str) -> tuple[str, str]:
 
 
 def worker_scopes(task_queue_id: str, worker_group: str, *, signed_polling: bool) -> list[str]:
-    """What a worker needs before it has a claim (contract 2.2)."""
+    """Returns the scopes that a worker needs before it has a claim (contract 2.2)."""
     polling = [f"queue:poll-task-urls:{task_queue_id}"] if signed_polling else []
     return [f"queue:claim-work:{task_queue_id}", f"queue:worker-id:{worker_group}/*", *polling]
 
 
 def scaler_scopes(task_queue_id: str) -> list[str]:
-    """What taskQueueLoad needs (contract 2.2)."""
+    """Returns the scopes that taskQueueLoad needs (contract 2.2)."""
     return [f"queue:pending-count:{task_queue_id}", f"queue:claimed-count:{task_queue_id}"]
 
 
@@ -203,7 +203,8 @@ def _hand_out(auth: Any, task_queue_id: str, secret_names: tuple[str, str], key_
 
 
 def _put(key_vault: str, name: str, value: str) -> None:
-    """By a file, since other users of the machine can read the arguments of a command."""
+    """Stores a secret in the vault. The value is passed in a file, since other users of the machine can read the
+    arguments of a command."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="secret-") as file:  # readable by its owner alone
         file.write(value)
         file.flush()

@@ -18,38 +18,39 @@ CALLS: Mapping[str, Cost] = {
     "relay PUT": {"BW": 1, "W": 1},
     "status": {"R": 1},
 }
-"""Of our own code, in the happy case of a warm process that has committed the task last; a resolution is not the first
-of its group that the process follows up."""
+"""Costs of the calls of our own code, in the happy case of a warm process that has committed the task last; a
+resolution is not the first of its group that the process follows up."""
 
 SHARED: Cost = {"R": 3}
-"""Of a task whose calls several processes share, besides: claimWork, reclaimTask and reportCompleted read it first."""
+"""Additional cost of a task whose calls several processes share: claimWork, reclaimTask and reportCompleted read it
+first."""
 
 SHARED_PUT: Cost = {"R": 2}
-"""Of an upload by relay to a process that has not created the artifact, besides."""
+"""Additional cost of an upload by relay to a process that has not created the artifact."""
 
 UPLOAD: Cost = {"BW": 2, "W": 1}
-"""The worker's own upload of an artifact's block straight into storage, and its commit."""
+"""Cost of the worker's own upload of an artifact's block straight into storage, and of its commit."""
 FOLLOWED: Cost = {"D": 1}
-"""The resolved message, which the process removes that has followed the resolution up: no function wakes."""
+"""Cost of the resolved message if the process that has followed the resolution up removes it: no function wakes."""
 EXPIRY: Cost = {"R": 1.4, "W": 1.3}
-"""A task's rows; its share of what is read and deleted for its group, one of twenty. The blobs' deletion is free."""
+"""Cost of a task's deletion: its rows, and a twentieth of what is read and deleted for its group. The blobs' deletion
+is free."""
 READ: Cost = {"R": 1, "BR": 1}
-"""An artifact that is read by its signed URL."""
+"""Cost of reading an artifact by its signed URL."""
 
 NOTE: Cost = {"W": 1}
-"""The row that says which task queues wait for workers, besides the gauges."""
+"""Cost of noting which task queues wait for workers, besides the gauges."""
 GAUGES: Cost = {"R": 2.5, "G": 6}
-"""One reading of the gauges: the directory, refused clients, every other time the ends of all clients, the lengths of
-queues."""
+"""Cost of one reading of the gauges: the directory, refused clients, every other time the ends of all clients, the
+lengths of queues."""
 GAUGES_A_POOL: Cost = {"R": 1}
-"""And of a task queue."""
+"""Additional cost of each task queue in a reading of the gauges."""
 
 
 def life_of_a_task(artifacts: float, reads: float, relayed: float, *, processes: int = 1) -> Cost:
-    """All requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted.
-
-    `relayed` of its `artifacts` come by the relay, the others straight into storage. So many `processes` serve calls.
-    """
+    """Returns all requests of an ordinary task: created, claimed, renewed once, completed, followed up, deleted.
+    `relayed` of its `artifacts` come by the relay, the others straight into storage. `processes` is the number of
+    processes that serve calls."""
     total: dict[str, float] = defaultdict(float)
     calls = ("createTask", "claimWork", "reclaimTask", "reportCompleted", "resolved message")
     for cost, times in (
@@ -69,10 +70,10 @@ def life_of_a_task(artifacts: float, reads: float, relayed: float, *, processes:
 
 
 def tables(cost: Cost) -> float:
-    """Requests to tables."""
+    """Returns the number of requests to tables."""
     return sum(number for kind, number in cost.items() if kind in {"R", "W"})
 
 
 def queues(cost: Cost) -> float:
-    """Requests to queues."""
+    """Returns the number of requests to queues."""
     return sum(number for kind, number in cost.items() if kind in {"P", "G", "U", "D"})

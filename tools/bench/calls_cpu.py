@@ -48,11 +48,11 @@ class Checkout:
         self._read()
 
     def measure(self, name: str, count: int) -> float:
-        """Milliseconds of CPU for each."""
+        """Returns the milliseconds of CPU of each call."""
         return float(self.ask(name, count))
 
     def ask(self, name: str, count: int) -> Any:
-        """The answer to a command."""
+        """Sends a command and returns its answer."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{name} {count}\n")
         self._process.stdin.flush()
@@ -77,7 +77,7 @@ class Checkout:
 
 
 def measure(ours: Checkout, other: Checkout, rounds: int) -> dict[str, tuple[float, float, float]]:
-    """For each kind of call: our milliseconds, the other's, and the ratio."""
+    """Returns for each kind of call our milliseconds, the other checkout's, and the ratio."""
     found: dict[str, list[tuple[float, float]]] = {name: [] for name in COUNTS}
     for name, count in WARM_UP.items():
         ours.measure(name, count)
@@ -98,7 +98,7 @@ def measure(ours: Checkout, other: Checkout, rounds: int) -> dict[str, tuple[flo
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--against", type=Path, default=state.ROOT, help="another checkout (default: this one again)")
     parser.add_argument("--rounds", type=int, default=7, help="rounds (default: 7)")

@@ -36,7 +36,7 @@ AT_A_TIME = 4
 ROOT_CLIENT_ID = "static/taskcluster/root"
 
 RESOLVED_QUEUE = "resolved"
-"""Named here and not imported: in another checkout the module may have another name."""
+"""Name of the queue. It is not imported: in another checkout the module may have another name."""
 
 _Result = TypeVar("_Result")
 
@@ -48,7 +48,7 @@ def _slugid() -> str:
 
 
 class Inside:
-    """The app, and what was created in it."""
+    """The app of the working directory, and the tasks that were created in it."""
 
     def __init__(self) -> None:
         self._functions = {function.name: function for function in index(load_app(Path.cwd()))}
@@ -64,14 +64,14 @@ class Inside:
         self._task_ids: list[str] = []
 
     async def create(self, count: int) -> float:
-        """createTask."""
+        """Measures createTask."""
         ids = [_slugid() for _ in range(count)]
         self._task_ids += ids
         _, spent = await self._calls([self._request("PUT", f"/task/{id_}", self._kind.definition()) for id_ in ids])
         return spent
 
     async def status(self, count: int) -> float:
-        """status, of tasks that were created last."""
+        """Measures status, of the tasks that were created last."""
         ids = self._task_ids[-200:]
         _, spent = await self._calls(
             [self._request("GET", f"/task/{ids[number % len(ids)]}/status") for number in range(count)]
@@ -79,13 +79,13 @@ class Inside:
         return spent
 
     async def dependent(self, count: int) -> float:
-        """createTask with four open dependencies."""
+        """Measures createTask with four open dependencies."""
         definition = self._kind.definition() | {"dependencies": self._task_ids[-4:]}
         _, spent = await self._calls([self._request("PUT", f"/task/{_slugid()}", definition) for _ in range(count)])
         return spent
 
     async def cycle(self, count: int) -> float:
-        """claimWork and reportCompleted of a task, with all that follows the resolution."""
+        """Measures claimWork and reportCompleted of a task, with all that follows the resolution."""
         path = "/claim-work/" + quote(self._kind.task_queue_id, safe="")
         polls = [{"workerGroup": "bench", "workerId": _slugid(), "tasks": 1} for _ in range(count)]
         claims, claiming = await self._calls([self._request("POST", path, body) for body in polls])
@@ -98,7 +98,7 @@ class Inside:
         return claiming + reporting + await self._follow(len(claimed))
 
     async def layers(self, count: int) -> dict[str, dict[str, tuple[float, float]]]:
-        """For each call, what it takes of each layer: calls of functions, and microseconds under a profiler."""
+        """Returns for each call what it takes of each layer: calls of functions, and microseconds under a profiler."""
         path, ids = "/claim-work/" + quote(self._kind.task_queue_id, safe=""), [_slugid() for _ in range(count)]
         polls = [{"workerGroup": "bench", "workerId": _slugid(), "tasks": 1} for _ in range(count)]
         found: dict[str, dict[str, tuple[float, float]]] = {}
@@ -126,11 +126,9 @@ class Inside:
         return found
 
     async def _follow(self, count: int) -> float:
-        """Goes on until no resolved message is left: the process follows resolutions up itself, or a message comes.
-
-        Messages are taken by hand, in threads whose CPU does not count: a host's listener would cost as much as what
-        handles them.
-        """
+        """Waits until no resolved message is left: the process follows resolutions up itself, or handles messages.
+        Messages are received in threads whose CPU does not count: a host's listener would cost as much as what handles
+        them."""
         function = self._functions["task-resolved"]
 
         def look() -> tuple[list[Any], bool]:
@@ -172,7 +170,7 @@ class Inside:
         return await self._in_turns(call, requests)
 
     async def _in_turns(self, work: Callable[[Any], Any], items: Sequence[Any]) -> tuple[list[Any], float]:
-        """What came of each, and the CPU of each in milliseconds."""
+        """Does the work on each item, some at a time. Returns the results, and the CPU of each in milliseconds."""
         waiting, results = iter(items), []
 
         async def go() -> None:
@@ -210,7 +208,7 @@ _PACKAGES = ("azure", "aiohttp", "httpx", "httpcore", "h11", "pydantic", "opente
 
 
 def _layer(file: str) -> str:
-    """Ours by folder, others by package; the rest of Python's own library is `library`."""
+    """Returns the layer of a file: ours by folder, others by package; the rest of Python's own library is `library`."""
     where = file.replace(os.sep, "/").removeprefix(str(Path.cwd()) + "/")
     if "site-packages/" in where:
         package = where.rpartition("site-packages/")[2].partition("/")[0].removesuffix(".py")
@@ -226,7 +224,8 @@ def _layer(file: str) -> str:
 
 
 def by_layer(profile: cProfile.Profile, calls: int) -> dict[str, tuple[float, float]]:
-    """For each layer, calls of functions and microseconds a call. What C functions take is their caller's."""
+    """Returns for each layer the calls of functions and the microseconds of one call. What C functions take counts for
+    their caller."""
     found: dict[str, list[float]] = {}
     for entry in profile.getstats():
         if isinstance(entry.code, str):

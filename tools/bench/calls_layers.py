@@ -20,7 +20,7 @@ from tools.local.service_bus import ServiceBus
 BUDGETS = Path(__file__).with_name("call_layers.json")
 COUNT = 100
 SMALL = 20
-"""Calls of functions in a layer that are too few to be kept."""
+"""Number of calls of functions in a layer that is too small to be kept."""
 ROOM = 1.25
 """By how much a layer may exceed its budget: resolutions are followed up in the background, sooner or later."""
 
@@ -28,7 +28,7 @@ Layers = Mapping[str, Mapping[str, tuple[float, float]]]
 
 
 def look(count: int = COUNT) -> Layers:
-    """For each call and layer: calls of functions, and microseconds under a profiler."""
+    """Returns for each call and layer the calls of functions, and the microseconds under a profiler."""
     with Azurite.start(in_memory=True) as azurite, ServiceBus.start(list(TOPICS)) as broker:
         environment = {
             **settings_docs.EXAMPLE_VALUES,
@@ -43,7 +43,7 @@ def look(count: int = COUNT) -> Layers:
 
 
 def grown(found: Layers, budgets: Mapping[str, Mapping[str, float]]) -> list[str]:
-    """What exceeds its budget, or has none."""
+    """Returns a line for each layer that exceeds its budget, or has none."""
     problems = []
     for call, layers in found.items():
         for layer, (count, _) in layers.items():
@@ -54,7 +54,7 @@ def grown(found: Layers, budgets: Mapping[str, Mapping[str, float]]) -> list[str
 
 
 def main() -> None:
-    """Command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--write", action="store_true", help="take what is found as the budget")
     given = parser.parse_args()

@@ -147,7 +147,7 @@ class _Printer:
 
 
 async def _until_interrupted(session: Coroutine[Any, Any, None]) -> None:
-    """Ctrl-C, SIGTERM and a reader that goes away end it in order, so that the subscription is removed."""
+    """Runs until Ctrl-C, SIGTERM or a reader that goes away ends it in order, so that the subscription is removed."""
     task = asyncio.create_task(session)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, task.cancel)

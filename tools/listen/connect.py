@@ -20,7 +20,7 @@ class Namespace:
     name: str | None
 
     def __str__(self) -> str:
-        """Its address, for messages."""
+        """Returns its address, for messages."""
         found = re.search(r"(?:^|;)\s*Endpoint=(\w+://[^/;]+)", self.connection_string or "", re.IGNORECASE)
         return found[1] if found else self.name or "the namespace"
 
@@ -54,7 +54,8 @@ class Namespace:
 
 
 def _transport(connection_string: str) -> dict[str, Any]:
-    """The local broker administers over plain HTTP, which the SDK has no switch for."""
+    """Returns the option by which the SDK administers the local broker over plain HTTP, for which it has no switch; no
+    option otherwise."""
     if "usedevelopmentemulator=true" not in connection_string.lower():
         return {}
     from tools.local.service_bus_admin import AsyncPlainHttpTransport

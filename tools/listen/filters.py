@@ -18,13 +18,14 @@ from shared.queue.events.exchanges import ENTRY_OF, ExchangeEntry, Word
 from shared.queue.events.rules import MAX_ROUTES, ROUTES, Exchange, escape, number, slot
 
 MAX_PATTERN = 255
-"""Characters of a pattern, as AMQP has it."""
+"""The most characters of a pattern, as AMQP has it."""
 
 MAX_SQL = 1024
-"""Characters of a SQL filter."""
+"""The most characters of a SQL filter."""
 
 MAX_RULES = 64
-"""Rules that one pattern may take. Each is an evaluation, and on Standard a credit, for every message of the topic."""
+"""The most rules that one pattern may take. Each is an evaluation, and on Standard a credit, for every message of the
+topic."""
 
 _STAR, _HASH = "*", "#"
 _ESCAPES = r"\^!$@&;"
@@ -118,11 +119,11 @@ def _shape(entry: ExchangeEntry) -> str:
 
 
 Way = frozenset[tuple[str, str]]
-"""Words of the key, by name, that have to have a value."""
+"""One way in which a pattern matches: words of the key, by name, with the values that they have to have."""
 
 
 def _ways(tokens: Sequence[str], key: Sequence[Word]) -> set[Way]:
-    """Every way to lay the tokens over the words of the primary key."""
+    """Returns every way to lay the tokens over the words of the primary key."""
     ways: list[set[Way]] = [set() for _ in range(len(key) + 1)]
     ways[0].add(frozenset())
     for token in tokens:
@@ -154,7 +155,7 @@ def _fixed(word: Word) -> str | None:
 
 
 def _minimal(ways: Iterable[Way]) -> set[Way]:
-    """Without those that ask for more than another one does."""
+    """Returns the ways without those that ask for more than another one does."""
     kept: set[Way] = set()
     for way in sorted(ways, key=len):
         if not any(other <= way for other in kept):
@@ -204,7 +205,7 @@ def _route_conditions(patterns: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _anywhere(tokens: Sequence[str], words: Sequence[str]) -> str:
-    """A run of whole words somewhere in `routes`."""
+    """Returns the condition that a run of whole words occurs somewhere in `routes`."""
     start = "" if tokens[0] == _HASH else "|"
     end = "" if tokens[-1] == _HASH else "|"
     literal = start + "".join(f".{escape(word)}" for word in words) + "." + end
@@ -243,7 +244,8 @@ def _leads_to_hash(tokens: Sequence[str], index: int) -> bool:
 
 
 def _like(parts: Sequence[str], literal: str) -> str:
-    """LIKE with these parts, of which `%` and `__` are wildcards and all others stand for themselves."""
+    """Returns a LIKE condition with these parts, of which `%` and `__` are wildcards and all others stand for
+    themselves."""
     sign = next((sign for sign in _ESCAPES if sign not in literal), None)
     if sign is None:
         raise PatternError(f"the pattern has all of {_ESCAPES}, so that no escape character is left")
@@ -254,7 +256,7 @@ def _like(parts: Sequence[str], literal: str) -> str:
 
 
 def _pack(conditions: Sequence[str]) -> tuple[SqlRule, ...]:
-    """The conditions joined by OR, in as few rules as their length allows."""
+    """Joins the conditions by OR, in as few rules as their length allows."""
     rules: list[str] = []
     for condition in conditions:
         assert len(condition) <= MAX_SQL, "MAX_PATTERN bounds every condition"

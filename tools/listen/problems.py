@@ -1,4 +1,4 @@
-"""What goes wrong between here and the namespace, in a line that says what to do."""
+"""Explains in one line what went wrong between here and the namespace, and what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages of a subscription, as they come."""
+"""Reads messages of a subscription as they come."""
 
 from __future__ import annotations
 

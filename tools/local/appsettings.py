@@ -18,7 +18,7 @@ from tools.local.ports import Ports
 
 SETTINGS_FILE = "local.settings.json"
 PROFILE = state.ROOT / "infra" / "profiles" / "small.json"
-"""Whose limits a local stack has."""
+"""File with the limits of a local stack."""
 
 
 ADDRESS_SETTINGS = (
@@ -27,7 +27,7 @@ ADDRESS_SETTINGS = (
     "STORAGE_CONNECTION_STRING",
     "SERVICEBUS_CONNECTION_STRING",
 )
-"""The settings that `addresses` gives."""
+"""The settings that `addresses` returns."""
 
 
 class AppSettingsError(ValueError):
@@ -40,18 +40,18 @@ def addresses(ports: Ports, storage: str, service_bus: str) -> dict[str, str]:
 
 
 def with_uploads(ports: Ports) -> dict[str, str]:
-    """What the app is told where uploads have an app of their own."""
+    """Returns the settings of an app beside which uploads have an app of their own."""
     return {"UPLOADS_ROOT_URL": f"http://127.0.0.1:{ports.uploads}"}
 
 
 def of_uploads() -> dict[str, str]:
-    """What the app that takes uploads is told, as the templates do."""
+    """Returns the settings of the app that takes uploads, as the templates set them."""
     settings: dict[str, str] = _profile()["uploads"]["settings"]
     return {**settings, "SERVES": "uploads", "UPLOADS_ROOT_URL": ""}
 
 
 def of_host() -> dict[str, str]:
-    """Limits of the Functions host, as the templates set them."""
+    """Returns the limits of the Functions host, as the templates set them."""
     name = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"
     return {name: _profile()["settings"][name]}
 
@@ -61,7 +61,8 @@ def _profile() -> Any:
 
 
 def root_url(ports: Ports) -> str:
-    """Where clients find the stack. An address, not `localhost`: that may mean ::1, where nothing listens."""
+    """Returns the URL at which clients find the stack. It has an address instead of `localhost`, which may mean ::1,
+    where nothing listens."""
     return f"http://127.0.0.1:{ports.api}"
 
 

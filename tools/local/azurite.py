@@ -114,7 +114,7 @@ class Azurite:
         self._children[service].tell(json.dumps(fault))
 
     def heal(self, service: str) -> None:
-        """End its failure."""
+        """Ends the failure of a service."""
         self.fail(service, "none")
 
     def stop(self) -> None:

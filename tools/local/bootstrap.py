@@ -30,9 +30,9 @@ NODE_MAJOR = 18
 STAMP = ".stamp"
 """The file beside what was installed, with a hash of its inputs."""
 COMPILE_ANEW = "PYTHONDONTWRITEBYTECODE"
-"""With this variable each process would compile what it imports: the hundreds that tests start, and each host."""
+"""Variable with which each process would compile what it imports: the hundreds that tests start, and each host."""
 PYTHON_LOCKS = ("requirements.txt", "requirements/dev.txt")
-"""Of what is installed into .venv: the second includes the first (tools/local/locks.py)."""
+"""Lock files of the packages in .venv: the second includes the first (tools/local/locks.py)."""
 LOCKED = ("--require-hashes", "--no-deps", "--only-binary=:all:")
 """How pip installs a lock file: only the listed files, and only built ones (wheels), so that no code of a package runs
 during the installation."""
@@ -290,7 +290,7 @@ _NO_PACKAGE = (
     (r"^ERROR: No matching distribution found|ResolutionImpossible", _PIP),
     (r"^npm (error|ERR!) code E404", _NPM),
 )
-"""What they print when they found no package."""
+"""Texts that pip and npm print when they found no package, and the variables that choose where they ask."""
 
 
 def _node_hint() -> str:

@@ -16,7 +16,7 @@ CHECKS = (
 
 
 def main() -> int:
-    """The exit code of the first check that fails, or 0."""
+    """Returns the exit code of the first check that fails, or 0."""
     for name, *arguments in CHECKS:
         code = subprocess.run(
             [str(ROOT / "tools" / "node_modules" / ".bin" / name), *arguments], cwd=ROOT, check=False

@@ -42,7 +42,7 @@ _LOOK_SECONDS = 0.5
 """Interval of the checks whether one of them has failed."""
 
 REPAIRS = {"Lint": ".venv/bin/ruff check --fix .", "Format": ".venv/bin/ruff format ."}
-"""By check: the command that repairs what it finds, as far as a program can."""
+"""For each check, the command that repairs what it finds, as far as a program can."""
 
 
 def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
@@ -80,10 +80,8 @@ def steps(arguments: Sequence[str]) -> list[tuple[str, list[str]]]:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the checks, each as a module of this Python; the exit code of the first that fails, or 0.
-
-    One of `BESIDE` that fails ends what runs.
-    """
+    """Runs the checks, each as a module of this Python. Returns the exit code of the first that fails, or 0. A check of
+    `BESIDE` that fails ends the others."""
     environment = clean_environment() | ({ALL_TESTS: "1"} if "--all" in arguments else {})
     checks = steps(arguments)
     with ExitStack() as stack:
@@ -114,7 +112,7 @@ def _failed(title: str, code: int) -> int:
 
 @dataclass(frozen=True)
 class _Beside:
-    """A check that runs while others do. What it prints is shown when it has ended, and they have."""
+    """A check that runs in parallel with others. What it prints is shown when it and the others have ended."""
 
     title: str
     command: Sequence[str]
@@ -123,11 +121,11 @@ class _Beside:
 
     @property
     def has_failed(self) -> bool:
-        """Whether it has ended with a failure, so that the others need not go on."""
+        """Whether the check has ended with a failure, so that the others need not go on."""
         return self.process.poll() not in (None, 0)
 
     def ended(self) -> int:
-        """Wait for its end, say what came of it; its exit code."""
+        """Waits for the end of the check and says what came of it; returns its exit code."""
         code = self.process.wait()
         self.output.seek(0)
         print(f"── {self.title}: {' '.join(self.command)}\n{self.output.read()}", end="", flush=True)
@@ -171,10 +169,8 @@ def _interrupt(process: subprocess.Popen[str]) -> None:
 
 
 def _run(command: Sequence[str], environment: Mapping[str, str], beside: Sequence[_Beside] = ()) -> int | None:
-    """Runs a command; its exit code, or None if a check beside it has failed meanwhile: then the command is ended.
-
-    A Ctrl-C reaches the command as well, which ends in its own time and prints its own last lines.
-    """
+    """Runs a command and returns its exit code, or None if a check beside it has failed meanwhile: then the command is
+    ended. A Ctrl-C reaches the command as well, which ends in its own time and prints its own last lines."""
     with _start(command, environment) as process:
         interrupted = False
         while True:

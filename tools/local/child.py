@@ -24,7 +24,7 @@ class ChildError(RuntimeError):
 
 
 class Process(Protocol):
-    """What a child needs of `subprocess.Popen`."""
+    """The part of `subprocess.Popen` that a child needs."""
 
     @property
     def pid(self) -> int:
@@ -50,7 +50,8 @@ class Process(Protocol):
 
 
 def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None) -> Process:
-    """A process with a pipe as its standard input, whose output is appended to `log`, in a session of its own."""
+    """Starts a process with a pipe as its standard input, whose output is appended to `log`, in a session of its
+    own."""
     with log.open("ab") as output:
         return subprocess.Popen(
             list(argv),
@@ -67,7 +68,7 @@ class Child:
     """A running child process whose output goes to a log file."""
 
     spawn: ClassVar[Callable[[Sequence[str], Path, Mapping[str, str], Path | None], Process]] = staticmethod(spawn)
-    """How a process is started. Tests replace it: they fork a process that has imported what they need."""
+    """Function that starts a process. Tests replace it: they fork a process that has imported what they need."""
 
     def __init__(self, name: str, process: Process, log: Path, log_start: int, stop_signal: signal.Signals) -> None:
         self.name = name
@@ -148,7 +149,7 @@ class Child:
             self._process.send_signal(self._stop_signal)
 
     def tell(self, line: str) -> None:
-        """Write a line to its standard input."""
+        """Writes a line to the process's standard input."""
         assert self._process.stdin is not None, "it is a pipe"
         self._process.stdin.write(line.encode() + b"\n")
         self._process.stdin.flush()

@@ -55,7 +55,8 @@ ELSEWHERE = ("STORAGE_ACCOUNT_NAME", "SERVICEBUS_NAMESPACE", "TASKCLUSTER_CERTIF
 
 @dataclass(frozen=True)
 class Tool:
-    """A command of another module. Where the shell says nothing else, it speaks to the stack on the default port."""
+    """A command of another module. It speaks to the stack on the default port unless the shell's variables say
+    otherwise."""
 
     name: str
     module: str
@@ -328,10 +329,10 @@ def docs(
 
 
 class _PassOn(TyperCommand):
-    """A command that passes on what stands behind `--`, with it."""
+    """A command that passes on the arguments behind `--`, and the `--` itself."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parses what stands before it."""
+        """Parses the arguments before `--`."""
         own = args.index("--") if "--" in args else len(args)
         super().parse_args(ctx, args[:own])
         ctx.args = [*ctx.args, *args[own:]]

@@ -18,16 +18,16 @@ LIBRARIES: dict[str, tuple[str, str]] = {
     "ansi-sequence-parser.js": ("ansi-sequence-parser", "dist/index.js"),  # colours of logs
     "json-e.js": ("json-e", "dist/index.js"),  # templates of task actions
 }
-"""The name of each file here, and its package and path there."""
+"""The name of each file in console/vendor, with its package and its path in that."""
 
 BUNDLED = {"markdown-it": ("entities", "linkify-it", "mdurl", "punycode.js", "uc.micro")}
-"""Packages that are in the file of another one, whose licences go with it."""
+"""Packages that are included in the file of another one, whose licences go with it."""
 
 UNCHECKED = "// @ts-nocheck\n"
 
 
 def install(root: Path) -> None:
-    """Make the folder anew."""
+    """Makes console/vendor anew."""
     shutil.rmtree(root / FOLDER, ignore_errors=True)
     (root / FOLDER / "licenses").mkdir(parents=True)
     for name, (package, path) in LIBRARIES.items():

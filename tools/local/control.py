@@ -20,12 +20,12 @@ ENDED = "The stack has ended."
 
 
 def say(text: str) -> None:
-    """Progress goes to standard error."""
+    """Prints progress to standard error."""
     print(text, file=sys.stderr, flush=True)
 
 
 def fail(text: str) -> NoReturn:
-    """End with a clear message."""
+    """Ends the program with a message."""
     say(f"./dev: {text}")
     sys.exit(1)
 

@@ -26,14 +26,14 @@ MISSING = (
     "npm install --global azure-functions-core-tools@4 --unsafe-perm true"
 )
 PACKAGE = "CORE_TOOLS_PACKAGE"
-"""Variable: the folder of an unpacked package, which is served in the place of this repository."""
+"""Variable with the folder of an unpacked package, which is served in the place of this repository."""
 
 START_SECONDS = 55.0
 _FUNCTION = re.compile(r"^\s+([\w-]+):\s+(?:\[[A-Z,]+\] )?(http|\w+Trigger)\b")
 
 
 def main() -> int:
-    """Serve until SIGINT; the exit code of Core Tools."""
+    """Serves until SIGINT; returns the exit code of Core Tools."""
     parser = argparse.ArgumentParser(prog="python -m tools.local.core_tools")
     parser.add_argument("--app-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)

@@ -55,7 +55,7 @@ SHORT_TIMES = {
 TAKE_SECONDS = 20
 """Seconds after which a message that a killed host had taken is visible again; on Azure it takes 10 minutes."""
 WORKERS = PoolOptions(task_queue_id=TASK_QUEUE_ID, worker_group="demo", maximum=3, polling_interval=2, idle_timeout=4)
-"""As on Azure (docs/workers-azure.md), but with shorter intervals."""
+"""The options of the workers: as on Azure (docs/workers-azure.md), but with shorter intervals."""
 TIME_LIMIT_SECONDS = 180
 EVENTS_LIMIT_SECONDS = 20
 LOOK_SECONDS = 0.4
@@ -84,7 +84,7 @@ class Demo:
         )
 
     async def run(self) -> list[str]:
-        """Do it all. Returns what went wrong, a sentence each. Raises ChildError if the stack breaks down."""
+        """Runs the whole demo. Returns what went wrong, a sentence each. Raises ChildError if the stack breaks down."""
         shutil.rmtree(self._work_dir, ignore_errors=True)
         self._work_dir.mkdir(parents=True)
         stop = threading.Event()
@@ -129,7 +129,7 @@ class Demo:
         return final_report(EXAMPLES, self._statuses, self._events.counts, expected, self._console.width)
 
     async def _submit(self, queue: taskcluster.aio.Queue) -> None:
-        """Create the tasks, each after those that it depends on; cancel what is there to be cancelled."""
+        """Creates the tasks, each after those that it depends on, and cancels those that are to be cancelled."""
         groups = {abandoned: taskcluster.slugId() for abandoned in (False, True)}
         for example in in_order(EXAMPLES):
             group = groups[example.abandoned]
@@ -142,7 +142,7 @@ class Demo:
         self._console.print(f"created task group {groups[False]}\nsealed and cancelled {groups[True]}")
 
     async def _watch(self, queue: taskcluster.aio.Queue) -> list[str]:
-        """Show the tasks until all have resolved, and kill the worker of the task that is to lose it."""
+        """Shows the tasks until all have resolved, and kills the worker of the task that is to lose it."""
         started = time.monotonic()
         with Live(console=self._console, transient=True, auto_refresh=False) as live:
             while True:
@@ -177,7 +177,7 @@ class Demo:
                 self._console.print(f"{example.name:16} {status['state']:11} {describe_runs(status)}")
 
     async def _rerun(self, queue: taskcluster.aio.Queue) -> bool:
-        """Rerun what has failed and is to have a second try; whether there was any."""
+        """Reruns tasks that have failed and are to have a second try; returns whether there were any."""
         failed = [
             example.name for example in EXAMPLES if example.rerun and self._statuses[example.name]["state"] == "failed"
         ]
@@ -187,7 +187,7 @@ class Demo:
         return bool(failed)
 
     async def _scale(self, queue: taskcluster.aio.Queue) -> None:
-        """Every polling interval, start workers for the load. Raises ChildError if one has failed."""
+        """Starts workers for the load in every polling interval. Raises ChildError if one has failed."""
         if time.monotonic() < self._next_look:
             return
         self._next_look = time.monotonic() + WORKERS.polling_interval

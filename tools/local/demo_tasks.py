@@ -16,7 +16,7 @@ Status = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Example:
-    """One task of the group. `ends` is how the last run resolves."""
+    """One task of the group; `ends` is how its last run resolves."""
 
     name: str
     script: str
@@ -26,17 +26,18 @@ class Example:
     deadline: timedelta = timedelta(hours=1)
     priority: str = "low"
     lose_worker: bool = False
-    """Its first worker is killed in the middle of it."""
+    """Whether the task's first worker is killed in the middle of it."""
     rerun: bool = False
-    """It fails the first time, and is then rerun by the client."""
+    """Whether the task fails the first time, and is then rerun by the client."""
     cancel: bool = False
-    """The client cancels it before it can start."""
+    """Whether the client cancels the task before it can start."""
     abandoned: bool = False
-    """It is in a second group, which is sealed and cancelled as a whole. Its tasks wait for themselves."""
+    """Whether the task is in a second group, which is sealed and cancelled as a whole. The tasks of that group wait for
+    themselves."""
 
     @property
     def shows(self) -> str:
-        """What the task is there to show."""
+        """Purpose of the task in the demo."""
         if self.lose_worker:
             return "its worker is killed, its claim expires, another worker retries it"
         if self.rerun:
@@ -100,7 +101,7 @@ def definition(
 
 
 def in_order(examples: Sequence[Example]) -> list[Example]:
-    """The examples with each one after those that it depends on."""
+    """Returns the examples in an order in which each one comes after those that it depends on."""
     ordered: list[Example] = []
     waiting = list(examples)
     while waiting:
@@ -114,17 +115,14 @@ def in_order(examples: Sequence[Example]) -> list[Example]:
 
 
 def is_resolved(status: Status) -> bool:
-    """True if nothing more happens to the task, or to the run."""
+    """Whether nothing more happens to the task, or to the run."""
     return status["state"] in ("completed", "failed", "exception")
 
 
 def problem(example: Example, status: Status) -> str | None:
-    """What is wrong with how a task ended, or None.
-
-    Runs whose claim expired may precede the last one. There is at least one if the worker was killed, and there may be
-    any number otherwise, since a worker may lose its claim if a host is killed. A task that is rerun has a failed run
-    before.
-    """
+    """Returns what is wrong with how a task ended, or None. Runs whose claim expired may precede the last one. There is
+    at least one if the worker was killed, and there may be any number otherwise, since a worker may lose its claim if a
+    host is killed. A task that is rerun has a failed run before."""
     *earlier, last = [run.get("reasonResolved", run["state"]) for run in status["runs"]] or ["no run"]
     if status["state"] != example.state or last != example.ends:
         return f"is {status['state']} ({last}) instead of {example.state} ({example.ends})"
@@ -139,7 +137,7 @@ def problem(example: Example, status: Status) -> str | None:
 
 
 def expected_events(statuses: Sequence[Status]) -> Counter[str]:
-    """How many events each exchange must have seen, given how the tasks of both groups ended (contract 10)."""
+    """Returns how many events each exchange must have seen, given how the tasks of both groups ended (contract 10)."""
     events: Counter[str] = Counter()
     for status in statuses:
         events["task-defined"] += 1
@@ -156,16 +154,14 @@ def expected_events(statuses: Sequence[Status]) -> Counter[str]:
 
 
 def unannounced_claims(statuses: Sequence[Status]) -> Counter[str]:
-    """How many events may be missing if a host was killed: those of claims that it had not answered yet.
-
-    No worker received such a claim, so its event is not owed (design 7): the claim expires, and the run is retried.
-    """
+    """Returns how many events may be missing if a host was killed: those of claims that it had not answered yet. No
+    worker received such a claim, so its event is not owed (design 7): the claim expires, and the run is retried."""
     lost = [run for status in statuses for run in status["runs"] if run.get("reasonResolved") == CLAIM_EXPIRED]
     return Counter({"task-running": len(lost)})
 
 
 def differences(expected: Counter[str], seen: Counter[str], may_miss: Counter[str]) -> list[str]:
-    """What is wrong with the events, a sentence each."""
+    """Returns what is wrong with the events, a sentence each."""
     return [
         f"{exchange}: {seen[exchange]} events instead of {expected[exchange]}"
         for exchange in sorted(expected.keys() | seen.keys())

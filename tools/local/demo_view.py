@@ -25,7 +25,8 @@ _EVENTS_A_LINE = 2
 
 
 def tasks_table(examples: Sequence[Example], statuses: Mapping[str, Status], title: str, width: int) -> Table:
-    """A line per task: its state, its runs with their workers and reasons, and where there is room what it shows."""
+    """Returns a table with a line per task: its state, its runs with their workers and reasons, and where there is room
+    its purpose."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("Task", no_wrap=True)
     table.add_column("State", no_wrap=True)
@@ -42,12 +43,12 @@ def tasks_table(examples: Sequence[Example], statuses: Mapping[str, Status], tit
 
 
 def workers_in_words(count: int) -> str:
-    """`no worker`, `1 worker`, `2 workers`."""
+    """Returns the number in words: `no worker`, `1 worker`, `2 workers`."""
     return f"{count or 'no'} {'worker' if count < 2 else 'workers'}"
 
 
 def describe_runs(status: Status) -> str:
-    """The runs of a task, in order: `0 claim-expired (worker-1), 1 completed (worker-3)`."""
+    """Returns the runs of a task in order, such as `0 claim-expired (worker-1), 1 completed (worker-3)`."""
     words = []
     for run in status["runs"]:
         worker = f" ({run['workerId']})" if "workerId" in run else ""
@@ -62,7 +63,8 @@ def final_report(
     expected: Counter[str],
     width: int,
 ) -> RenderableType:
-    """The tasks as they ended, and the events by exchange: how many were seen, and expected if that is not the same."""
+    """Returns the tasks as they ended, and the events by exchange: how many were seen, and how many were expected if
+    that differs."""
     events = Table(title="Events", title_justify="left", box=None, padding=(0, 2, 0, 0), show_header=False)
     cells = []
     for exchange in sorted(seen.keys() | expected.keys()):

@@ -22,7 +22,7 @@ DOCUMENT = ROOT / "docs" / "design.md"
 
 
 def remembered_table() -> str:
-    """Everything that is remembered."""
+    """Returns the table of everything that is remembered."""
     rows = ["| Where | Entries | For | What, and why so many and so long |", "|---|---|---|---|"]
     for name, reason in _reasons(remembered):
         kind = getattr(remembered, name)
@@ -35,7 +35,7 @@ def remembered_table() -> str:
 
 
 def retries_table() -> str:
-    """Everything that is tried again."""
+    """Returns the table of everything that is tried again."""
     rows = ["| Tried again | First pause | Grows | Longest | Tries |", "|---|---|---|---|---|"]
     for name, retries in vars(retrying).items():
         if isinstance(retries, Retries):
@@ -48,14 +48,14 @@ def retries_table() -> str:
 
 
 def bounds_table() -> str:
-    """How much is done, read and held at a time."""
+    """Returns the table of how much is done, read and held at a time."""
     rows = ["| Bound | Value | Of what, and why |", "|---|---|---|"]
     rows += [f"| `{name}` | {_number(getattr(bounds, name))} | {reason} |" for name, reason in _reasons(bounds)]
     return "\n".join(rows)
 
 
 def _reasons(module: ModuleType) -> Iterator[tuple[str, str]]:
-    """The constants of a module, each with the text below it."""
+    """Yields the constants of a module, each with its docstring."""
     body = ast.parse(inspect.getsource(module)).body
     for statement, reason in pairwise(body):
         match statement, reason:
@@ -67,7 +67,7 @@ TABLES = {"remembered": remembered_table, "bounds": bounds_table, "retries": ret
 
 
 def written(text: str) -> str:
-    """The document with its tables as they have to be."""
+    """Returns the document with its tables as they have to be."""
     for name, table in TABLES.items():
         begin, end = f"<!-- {name}: written by `python -m tools.local.design_tables` -->\n", f"\n<!-- end of {name} -->"
         head, _, rest = text.partition(begin)

@@ -20,7 +20,7 @@ from tools.local.state import ROOT
 SITE = Path(".local") / "site"
 SOURCE, HTML = SITE / "source", SITE / "html"
 _LEFT_OUT = (".github", "tests")
-"""Folders whose Markdown is for GitHub and for tests, not for readers."""
+"""Folders whose Markdown is left out of the site, since it is for GitHub and for tests."""
 _PICTURES = ("*.webp", "*.svg")
 _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=[)\s])")
 
@@ -40,7 +40,7 @@ def pages(root: Path) -> list[Path]:
 
 
 def linked_files(root: Path) -> set[Path]:
-    """What pages link to beside pages, relative to the repository, where it exists."""
+    """Returns the files that pages link to besides pages, relative to the repository, if they exist."""
     known = set(pages(root))
     targets = {
         Path(os.path.normpath(page.parent / match[1]))
@@ -67,13 +67,15 @@ def lay_out(root: Path, source: Path, revision: str) -> None:
 
 
 def build(root: Path = ROOT, *, revision: str = "main") -> int:
-    """Build the site into .local/site/html; the exit code. A link or an anchor that leads nowhere is an error."""
+    """Builds the site into .local/site/html; returns the exit code. A link or an anchor that leads nowhere is an
+    error."""
     lay_out(root, root / SOURCE, revision)
     return _run(root, "mkdocs", "build", "--strict")
 
 
 def main(*, serve: bool, publish: str, alias: str) -> int:
-    """Build the site; serve it on the loopback interface until Ctrl-C, or push it as a version. The exit code."""
+    """Builds the site; serves it on the loopback interface until Ctrl-C, or pushes it as a version. Returns the exit
+    code."""
     code = build(revision=f"v{publish}" if publish[:1].isdigit() else "main")
     if code != 0:
         return code

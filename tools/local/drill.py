@@ -34,7 +34,7 @@ from tools.local.stack import Stack, StackOptions
 
 CONNECTION_STRINGS = ("STORAGE_CONNECTION_STRING", "AZURE_STORAGE_CONNECTION_STRING")
 SAMPLE = 200
-"""Tasks whose state is compared."""
+"""Number of tasks whose state is compared."""
 POOL = "drill/drill"
 """The task queue of the task that is run at the end."""
 OF_THE_DEPLOYMENT = (
@@ -58,7 +58,7 @@ _FOLLOW_UP_SECONDS = 60.0
 
 @dataclass
 class Drill:
-    """What came of it."""
+    """The result of a drill, as it is printed."""
 
     seconds: dict[str, float] = field(default_factory=dict)
     entities: dict[str, int] = field(default_factory=dict)
@@ -109,7 +109,8 @@ def run(source: Mapping[str, str], port: int, folder: Path, drill: Drill) -> Non
 
 
 def _free(port: int) -> Ports:
-    """The second stack's ports. Raises DrillError for one that cannot be had, before an export that may take long."""
+    """Returns the second stack's ports. Raises DrillError for a port that cannot be had, before an export that may take
+    long."""
     try:
         ports = Ports.derive(port)
         ports.check_free()
@@ -147,7 +148,7 @@ def _check(environment: Mapping[str, str]) -> None:
 
 
 def task_ids(folder: Path) -> list[str]:
-    """The tasks of an export."""
+    """Returns the ids of the tasks of an export."""
     with gzip.open(folder / f"{keys.TASKS}.jsonl.gz", "rt", encoding="utf-8") as file:
         rows = (json.loads(line) for line in file)
         return [row["PartitionKey"] for row in rows if row["RowKey"] == keys.TASK_STATUS]
@@ -162,7 +163,7 @@ def _queue(environment: Mapping[str, str]) -> Any:
 
 
 def _compare(source: Mapping[str, str], target: Mapping[str, str], folder: Path, drill: Drill) -> None:
-    """The restored tasks have their definitions, and the states that the deployment says, if it can be asked."""
+    """Compares the definitions and the states of restored tasks with those of the deployment, if it can be asked."""
     known = task_ids(folder)
     sample = random.sample(known, min(SAMPLE, len(known)))
     restored, original = _queue(target), _queue(source) if source.get("TASKCLUSTER_ROOT_URL") else None
@@ -182,7 +183,7 @@ RESOLVED = {"completed", "failed", "exception"}
 
 
 def differences(task_id: str, restored: Look, original: Look | None) -> Iterator[str]:
-    """What is wrong with a task after the restore. One that was not resolved may have gone on meanwhile."""
+    """Yields what is wrong with a task after the restore. A task that was not resolved may have gone on meanwhile."""
     try:
         status, definition = restored()
     except TaskclusterRestFailure as failure:
@@ -213,7 +214,7 @@ def _run_a_task(environment: Mapping[str, str]) -> None:
 
 
 def main() -> int:
-    """Print what came of it as JSON; 0 only if the backup could be restored and nothing differs."""
+    """Prints the result as JSON; returns 0 only if the backup could be restored and nothing differs."""
     parser = argparse.ArgumentParser(
         prog=os.environ.get("STARTED_AS", "python -m tools.local.drill"), description=__doc__
     )

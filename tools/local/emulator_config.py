@@ -10,11 +10,11 @@ from tools.local.state import ROOT
 
 FILE = ROOT / "tools" / "local" / "containers" / "service-bus.json"
 SUBSCRIPTION = "all"
-"""One match-all subscription per topic; others are added to the file by hand."""
+"""Name of the match-all subscription of each topic; others are added to the file by hand."""
 
 
 def document() -> str:
-    """Every topic with duplicate detection, in the longest window and life that the emulator allows."""
+    """Returns every topic with duplicate detection, in the longest window and life that the emulator allows."""
     topics = [
         {
             "Name": topic,

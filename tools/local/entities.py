@@ -26,11 +26,10 @@ TABLES: Final = (
     keys.HEALTH,
     keys.AUDIT,
 )
-"""Status rows first. In a backup that copies the tables in this order, projections are newer than the rows that they
-project, as their readers expect after a crash.
-"""
+"""The tables, those with status rows first. In a backup that copies the tables in this order, projections are newer
+than the rows that they project, as their readers expect after a crash."""
 
 QUEUES: Final = tuple(name for queue in INTERNAL_QUEUES for name in (queue, f"{queue}-poison"))
 CONTAINERS: Final = (keys.PRIVATE, keys.PUBLIC)
 TOPICS: Final = exchanges.TOPICS
-"""Without the deployment's prefix."""
+"""The topics' names, without the deployment's prefix."""

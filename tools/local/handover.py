@@ -15,13 +15,13 @@ from typing import Any
 
 LIFE = timedelta(minutes=1)
 FOLDER = "sign-in"
-"""Inside the stack's folder."""
+"""Name of the folder of codes inside the stack's folder."""
 PAGE = "/local/sign-in"
-"""Where a local host redeems codes."""
+"""Path at which a local host redeems codes."""
 
 
 def hand_over(folder: Path, credentials: Mapping[str, str], now: datetime) -> str:
-    """Keep credentials for whoever brings the returned code, and remove those whose code was not redeemed in time."""
+    """Keeps credentials for whoever brings the returned code, and removes those whose code was not redeemed in time."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.stat().st_mtime < (now - LIFE).timestamp():
@@ -34,7 +34,7 @@ def hand_over(folder: Path, credentials: Mapping[str, str], now: datetime) -> st
 
 
 def redeem(folder: Path, code: str, now: datetime) -> dict[str, str] | None:
-    """The credentials that were left for a code; None if it is unknown, was redeemed, or has expired."""
+    """Returns the credentials that were left for a code; None if it is unknown, was redeemed, or has expired."""
     path = _path(folder, code)
     taken = path.with_suffix(".taken")
     try:

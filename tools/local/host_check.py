@@ -19,7 +19,7 @@ from tools.local.state import ROOT
 
 SUITE = ("tests/promises/host", "tests/promises/clients", "tests/parts/local/test_host_vectors.py")
 _PYTHON = "languageWorkers__python__defaultExecutablePath"
-"""App setting: the interpreter that Core Tools run the app with."""
+"""App setting with the interpreter that Core Tools run the app with."""
 
 
 def main(arguments: Sequence[str]) -> int:

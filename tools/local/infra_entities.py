@@ -11,14 +11,15 @@ from tools.local.state import ROOT
 FILE = ROOT / "infra" / "entities.json"
 
 PLATFORM_CONTAINERS = ("deployments",)
-"""Where Azure keeps the package that it runs."""
+"""Containers in which Azure keeps the package that it runs."""
 
 HOST_CONTAINERS = ("azure-webjobs-hosts", "azure-webjobs-secrets")
-"""The Functions host's own: leases and keys. Declared, since the app may write in named containers only."""
+"""Containers for the Functions host's own leases and keys. They are declared, since the app may write in named
+containers only."""
 
 
 def document() -> str:
-    """The names, by kind."""
+    """Returns the names, by kind."""
     names = {
         "tables": entities.TABLES,
         "queues": entities.QUEUES,

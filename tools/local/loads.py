@@ -42,10 +42,8 @@ class NotLoaded(Exception):
 def functions(
     folder: Path, settings: Mapping[str, str], *, python: Path | None = None, packages: Path | None = None
 ) -> list[str]:
-    """Names of the functions that the app in a folder has with these settings. Raises NotLoaded.
-
-    Settings that refer to a vault get a stand-in, and telemetry goes nowhere.
-    """
+    """Returns the names of the functions that the app in a folder has with these settings. Raises NotLoaded. Settings
+    that refer to a vault get a stand-in, and telemetry goes nowhere."""
     stand_ins = {
         name: settings_docs.EXAMPLE_VALUES.get(name, "stand-in") if value.startswith(_REFERENCE) else value
         for name, value in settings.items()

@@ -25,24 +25,24 @@ LOCKS = (
     ("worker/requirements.txt", ["worker/requirements.in"], False),
     ("requirements/audit.txt", ["requirements/audit.in"], False),
 )
-"""Each with what it is made of, and whether it includes the app's."""
+"""The lock files, each with what it is made of, and whether it includes the app's."""
 _HEAD = "# Written by `.venv/bin/python -m tools.local.locks`.\n"
 _COMPILE = ["pip", "compile", "--quiet", "--universal", "--python-version", "3.11", "--no-annotate", "--no-header"]
 _FITS = re.compile(
     r"-(?:py2\.py3|py3\d*|cp311|cp312|cp313|cp3\d+-abi3)-(?:\S+-)?"
     r"(?:any|\S*manylinux\S*_(?:x86_64|aarch64)|macosx_\S+|win_amd64)\.whl$"
 )
-"""The name of a wheel that somebody installs: for a Python that the project runs on, of Linux, macOS or Windows. A
-package in C has a hundred others."""
+"""Matches the name of a wheel that somebody installs: for a Python that the project runs on, of Linux, macOS or
+Windows. A package in C has a hundred others."""
 
 
 def requirements(file: Path) -> list[str]:
-    """What a lock file names, without hashes: `name==version`, perhaps with a marker."""
+    """Returns what a lock file names, without hashes: `name==version`, perhaps with a marker."""
     return re.findall(r"^([a-z0-9-]+==.+?) *\\?$", file.read_text(encoding="utf-8"), re.MULTILINE)
 
 
 def main(options: list[str]) -> None:
-    """Write them all, the app's first."""
+    """Writes all lock files, the app's first."""
     for name, sources, includes in LOCKS:
         with tempfile.TemporaryDirectory() as folder:
             output, files = Path(folder, "lock.txt"), Path(folder, "pylock.toml")
@@ -70,7 +70,7 @@ def _hashes(wheels: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def _with_hashes(requirement: str, hashes: dict[str, list[str]]) -> str:
-    """The lines of a lock file for `name==version`, perhaps with a marker."""
+    """Returns the lines of a lock file for `name==version`, perhaps with a marker."""
     found = hashes[requirement.partition(" ;")[0]]
     if not found:
         raise SystemExit(f"{requirement}: there is no wheel of it that fits")

@@ -37,7 +37,7 @@ class App:
 QUEUE = App("queue", PRODUCT, "requirements.txt", settings_docs.EXAMPLE_VALUES)
 NOTIFIER = App("notify", ("notify",), "requirements/notify.txt", {})
 _AT_THE_TOP = (Path("notify/function_app.py"), Path("notify/host.json"))
-"""What lies at the top of the notifier's package, where a host looks for it."""
+"""Files that lie at the top of the notifier's package, where a host looks for them."""
 SITE_PACKAGES = Path(".python_packages") / "lib" / "site-packages"
 """Where the Functions host looks for an app's packages."""
 
@@ -51,7 +51,7 @@ class PackageError(RuntimeError):
 
 @dataclass(frozen=True)
 class Package:
-    """What was made."""
+    """A package that was made."""
 
     zip: Path
     bill: Path | None
@@ -90,13 +90,13 @@ def make(
 
 
 def product_files(root: Path, app: App = QUEUE) -> list[Path]:
-    """An app's own files, relative to the repository."""
+    """Returns an app's own files, relative to the repository."""
     found = [path for name in app.product for path in _files(root / name)]
     return sorted(path.relative_to(root) for path in found)
 
 
 def main(output: Path, *, dependencies: bool, unpacked: bool = False, app: App = QUEUE) -> int:
-    """Make the package, unpacked as well if that is asked for, and say what it is."""
+    """Makes the package, unpacked as well if that is asked for, and says what it is. Returns the exit code."""
     try:
         made = make(output, dependencies=dependencies, app=app)
     except (PackageError, bootstrap.SetupError) as error:
@@ -111,7 +111,8 @@ def main(output: Path, *, dependencies: bool, unpacked: bool = False, app: App =
 
 
 def _for_azd(package: Path, folder: Path) -> Path:
-    """The package as a folder, which azd zips again. Without a .funcignore azd leaves out compiled modules."""
+    """Returns the package as a folder, which azd zips again. It has a .funcignore, without which azd leaves out
+    compiled modules."""
     shutil.rmtree(folder, ignore_errors=True)
     unpack(package, folder)
     (folder / ".funcignore").touch()
@@ -172,7 +173,7 @@ def _files(path: Path) -> Iterator[Path]:
 
 
 def _write(folder: Path, output: Path) -> Path:
-    """A zip without anything of this moment or this machine."""
+    """Writes a zip whose bytes do not depend on this moment or this machine."""
     with zipfile.ZipFile(output, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in sorted(path for path in folder.rglob("*") if path.is_file()):
             entry = zipfile.ZipInfo(str(path.relative_to(folder)), _EPOCH)
@@ -194,7 +195,7 @@ def _version(root: Path) -> str:
 
 
 def unpack(package: Path, folder: Path) -> Sequence[str]:
-    """Into an empty folder, as Azure does. Returns the names."""
+    """Unpacks the package into an empty folder, as Azure does. Returns the names."""
     with zipfile.ZipFile(package) as archive:
         archive.extractall(folder)
         return archive.namelist()

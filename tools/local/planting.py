@@ -31,12 +31,12 @@ UNKNOWN = 2
 
 
 def named(words: str) -> list[dict[str, str]]:
-    """The kept bugs whose names contain these words."""
+    """Returns the kept bugs whose names contain these words."""
     return [bug for bug in json.loads(KEPT.read_text(encoding="utf-8")) if words in bug["name"]]
 
 
 def main(words: str | None, *, every: bool, engines: bool, tests: Sequence[str]) -> int:
-    """Plant the bug of that name, or with `every` all of these; the exit code is 0 if all are caught."""
+    """Plants the bug of that name, or with `every` all of these; the exit code is 0 if all are caught."""
     bugs = named(words or "")
     if words is None and not every and not engines:
         for bug in bugs:

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from tools.local import state
 
 DEFAULT_PORT = 7071
-"""Where `func start` listens."""
+"""The port at which `func start` listens."""
 
 MAX_HOSTS = 10
 SPAN = 20
-"""A stack on port N uses no port below N, and none from N + SPAN on."""
+"""Size of the range of ports of a stack: a stack on port N uses ports from N up to N + SPAN - 1 only."""
 
 
 class PortTakenError(Exception):
@@ -21,7 +21,8 @@ class PortTakenError(Exception):
 
 @dataclass(frozen=True)
 class Ports:
-    """Port numbers, for a stack on port N with H host processes: hosts N … N+H-1, the others from N+10."""
+    """The port numbers of a stack on port N with H host processes: hosts have N … N+H-1, the others ports from N+10
+    on."""
 
     hosts: tuple[int, ...]
     blob: int
@@ -55,7 +56,7 @@ class Ports:
 
     @property
     def storage(self) -> dict[str, int]:
-        """The ports as `tools.local.azurite` wants them."""
+        """Returns the ports as `tools.local.azurite` wants them."""
         return {"blob": self.blob, "queue": self.queue, "table": self.table}
 
     def check_free(self, *, with_host: bool = True, uploads: bool = False) -> None:
@@ -69,7 +70,7 @@ class Ports:
                 raise PortTakenError(f"port {port} (for {use}) is taken by {self._taken_by(port)}")
 
     def _taken_by(self, port: int) -> str:
-        """Whose it is, and which port to choose instead."""
+        """Returns whose port it is, and which port to choose instead."""
         for stack in state.running_stacks():
             if stack.port <= port < stack.port + SPAN:
                 return (

@@ -11,12 +11,12 @@ _DEBIAN_PACKAGE = "python3.13-venv"
 
 
 def find() -> Path | None:
-    """An interpreter of Python 3.13 that runs, or None."""
+    """Returns an interpreter of Python 3.13 that runs, or None."""
     return next((candidate for candidate in _candidates() if _runs(candidate)), None)
 
 
 def how_to_install() -> str:
-    """The command that installs it, where one is known."""
+    """Returns the command that installs it, if one is known."""
     if shutil.which("pyenv"):
         return "Install it with: pyenv install 3.13"
     if shutil.which("apt-cache"):

@@ -20,7 +20,7 @@ from tools.local.docs_site import repository
 from tools.local.state import ROOT
 
 EXAMPLE_OWNER = "OWNER"
-"""Stands for who publishes the repository, until a person has said it."""
+"""Placeholder for the publisher of the repository, until a person has named one."""
 IMAGE_FILES = ("tools/compose.yaml", "worker/Dockerfile", ".devcontainer/devcontainer.json", ".github/workflows/ci.yml")
 """Files that name images of containers."""
 _IMAGE = re.compile(
@@ -43,18 +43,18 @@ class Image:
 
     file: str
     name: str
-    """With its tag."""
+    """Name of the image, with its tag."""
     pinned: bool
 
 
 def version(root: Path = ROOT) -> str:
-    """The version of the project: what pyproject.toml says."""
+    """Returns the version of the project that pyproject.toml states."""
     found: str = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
     return found
 
 
 def images(root: Path = ROOT) -> list[Image]:
-    """Every image that the repository starts or builds on."""
+    """Returns every image that the repository starts or builds on."""
     return [
         Image(file, match["image"], match["digest"] is not None)
         for file in IMAGE_FILES
@@ -63,7 +63,8 @@ def images(root: Path = ROOT) -> list[Image]:
 
 
 def problems(root: Path = ROOT, *, tag: str = "", published_by: str = "") -> Iterator[str]:
-    """What keeps this commit from being released; `published_by` is GitHub's name of the repository, if it is known."""
+    """Yields what keeps this commit from being released; `published_by` is GitHub's name of the repository, if it is
+    known."""
     number = version(root)
     if tag and tag != f"v{number}":
         yield f"the tag is {tag}, and pyproject.toml has the version {number}"
@@ -99,7 +100,7 @@ def check(tag: str) -> int:
 
 
 def notes(root: Path = ROOT, *, worker_image: str = "") -> str:
-    """The text of the release: its section of the changelog, and the worker's image by digest."""
+    """Returns the text of the release: its section of the changelog, and the worker's image by digest."""
     number = version(root)
     text = (root / "CHANGELOG.md").read_text(encoding="utf-8")
     match = re.search(rf"^## \[{re.escape(number)}\][^\n]*\n(.*?)(?=^## \[|\Z)", text, re.MULTILINE | re.DOTALL)
@@ -154,7 +155,7 @@ def _named_in(root: Path) -> list[str]:
 
 
 def _elsewhere(root: Path, address: str) -> Iterator[str]:
-    """Files that name another repository as this one."""
+    """Yields files that name another repository as this one."""
     for file in _named_in(root):
         if set(_NAMED.findall((root / file).read_text(encoding="utf-8"))) - {_short(address)}:
             yield file
@@ -165,7 +166,7 @@ def _short(address: str) -> str:
 
 
 def _absolute(text: str, base: str) -> str:
-    """Links of the repository, as they must be on the page of a release."""
+    """Returns a text with its links as they must be on the page of a release, outside the repository."""
     return re.sub(r"(?<=\]\()(?!https?:|#)(?=[^)\s]+\))", base, text)
 
 

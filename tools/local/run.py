@@ -95,7 +95,7 @@ def up_detached(wanted: StackOptions) -> None:
 
 
 def _where(wanted: StackOptions, environment: Mapping[str, str]) -> str:
-    """Where the stack is, and what clients or a host of somebody else's need."""
+    """Returns where the stack is, and what clients, or a host that somebody else starts, need."""
     port = wanted.ports.api
     if wanted.with_host:
         root_url = environment["TASKCLUSTER_ROOT_URL"]

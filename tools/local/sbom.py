@@ -13,7 +13,7 @@ LICENCE = "MPL-2.0"
 
 
 def document(site_packages: Path, version: str) -> dict[str, Any]:
-    """CycloneDX 1.5 of the distributions in a folder. The same content gives the same document."""
+    """Returns a CycloneDX 1.5 document of the distributions in a folder. The same content gives the same document."""
     found = {_purl(each): each for each in distributions(path=[str(site_packages)])}
     components = [_component(purl, found[purl]) for purl in sorted(found)]
     serial = uuid.uuid5(uuid.NAMESPACE_URL, "\n".join([NAME, version, *sorted(found)]))
@@ -37,7 +37,7 @@ def document(site_packages: Path, version: str) -> dict[str, Any]:
 
 
 def text(bill: dict[str, Any]) -> str:
-    """As it is written to a file."""
+    """Returns the document as it is written to a file."""
     return json.dumps(bill, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -67,5 +67,5 @@ def _purl(found: Distribution) -> str:
 
 
 def _name(found: Distribution) -> str:
-    """The name of a distribution, normalised as PyPI does."""
+    """Returns the name of a distribution, normalised as PyPI does."""
     return re.sub(r"[-_.]+", "-", found.metadata["Name"]).lower()

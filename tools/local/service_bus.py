@@ -72,7 +72,8 @@ class ServiceBus:
 
     @property
     def connection_string(self) -> str:
-        """For `ServiceBusClient`, and with a transport of service_bus_admin.py for the administration client."""
+        """Connection string for `ServiceBusClient`, and for the administration client with a transport of
+        service_bus_admin.py."""
         return service_bus_connection_string(self.port)
 
     @property
@@ -81,7 +82,7 @@ class ServiceBus:
         return self.child.pid
 
     def state(self) -> dict[str, Any]:
-        """Connections, faults, and for each topic and subscription what came in, waits and was delivered."""
+        """Returns connections, faults, and for each topic and subscription what came in, waits and was delivered."""
         return self._request("GET", "/state")
 
     def add_topic(self, topic: Topic) -> None:
@@ -100,7 +101,7 @@ class ServiceBus:
         self._request("POST", "/pause")
 
     def resume(self) -> None:
-        """End a pause."""
+        """Ends a pause."""
         self._request("POST", "/resume")
 
     def refuse(
@@ -130,7 +131,7 @@ class ServiceBus:
         self._set_fault("drop", every, count, topic, stored)
 
     def accept(self) -> None:
-        """End `refuse`, `return_unsettled` and `drop`."""
+        """Ends the effect of `refuse`, `return_unsettled` and `drop`."""
         self._request("POST", "/fault", None)
 
     def _set_fault(
@@ -140,7 +141,7 @@ class ServiceBus:
         self._request("POST", "/fault", fault if count is None else {**fault, "count": count})
 
     def close_connections(self, condition: str | None = None) -> None:
-        """Cut all client connections, or close them in the protocol with an error condition."""
+        """Cuts all client connections, or closes them in the protocol with an error condition."""
         self._request("POST", "/close-connections", {"condition": condition} if condition else {})
 
     def go_away(self) -> None:
@@ -153,7 +154,7 @@ class ServiceBus:
         self._request("POST", "/listen")
 
     def reset(self) -> None:
-        """Make it as it was when it started: no faults, connections or messages, and the topics of then."""
+        """Makes the broker as it was when it started: no faults, connections or messages, and the topics of then."""
         self._request("POST", "/reset")
 
     def kill(self) -> None:

@@ -13,19 +13,19 @@ from azure.core.pipeline.transport import AioHttpTransport, RequestsTransport
 
 
 class PlainHttpTransport(RequestsTransport):  # type: ignore[misc] # azure-core loads its transports lazily, untyped
-    """For `azure.servicebus.management.ServiceBusAdministrationClient`."""
+    """Transport for `azure.servicebus.management.ServiceBusAdministrationClient`."""
 
     def send(self, request: Any, **kwargs: Any) -> Any:
-        """Send the request over http."""
+        """Sends the request over plain HTTP."""
         request.url = _plain(request.url)
         return super().send(request, **kwargs)
 
 
 class AsyncPlainHttpTransport(AioHttpTransport):  # type: ignore[misc] # the same
-    """For `azure.servicebus.aio.management.ServiceBusAdministrationClient`."""
+    """Transport for `azure.servicebus.aio.management.ServiceBusAdministrationClient`."""
 
     async def send(self, request: Any, **config: Any) -> Any:
-        """Send the request over http."""
+        """Sends the request over plain HTTP."""
         request.url = _plain(request.url)
         return await super().send(request, **config)
 

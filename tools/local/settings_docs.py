@@ -24,7 +24,7 @@ EXAMPLE = ROOT / "local.settings.example.json"
 DEPLOYED = ROOT / "infra" / "settings.json"
 
 KEYS_INSTEAD_OF_IDENTITIES = ("STORAGE_CONNECTION_STRING", "SERVICEBUS_CONNECTION_STRING")
-"""Never set in a deployment: it uses identities."""
+"""Settings that a deployment never has, since it uses identities."""
 
 _PORTS = Ports.derive(DEFAULT_PORT)
 _STORAGE = storage_connection_string(_PORTS.storage)
@@ -62,13 +62,13 @@ the root URL and the connection strings themselves, since these are where the st
 
 
 def meanings() -> dict[str, str]:
-    """What each setting means. Raises KeyError for one whose meaning is missing."""
+    """Returns what each setting means. Raises KeyError for one whose meaning is missing."""
     said: dict[str, str] = json.loads(EXAMPLE.read_text(encoding="utf-8"))["//"]
     return {name: said[name] for name in (*HOST_SETTINGS, *(name for name, _ in _fields()))}
 
 
 def settings_table() -> str:
-    """docs/settings.md."""
+    """Returns docs/settings.md."""
     means = meanings()
     rows = ["| Setting | Default | Allowed | Meaning |", "|---|---|---|---|"]
     for name, field in _fields():
@@ -82,7 +82,8 @@ def settings_table() -> str:
 
 
 def example() -> str:
-    """local.settings.example.json: every setting with its meaning, and a value that works with `./dev up`'s ports."""
+    """Returns local.settings.example.json: every setting with its meaning, and a value that works with `./dev up`'s
+    ports."""
     values = dict(HOST_SETTINGS)
     for name, field in _fields():
         default = "" if field.is_required() or field.default is None else str(field.default)
@@ -97,7 +98,7 @@ def example() -> str:
 
 
 def deployed() -> str:
-    """infra/settings.json: every optional setting with its default; app.bicep adds what it knows better."""
+    """Returns infra/settings.json: every optional setting with its default; app.bicep adds what it knows better."""
     values = {
         name: "" if field.default is None else str(field.default)
         for name, field in _fields()
@@ -118,7 +119,7 @@ def _fields() -> list[tuple[str, FieldInfo]]:
 
 
 def _allowed(field: FieldInfo) -> str:
-    """What values the field takes, in a few words."""
+    """Returns what values the field takes, in a few words."""
     choices = [value for value in get_args(field.annotation) if isinstance(value, str)]
     if choices:
         return ", ".join(_code(choice) for choice in choices)

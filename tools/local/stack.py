@@ -33,20 +33,20 @@ from tools.local.service_bus import ServiceBus
 from tools.local.state import ProcessIdentity, StackState
 
 HOST_MODULE = "HOST_MODULE"
-"""Variable: the module that serves the app, if it is not `tools.local.host`."""
+"""Variable with the module that serves the app, if it is not `tools.local.host`."""
 HOST_READY = r"local host: (\d+) functions on http://\S+ \((.*)\)"
 HOST_READY_SECONDS = 60
 HOST_STOP_SECONDS = 45
-"""Longer than a host waits for calls and messages."""
+"""Seconds that a host may take to stop: longer than it waits for calls and messages."""
 HOST_END_SECONDS = 12
-"""When the whole stack ends, nobody waits for them."""
+"""Seconds that a host may take to stop when the whole stack ends, and nobody waits for calls and messages."""
 WATCH_SECONDS = 0.2
 DATA = "data"
-"""Folder of Azurite's data, inside the stack's."""
+"""Name of the folder of Azurite's data, inside the stack's."""
 
 
 Place = int | str
-"""Which host: its port, or, where hosts are started by group, the name of its function."""
+"""A host: its port or, where hosts are started by group, the name of its function."""
 
 
 @dataclass(frozen=True)
@@ -60,26 +60,27 @@ class App:
 
 @dataclass(frozen=True)
 class StackOptions:
-    """What kind of stack is wanted."""
+    """Options of a stack."""
 
     ports: Ports
     azure_paths: bool = True
-    """Hosts treat paths as deployed Functions do; else as Core Tools do (design 8)."""
+    """Whether hosts treat paths as deployed Functions do; else they treat them as Core Tools do (design 8)."""
     with_host: bool = True
-    """False: only storage and broker are started, for a Functions host that somebody else starts."""
+    """Whether hosts are started. If not, only storage and broker are, for a Functions host that somebody else
+    starts."""
     subscriptions: tuple[str, ...] = ()
     """Match-all subscriptions declared on every topic."""
     in_memory: bool = False
-    """Keep no data on disk."""
+    """Whether no data is kept on disk."""
     storage_apart: bool = False
-    """Start a process for each service of storage even if no data is kept."""
+    """Whether each service of storage has a process of its own even if no data is kept."""
     fresh: bool = False
-    """Remove the data of an earlier stack on this port first."""
+    """Whether the data of an earlier stack on this port is removed first."""
     times: Mapping[str, float] = field(default_factory=dict)
-    """Seconds in the place of the platform's (`tools.local.host.times`)."""
+    """Seconds that replace the platform's times (`tools.local.host.times`)."""
     by_group: bool = False
-    """Start hosts as Flex Consumption does: those on the stack's ports serve HTTP alone, and each queue function and
-    timer has one of its own, on any port."""
+    """Whether hosts are started as Flex Consumption does: those on the stack's ports serve HTTP alone, and each queue
+    function and timer has one of its own, on any port."""
     app_dir: Path = state.ROOT
     """Folder of function_app.py and host.json."""
     host_python: Path = Path(sys.executable)
@@ -89,9 +90,10 @@ class StackOptions:
     app_settings: Mapping[str, str] = field(default_factory=dict)
     """Settings that win over the environment and over local.settings.json."""
     root_url: str | None = None
-    """Where clients find the stack, if something stands in front of its hosts."""
+    """The URL at which clients find the stack, if something stands in front of its hosts."""
     uploads: bool = False
-    """Start a host more, the app that takes relayed uploads, as a deployment with `uploadsApp` does."""
+    """Whether one more host is started: the app that takes relayed uploads, as a deployment with `uploadsApp` has
+    it."""
 
 
 class Stack:
@@ -160,7 +162,7 @@ class Stack:
         return stack
 
     def _own_ports(self) -> Sequence[int]:
-        """The ports of all hosts. The one that takes uploads serves the stack's own app with other settings."""
+        """Returns the ports of all hosts. The one that takes uploads serves the stack's own app with other settings."""
         if not self.options.uploads:
             return self.options.ports.hosts
         settings = appsettings.of_uploads()
@@ -169,7 +171,7 @@ class Stack:
 
     @property
     def environment(self) -> dict[str, str]:
-        """What a client of this stack needs in its environment."""
+        """Returns what a client of this stack needs in its environment."""
         return {
             "TASKCLUSTER_ROOT_URL": self._settings["TASKCLUSTER_ROOT_URL"],
             "TASKCLUSTER_CLIENT_ID": ROOT_CLIENT_ID,
@@ -181,12 +183,12 @@ class Stack:
 
     @property
     def topic_prefix(self) -> str:
-        """What the names of the topics begin with."""
+        """Prefix of the names of the topics."""
         return _topic_prefix(self._settings)
 
     @property
     def places(self) -> list[Place]:
-        """All hosts."""
+        """Returns all hosts."""
         with self._lock:
             return list(self._hosts)
 
@@ -196,7 +198,8 @@ class Stack:
             return self._hosts[place]
 
     def app_pid(self, place: Place | None = None) -> int | None:
-        """The process in which a host (default: that on the API's port) runs the app; None while there is none."""
+        """Returns the id of the process in which a host (default: that on the API's port) runs the app; None while
+        there is none."""
         pid = self.host(self.options.ports.api if place is None else place).pid
         return next((app for forking in _children(pid) for app in _children(forking)), None)
 
@@ -212,7 +215,7 @@ class Stack:
             self._hosts.pop(self.options.ports.api if place is None else place).stop(0 if kill else grace)
 
     def replace_app(self, port: int, app: App, *, kill: bool = False) -> None:
-        """End the host on this port, and serve this app there, from now on. Raises ChildError."""
+        """Ends the host on this port, and serves this app there from now on. Raises ChildError."""
         with self._lock:
             self.stop_host(port, kill=kill)
             self._apps[port] = app
@@ -235,7 +238,7 @@ class Stack:
 
     @contextlib.contextmanager
     def supervised(self, say: Callable[[str], None]) -> Iterator[None]:
-        """Supervise in a thread while this lasts. Raises at its end what that has failed with."""
+        """Supervises in a thread until the context ends. Raises at its end what that has failed with."""
         enough = threading.Event()
         with ThreadPoolExecutor(1) as threads:
             supervision = threads.submit(self.supervise, enough, say)
@@ -346,7 +349,7 @@ def _named(place: Place) -> str:
 
 
 def already_runs(options: StackOptions) -> str:
-    """Why the wanted stack cannot be started beside one on its port, and what to do."""
+    """Returns why the wanted stack cannot be started beside one on its port, and what to do."""
     port = options.ports.api
     reason = "its data can be forgotten once it has ended" if options.fresh else "end it first"
     return f"a stack already runs on port {port}; {reason}: ./dev down --port {port}"
@@ -384,7 +387,7 @@ def let_pages_read_artifacts(connection_string: str) -> None:
 
 
 def _start_service_bus(options: StackOptions, settings: Mapping[str, str]) -> ServiceBus:
-    """The broker with the topics that the infrastructure declares as well, under the app's prefix."""
+    """Starts the broker with the topics that the infrastructure declares as well, under the app's prefix."""
     return ServiceBus.start(
         [_topic_prefix(settings) + topic for topic in TOPICS],
         subscriptions=options.subscriptions,

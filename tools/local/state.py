@@ -50,10 +50,10 @@ class StackState:
     """The process that started the others and ends with them."""
     children: Mapping[str, ProcessIdentity]
     environment: Mapping[str, str] = field(repr=False)
-    """What `./dev env` prints; it holds the access token, so the file is for its owner only."""
+    """The variables that `./dev env` prints. They include the access token, so the file is for its owner only."""
 
     def save(self) -> None:
-        """Write the file whole, or not at all."""
+        """Writes the file as a whole, or not at all."""
         path = state_path(self.port)
         path.parent.mkdir(parents=True, exist_ok=True)
         draft = path.with_suffix(".new")
@@ -64,7 +64,7 @@ class StackState:
 
     @classmethod
     def load(cls, port: int) -> "StackState | None":
-        """The stack that runs on this port now, or None."""
+        """Returns the stack that runs on this port now, or None."""
         try:
             data: dict[str, Any] = json.loads(state_path(port).read_text(encoding="utf-8"))
         except FileNotFoundError:
@@ -79,7 +79,7 @@ class StackState:
 
 
 def folder(port: int) -> Path:
-    """Where the stack on this port keeps its data, logs and state."""
+    """Returns the folder where the stack on this port keeps its data, logs and state."""
     return ROOT / ".local" / str(port)
 
 
@@ -95,7 +95,7 @@ def running_stacks() -> list[StackState]:
 
 
 def stack_log(port: int) -> Path:
-    """What the process that supervises the stack on this port says, where it has no terminal."""
+    """Returns the log of the process that supervises the stack on this port, if it has no terminal."""
     return folder(port) / "stack.log"
 
 

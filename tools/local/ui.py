@@ -16,11 +16,9 @@ LIFE = timedelta(hours=1)
 
 
 def address(port: int, environment: Mapping[str, str], now: datetime) -> str:
-    """An address that signs in to the console of the stack on this port, once, within a minute, after a question.
-
-    Its fragment is a code for credentials of an hour, which may do everything; browsers send no fragment to a server.
-    `environment` is that of clients of the stack.
-    """
+    """Returns an address that signs in to the console of the stack on this port, once, within a minute, after a
+    question. Its fragment is a code for credentials of an hour, which may do everything; browsers send no fragment to a
+    server. `environment` is that of clients of the stack."""
     credentials = temporary_credentials(
         client_id=CLIENT_ID,
         scopes=["*"],
@@ -50,5 +48,6 @@ def main(port: int, *, show: bool) -> None:
 
 
 def _has_desktop() -> bool:
-    """Whether a browser has a window to open in: without one, a text browser would take over the terminal."""
+    """Whether there is a desktop on which a browser can open a window: without one, a text browser would take over the
+    terminal."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

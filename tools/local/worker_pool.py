@@ -28,13 +28,13 @@ DEFAULTS: Mapping[str, Any] = json.loads(
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PoolOptions:
-    """What is configured of a pool."""
+    """Options of a pool."""
 
     task_queue_id: str
     worker_group: str = "local"
     maximum: int = DEFAULTS["maxExecutions"]
     polling_interval: float = DEFAULTS["pollingInterval"]
-    """Seconds between two looks."""
+    """Seconds between two looks at the load."""
     idle_timeout: float = DEFAULTS["idleTimeout"]
     """Seconds without a task after which a worker ends."""
     poll_mode: str = "signed"
@@ -45,9 +45,9 @@ class Look:
     """One reading of the load: what was read, and which workers were started or have failed."""
 
     unresolved: int | None
-    """None: the load could not be read."""
+    """Number of runs that are pending or claimed; None if the load could not be read."""
     running: int
-    """Workers that were running before."""
+    """Number of workers that were running before."""
     started: int
     failed: tuple[str, ...]
     """The last lines of the logs of workers that have failed since the last look."""
@@ -59,23 +59,23 @@ class WorkerPool:
 
     options: PoolOptions
     folder: Path
-    """Where each worker gets a folder for its tasks and caches. It is removed when the worker has ended."""
+    """Folder in which each worker gets a folder for its tasks and caches. That is removed when the worker has ended."""
     logs: Path
-    """Where their logs are. If this is the same folder, the log of a worker that has ended in order is removed too."""
+    """Folder of the workers' logs. If it is the same as `folder`, the log of a worker that has ended in order is
+    removed too."""
     environment: Mapping[str, str] = field(repr=False)
     """Root URL and credentials of the workers."""
     start: Callable[..., Child] = Child.start
     workers: dict[str, Child] = field(default_factory=dict)
-    """Those that have not ended, by id."""
+    """Environment variables with the root URL and the credentials of the workers."""
     started: int = 0
-    """Workers started so far."""
+    """Workers that have not ended, by id."""
     most: int = 0
-    """Most workers that ran at the same time."""
+    """The most workers that ran at the same time."""
 
     def look(self, unresolved: int | None) -> Look:
-        """Start workers for the runs that are pending or claimed, less those that are running, as KEDA does with its
-        strategy `default`. Of pending runs alone, none would start while as many workers are busy.
-        """
+        """Starts workers for the runs that are pending or claimed, less the workers that are running, as KEDA does with
+        its strategy `default`. If it counted pending runs alone, none would start while as many workers are busy."""
         failed = self._forget_ended()
         running = len(self.workers)
         number = max(0, min(unresolved or 0, self.options.maximum) - running)
@@ -84,7 +84,7 @@ class WorkerPool:
         return Look(unresolved=unresolved, running=running, started=number, failed=failed)
 
     def end(self) -> None:
-        """End the workers: what they run is pending again."""
+        """Ends the workers; the runs that they hold are pending again."""
         for worker in self.workers.values():
             worker.terminate()
         for worker in self.workers.values():

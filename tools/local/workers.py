@@ -34,12 +34,13 @@ VARIABLES = {
 
 
 def load_path(task_queue_id: str) -> str:
-    """Where the queue's API says how much there is to do."""
+    """Returns the path of the API at which the load of a task queue is read."""
     return f"task-queues/{quote(task_queue_id, safe='')}/load"
 
 
 def reader(task_queue_id: str, say: Callable[[str], None]) -> Callable[[], int | None]:
-    """Reads the number of unresolved runs; None, and says why, if that is not possible now."""
+    """Returns a function that reads the number of unresolved runs. It returns None, and says why, if that is not
+    possible now."""
     credentials = {field: os.environ[name] for field, name in VARIABLES.items() if os.environ.get(name)}
     options = {"rootUrl": os.environ["TASKCLUSTER_ROOT_URL"], "credentials": credentials, "maxRetries": 0}
     queue = taskcluster.Queue(options)
@@ -57,7 +58,7 @@ def reader(task_queue_id: str, say: Callable[[str], None]) -> Callable[[], int |
 
 
 def run(pool: WorkerPool, read: Callable[[], int | None], say: Callable[[str], None], ended: threading.Event) -> None:
-    """Look at the load every polling interval, until that has ended."""
+    """Looks at the load every polling interval, until `ended` is set."""
     before, due = (-1, -1), time.monotonic()
     while not ended.wait(max(0.0, due - time.monotonic())):
         look = pool.look(read())
@@ -70,14 +71,14 @@ def run(pool: WorkerPool, read: Callable[[], int | None], say: Callable[[str], N
 
 
 def describe(look: Look, workers: int) -> str:
-    """One line: `12 unresolved, 3 workers: 2 started`."""
+    """Returns one line such as `12 unresolved, 3 workers: 2 started`."""
     load = "? unresolved" if look.unresolved is None else f"{look.unresolved} unresolved"
     started = f": {look.started} started" if look.started else ""
     return f"{load}, {workers} {'worker' if workers == 1 else 'workers'}{started}"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """The command line."""
+    """Runs the command line."""
     parser = _parser()
     given = parser.parse_args(arguments)
     missing = [name for name in ("TASKCLUSTER_ROOT_URL", *list(VARIABLES.values())[:2]) if not os.environ.get(name)]
@@ -108,8 +109,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _asked_to_end() -> threading.Event:
-    """An event that the first signal to end sets. The signal interrupts nothing, so a worker is never started by
-    half."""
+    """Returns an event that the first signal to end sets. The signal interrupts nothing, so a worker is never started
+    by half."""
     asked = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: asked.set())

@@ -22,4 +22,4 @@ CHECKS: tuple[Check, ...] = (
     *blob_checks.CHECKS,
     *bus_checks.CHECKS,
 )
-"""All of them, in the order in which they run."""
+"""All checks, in the order in which they run."""

@@ -11,7 +11,7 @@ from tools.local.deployments.memory import Instance
 from tools.local.state import ROOT
 
 VARIABLES = ("AZURE_SUBSCRIPTION_ID", "AZURE_RESOURCE_GROUP", "AZURE_FUNCTION_APP_NAME")
-"""Where the app is; `azd env get-values` has them."""
+"""Environment variables that say where the app is; `azd env get-values` has them."""
 APP_ROLES = (
     "storageBlobDataOwner",
     "storageBlobDelegator",
@@ -22,7 +22,7 @@ APP_ROLES = (
     "keyVaultSecretsUser",
     "monitoringMetricsPublisher",
 )
-"""Of infra/roles.json, those that the app's identity has."""
+"""The roles of infra/roles.json that the app's identity has."""
 _WEB, _ROLES = "2025-03-01", "2022-04-01"
 
 

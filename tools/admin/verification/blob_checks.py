@@ -18,7 +18,7 @@ TIMERS = {"expire": timedelta(minutes=10), "reconcile": timedelta(minutes=5)}
 
 
 def commits_once(deployment: Deployment) -> None:
-    """What is uploaded in blocks is not there until it is committed, and then once."""
+    """Content that is uploaded in blocks appears when it is committed, not before, and is committed once."""
     blob = deployment.container.get_blob_client("blocks")
     blob.stage_block(_BLOCK, b"content")
     try:

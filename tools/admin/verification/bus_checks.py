@@ -19,11 +19,11 @@ WAIT = 5
 FULL = 0.8
 """Share of a limit from which on an operator should act."""
 TOPICS_OF_A_NAMESPACE = {"Standard": 10_000, "Premium": 1_000}
-"""Topics and queues; of Premium, for each messaging unit."""
+"""The most topics and queues of a namespace; of a Premium one, for each messaging unit."""
 SUBSCRIPTIONS = 2_000
 SQL_FILTERS = 2_000
 CORRELATION_FILTERS = 100_000
-"""Of one topic, in all of its subscriptions."""
+"""The most correlation filters of one topic, in all of its subscriptions."""
 FILTERS = {
     "by a word, whatever the case of the property's name": ("WORKERTYPE = 'linux'", True),
     "by a word in another case": ("workerType = 'Linux'", False),
@@ -42,7 +42,7 @@ PROPERTIES: dict[str | bytes, int | float | bytes | bool | str | UUID] = {
 
 
 def topics(deployment: Deployment) -> str:
-    """Every topic is there, under its name with slashes, and knows duplicates."""
+    """Every topic exists, under its name with slashes, and detects duplicates."""
     _, admin = deployment.bus
     prefix = deployment.environment.get("TOPIC_PREFIX", "")
     found = {topic.name: topic for topic in admin.list_topics()}
@@ -62,7 +62,7 @@ def _own(deployment: Deployment) -> list[str]:
 
 
 def topic_room(deployment: Deployment) -> str:
-    """No topic is close to its size, at which it refuses events; what nobody takes fills it."""
+    """No topic is close to its size limit, at which it refuses events. Messages that nobody receives fill it."""
     _, admin = deployment.bus
     shares = {}
     for name in _own(deployment):
@@ -125,7 +125,7 @@ def _received(deployment: Deployment, topic: str, subscription: str) -> int:
 
 
 def duplicates(deployment: Deployment) -> None:
-    """Of two messages with one id the second is accepted and dropped."""
+    """The second of two messages with one id is accepted and dropped."""
     client, admin = deployment.bus
     with _topic(deployment) as topic:
         admin.create_subscription(topic, "all")

@@ -87,11 +87,12 @@ class Deployment:
 
     @cached_property
     def session(self) -> requests.Session:
-        """For bare calls; without retries."""
+        """A session for plain calls, without retries."""
         return self._undo.enter_context(requests.Session())
 
     def api(self, name: str) -> Any:
-        """The public client, as who the environment says. It tries once: what is retried is not seen."""
+        """The public client, with the credentials of the environment. It tries each call once: a retry would hide a
+        failure."""
         options = {"rootUrl": self.root_url, "credentials": credentials(self.environment), "maxRetries": 0}
         return getattr(taskcluster, name)(options, self.session)
 
@@ -185,7 +186,8 @@ class Deployment:
 
 
 def _transport(connection_string: str) -> dict[str, Any]:
-    """The local broker is administered over plain HTTP, which the SDK has no switch for."""
+    """Returns the option by which the SDK administers the local broker over plain HTTP, for which it has no switch; no
+    option otherwise."""
     if "usedevelopmentemulator=true" not in connection_string.lower():
         return {}
     from tools.local.service_bus_admin import PlainHttpTransport
@@ -223,7 +225,7 @@ def _first_line(error: Exception) -> str:
 
 
 def expect(condition: bool, found: str) -> None:
-    """Raises Differs."""
+    """Raises Differs, with what was found, unless the condition holds."""
     if not condition:
         raise Differs(found)
 

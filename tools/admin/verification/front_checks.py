@@ -20,7 +20,7 @@ from tools.admin.verification.core import PREFIX, SECONDS, Check, Deployment, Di
 POOL = f"{PREFIX}/{PREFIX}"
 """The pool of the checks' task. Its queues are deleted when they were not used for 30 days."""
 IDLE_POOL = f"{POOL}-idle"
-"""Another one, which never has a task: in the first, a check that failed may have left its own."""
+"""Another pool that never has a task. In the first one, a check that failed may have left its own."""
 SKEW = 30
 """Seconds that clocks may differ; Hawk allows a minute and more, signed URLs start in the past."""
 CONTENT = b"what verify uploads\n"
@@ -44,7 +44,7 @@ def raw_paths(deployment: Deployment) -> None:
 
 
 def raw_queries(deployment: Deployment) -> None:
-    """The same for a query with characters that clients encode in more than one way."""
+    """A signature over a query is good whose characters clients encode in more than one way."""
     deployment.api("Auth").listClients(query={"prefix": "a+b/@|:c"})
 
 

@@ -54,7 +54,7 @@ def receipt_of_the_put(deployment: Deployment) -> None:
 
 
 def dequeue_counts(deployment: Deployment) -> None:
-    """Receiving counts, updating does not."""
+    """Receiving a message raises its dequeue count, updating it does not."""
     queue = deployment.queue()
     queue.send_message("a", time_to_live=-1)
     counts = []
@@ -68,7 +68,7 @@ def dequeue_counts(deployment: Deployment) -> None:
 
 
 def counts_the_hidden(deployment: Deployment) -> None:
-    """The approximate number of messages has those that are hidden."""
+    """The approximate number of messages includes hidden ones."""
     queue = deployment.queue()
     queue.send_message("a", visibility_timeout=3600, time_to_live=-1)
     count = queue.get_queue_properties().approximate_message_count

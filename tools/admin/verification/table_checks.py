@@ -11,7 +11,7 @@ from azure.data.tables import TableTransactionError, UpdateMode
 from tools.admin.verification.core import Check, Deployment, Differs, expect, refused
 
 KEYS = ["-", "0", "A", "Z", "_", "a", "task.status", "task/", "upload~0001", "upload\x7f", "z", "~"]
-"""In the order of their codes, which ranges of keys rely on."""
+"""Keys in the order of their character codes, which ranges of keys rely on."""
 
 
 def _row(partition: str, key: str, **more: Any) -> dict[str, Any]:

@@ -17,12 +17,12 @@ from tools.bench.cost_model.model import (
 )
 
 LOG_ALERTS, METRIC_ALERTS = 12, 1 + 2 * 11
-"""Of infra/modules/alerts.bicep; those by topic count for each topic."""
+"""Numbers of alerts in infra/modules/alerts.bicep; those by topic count for each topic."""
 
 
 @dataclass(frozen=True)
 class Bill:
-    """Dollars a month."""
+    """The bill of a profile under its load, in dollars a month."""
 
     model: Model
 
@@ -50,7 +50,7 @@ class Bill:
         }
 
     def gauges(self, *, idle: bool = False) -> dict[str, float]:
-        """Millions of requests for gauges, which are read to note which task queues wait."""
+        """Returns millions of requests for gauges, which are read to note which task queues wait."""
         readings = self.model.millions(1 / NOTED_EVERY.total_seconds())
         pools = 0 if idle else self.model.load["pools_with_waiters"]
         a_reading = budgets.tables(budgets.NOTE) + budgets.tables(budgets.GAUGES)
@@ -60,13 +60,13 @@ class Bill:
         }
 
     def _trigger_polls(self) -> float:
-        """Gets of the Functions host on queues that are empty, of instances that stand ready."""
+        """Returns how many times a second the Functions host looks into empty queues, by instances that stand ready."""
         model = self.model
         standing = sum(model.ready.get(f"function:{name}", 0) for name in QUEUE_FUNCTIONS)
         return standing / float(model.assume["queue_poll_seconds"])
 
     def functions_cost(self, *, idle: bool = False) -> dict[str, float]:
-        """Execution on demand, always-ready instances, numbers of executions."""
+        """Returns the cost of execution on demand, of always-ready instances and of the number of executions."""
         model = self.model
         month, price = float(model.assume["seconds_a_month"]), model.prices
         rate = 0.0 if idle else float(model.load["tasks_a_second"])
@@ -98,7 +98,8 @@ class Bill:
         }
 
     def _busy(self, rate: float) -> float:
-        """Share of the time in which an instance is billed, at a second an execution or more."""
+        """Returns the share of the time in which an instance is billed for at least the shortest billed time per
+        execution."""
         return 1 - math.exp(-rate * float(self.model.assume["least_billed_seconds"]))
 
     def service_bus_cost(self, *, idle: bool = False) -> dict[str, float]:
@@ -114,8 +115,8 @@ class Bill:
         }
 
     def monitoring_cost(self, *, idle: bool = False) -> dict[str, float]:
-        """Lines of calls and messages that change something, a sample of all others with their spans, metrics once a
-        minute and process; bounded by the cap."""
+        """Returns the cost of logs and metrics: lines of calls and messages that change something, a sample of all
+        others with their spans, and metrics once a minute and process; bounded by the cap."""
         model = self.model
         rate = float(model.load["tasks_a_second"])
         processes = model.http_instances(peak=False) + model.resolved_instances(peak=False) * self._busy(rate)
@@ -137,7 +138,7 @@ class Bill:
         }
 
     def cost(self) -> dict[str, float]:
-        """Every line of the bill at the average load."""
+        """Returns every line of the bill at the average load."""
         return {
             **self.functions_cost(),
             **self.storage_cost(),
@@ -146,7 +147,7 @@ class Bill:
         }
 
     def idle_cost(self) -> dict[str, float]:
-        """The idle cost: no calls, no data kept."""
+        """Returns every line of the bill of an idle deployment: no calls, no data kept."""
         model = self.model
         sku = model.profile["storageSku"]
         gauges = self.gauges(idle=True)
@@ -160,7 +161,8 @@ class Bill:
         }
 
     def per_million_tasks(self) -> float:
-        """What a million tasks more cost where instances are busy anyway: requests, calls, CPU, data, events."""
+        """Returns what a million more tasks cost where instances are busy anyway: requests, calls, CPU, data,
+        events."""
         model = self.model
         sku, task = model.profile["storageSku"], model.task()
         price = {name: value[sku] if isinstance(value, dict) else value for name, value in model.prices.items()}

@@ -8,17 +8,18 @@ from tools.bench import budgets
 from tools.bench.cost_model.model import EVENTS_A_TASK, Model
 
 TABLE_LIMIT = 20_000
-"""Requests a second of an account."""
+"""The most requests a second of an account."""
 QUEUE_LIMIT = 2_000
-"""Requests a second of a queue."""
+"""The most requests a second of a queue."""
 PARTITION_LIMIT = 2_000
-"""Rows a second of a partition."""
+"""The most rows a second of a partition."""
 CREDITS_LIMIT = 1_000
-"""Of a Standard namespace, a second: one for each message sent or received and each filter looked at."""
+"""The most credits a second of a Standard namespace: one for each message sent or received and each filter looked
+at."""
 
 
 def capacity(model: Model) -> list[tuple[str, float, float]]:
-    """What is needed at the peak, and how much of it there is."""
+    """Returns for each limit what is needed at the peak, and how much of it there is."""
     rate, task = float(model.load["peak_tasks_a_second"]), model.task(peak=True)
     instances = model.http_instances(peak=True)
     statuses = model.load["peak_status_calls_a_second"] + 2 * model.load["peak_other_calls_a_second"]
@@ -47,7 +48,7 @@ def capacity(model: Model) -> list[tuple[str, float, float]]:
 
 
 def lateness(model: Model) -> list[tuple[str, float, float]]:
-    """How many seconds after its time something that a message wakes is done: usually, and at the worst."""
+    """Returns how many seconds after its time work is done that a message wakes: usually, and at the worst."""
     poll = float(model.assume["queue_poll_seconds"])
     cold = model.assume["import_cpu_seconds"] / min(model.vcpus, 1)
     look, start = model.assume["scale_look_seconds"], model.assume["instance_start_seconds"]

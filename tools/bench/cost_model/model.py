@@ -16,16 +16,16 @@ INPUTS = ROOT / "tools" / "bench" / "cost_inputs.json"
 PROFILES = ("small", "large")
 
 EVENTS_A_TASK = 4
-"""Defined, pending, running, resolved."""
+"""Number of events of an ordinary task: defined, pending, running, resolved."""
 MESSAGES_A_TASK = 2
 """Internal messages that a function handles: its deadline, and a claim or the rest of a resolution."""
 VCPU_A_GB = 0.5
 """Flex Consumption gives CPU by memory: a quarter to 512 MB, one to 2 GB."""
 QUEUE_FUNCTIONS = ("claim-expired", "deadline-exceeded", "task-resolved", "event-pending", "group-job")
 TIMER_FUNCTIONS = ("expire", "reconcile", "observe")
-"""Each scales on its own, all HTTP functions together."""
+"""The timer functions, each of which scales on its own, while all HTTP functions scale together."""
 LEAST_READY_IN_ZONES = 2
-"""With zone redundancy Azure keeps so many instances of each scale group ready, whatever the profile says."""
+"""Number of instances of each scale group that Azure keeps ready with zone redundancy, whatever the profile says."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class Model:
         return {name: max(LEAST_READY_IN_ZONES, listed.get(name, 0)) for name in groups}
 
     def millions(self, a_second: float) -> float:
-        """A month's number."""
+        """Returns how many millions a month a rate a second makes."""
         return a_second * float(self.assume["seconds_a_month"]) / 1e6
 
     def task(self, *, peak: bool = False) -> Mapping[str, float]:
@@ -82,7 +82,7 @@ class Model:
         return float(self.load["relayed_megabytes_a_task"] * self.assume["cpu_ms_a_relayed_megabyte"]) / 1000
 
     def calls(self, *, peak: bool = False) -> float:
-        """HTTP calls: the life of tasks, statuses, everything else."""
+        """Returns the rate of HTTP calls: those of tasks' lives, statuses, and everything else."""
         prefix = "peak_" if peak else ""
         tasks, statuses, others = (
             float(self.load[f"{prefix}{name}_a_second"]) for name in ("tasks", "status_calls", "other_calls")
@@ -90,7 +90,7 @@ class Model:
         return float(tasks * self.calls_a_task() + statuses + others)
 
     def http_cpu(self, *, peak: bool) -> float:
-        """CPUs that HTTP calls keep busy."""
+        """Returns the number of CPUs that HTTP calls keep busy."""
         prefix = "peak_" if peak else ""
         tasks = float(self.load[f"{prefix}tasks_a_second"])
         names = ("createTask", "claimWork", "reclaimTask", "reportCompleted", "resolved message")
@@ -105,19 +105,22 @@ class Model:
         return float(self.calls(peak=peak) * a_call + storage * a_request) / 1000 + tasks * self.relay_cpu()
 
     def idle_polls(self, instances: int) -> float:
-        """Gets of processes whose callers wait in vain: a band, a pool and a process at a time."""
+        """Returns the rate of looks into queues by processes whose callers wait in vain: one for each band, pool and
+        process."""
         each = self.load["pools_with_waiters"] * self.load["bands_in_use"] / self.assume["idle_poll_seconds"]
         return float(each * instances)
 
     def http_instances(self, *, peak: bool) -> int:
-        """By CPU, or by the calls that are open at once, of which long polls are the most."""
+        """Returns the number of HTTP instances: by CPU, or by the calls that are open at once, most of which are long
+        polls."""
         by_cpu = self.http_cpu(peak=peak) / (self.vcpus * self.assume["target_cpu_share"])
         opened = self.calls(peak=peak) * self.assume["call_seconds"] + self.load["waiting_workers"]
         by_calls = opened / (self.profile["httpConcurrency"] * self.assume["target_concurrency_share"])
         return max(1, math.ceil(float(by_cpu)), math.ceil(float(by_calls)))
 
     def resolved_instances(self, *, peak: bool) -> int:
-        """Of the function that follows resolutions up, where all are left to their messages."""
+        """Returns the number of instances of the function that follows resolutions up, if all are left to their
+        messages."""
         rate = float(self.load["peak_tasks_a_second" if peak else "tasks_a_second"])
         requests = sum(budgets.CALLS["resolved message"].values())
         cpu = rate * (self.assume["cpu_ms_a_call"] + requests * self.assume["cpu_ms_a_storage_request"]) / 1000

@@ -68,7 +68,7 @@ def _money(dollars: float) -> str:
 
 
 def document(text: str, tables: str) -> str:
-    """docs/scaling.md with these tables."""
+    """Returns docs/scaling.md with these tables."""
     start, end = map(re.escape, MARKS)
     made = f"{MARKS[0]}\n\n{tables}\n\n{MARKS[1]}"
     return re.sub(f"{start}.*?{end}", lambda _: made, text, flags=re.DOTALL)

@@ -27,26 +27,26 @@ from tools.bench.load.result import Curve, Row
 from tools.bench.load.shapes import SHAPES
 
 _WHOLE_RUN = {"claimWork": 1, "reportCompleted": 1, RESOLVED_QUEUE: 1}
-"""What one task costs from its claim on: calls and messages, as hosts log them. What a process itself does after a
+"""Calls and messages that one task costs from its claim on, as hosts log them. What a process itself does after a
 resolution is in no log line."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:
-    """How much is measured."""
+    """The sizes of a run."""
 
     name: str
     seconds: float
-    """Of each call's throughput."""
+    """Seconds for which the throughput of each call is measured."""
     samples: int
-    """Calls of one client alone, for latency."""
+    """Number of calls of one client alone, for latency."""
     graph: int
-    """Tasks of each graph."""
+    """Number of tasks of each graph."""
     sizes: tuple[int, ...]
-    """Tasks of a group, all pending in one task queue, at which its growth is measured."""
+    """Numbers of tasks of a group, all pending in one task queue, at which its growth is measured."""
     idle_seconds: float
     burst: tuple[int, int]
-    """Calls that one client sends at once, and other clients beside it."""
+    """Number of calls that one client sends at once, and of other clients beside it."""
 
 
 QUICK = Preset(name="quick", seconds=3, samples=10, graph=24, sizes=(0, 100, 300), idle_seconds=5, burst=(100, 5))
@@ -75,7 +75,7 @@ class Bench:
         self._calls = Calls(self.target, "client-alone")
 
     def run(self) -> None:
-        """All parts."""
+        """Measures all parts of a run."""
         for part in (self._throughput, self._alone, self._graphs, self._growth, self._burst, self._idle):
             part()
         self.meter.result.memory = {name: round(use.memory, 1) for name, use in use_of(self.meter.processes).items()}
@@ -104,7 +104,7 @@ class Bench:
             )
 
     def _alone(self) -> None:
-        """One client, each call by itself."""
+        """Measures each call of a single client by itself."""
         kind, clock = self._kind("alone"), Clock()
         for _ in range(self.preset.samples):
             task_id = clock.timed("createTask", self._calls.create, kind)
@@ -125,7 +125,8 @@ class Bench:
         self.meter.note(seen)
 
     def _graphs(self) -> None:
-        """As many tasks each time: without dependencies, and in shapes. How fast they are created, and completed."""
+        """Measures how fast as many tasks are created and completed in each shape of a graph, and without
+        dependencies."""
         for name, shape in SHAPES.items():
             self._graph(name, shape(self.preset.graph))
         self._many_dependencies()
@@ -147,7 +148,7 @@ class Bench:
             )
 
     def _created(self, tasks: Sequence[tuple[str, Kind]], plan: Sequence[Sequence[int]]) -> Seen:
-        """Creates tasks side by side, each after all that it depends on: in waves."""
+        """Creates tasks side by side, in waves, so that each comes after all that it depends on."""
         depth: list[int] = []
         for required in plan:
             depth.append(1 + max((depth[index] for index in required), default=-1))
@@ -158,7 +159,7 @@ class Bench:
         return seen
 
     def _many_dependencies(self) -> None:
-        """createTask with 0, 4, … open dependencies."""
+        """Measures createTask with 0, 4, … open dependencies."""
         kind, counts = self._kind("many"), [0, 4, 48, min(self.preset.graph, 1000)]
         ids = self.crowd.shared(create_all, [(new_slugid(), kind) for _ in range(max(counts))]).task_ids
         self.meter.costs()
@@ -179,7 +180,7 @@ class Bench:
         self.meter.result.curves += [curve, requests] if requests.points else [curve]
 
     def _growth(self) -> None:
-        """One group, all of whose tasks are pending in one task queue, as it grows."""
+        """Measures one group as it grows, all of whose tasks are pending in one task queue."""
         kind, have, samples = self._kind("growth"), 0, max(self.preset.samples // 2, 5)
         names = ("createTask", "claimWork", "reportCompleted", "status")
         curves = {name: Curve(name=f"{name} by pending tasks", across="tasks", unit="ms") for name in names}
@@ -206,7 +207,8 @@ class Bench:
         self.meter.result.curves += [*curves.values(), *lists]
 
     def _sampled(self, kind: Kind, samples: int) -> dict[str, float]:
-        """Median milliseconds of each call, one client; afterwards as many tasks are pending as before."""
+        """Returns the median milliseconds of each call of one client. Afterwards as many tasks are pending as
+        before."""
         clock = Clock()
         for _ in range(samples):
             task_id = clock.timed("createTask", self._calls.create, kind)
@@ -219,7 +221,7 @@ class Bench:
         return {name: percentile(latencies, 0.5) for name, latencies in clock.seen.latencies.items()}
 
     def _burst(self) -> None:
-        """One client that sends many calls at once, and what it does to others."""
+        """Measures one client that sends many calls at once, and its effect on others."""
         count, others = self.preset.burst
         self.meter.say(f"{count} calls at once beside {others} other clients")
         bursting, beside = burst(self.target, self._kind("burst"), count, others)
@@ -236,8 +238,8 @@ class Bench:
         self.meter.costs()
 
     def _idle(self) -> None:
-        """Workers that wait for work that does not come: what a minute of all of them costs. Their polls of the storage
-        are those of the process, which serves all who wait, and of no call."""
+        """Measures what a minute of workers costs that wait for work in vain. The polls of storage are made by the
+        process for all who wait, and belong to no call."""
         seconds, before = self.preset.idle_seconds, use_of(self.meter.processes)
         self.meter.say(f"idle polling for {seconds:g} s")
         seen = self.crowd.all(wait_for_work, seconds, self._kind("idle").task_queue_id)
@@ -251,7 +253,7 @@ class Bench:
 
 
 def create_all_here(calls: Calls, tasks: Sequence[tuple[str, Kind]]) -> Seen:
-    """As `create_all`, in this process."""
+    """Creates tasks as `create_all` does, in this process."""
     clock = Clock()
     for task_id, kind in tasks:
         clock.timed("createTask", calls.create, kind, task_id)

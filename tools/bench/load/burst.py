@@ -1,4 +1,5 @@
-"""A burst: one client creates many tasks at once, beside others that create one a second. What each of them waits."""
+"""A burst: one client creates many tasks at once, beside others that create one a second. Measures how long each of
+them waits."""
 
 from __future__ import annotations
 
@@ -15,13 +16,14 @@ from tools.bench.load.client import CallFailed, Calls, Kind, Target
 from tools.bench.load.crowd import Clock, Seen
 
 RETRIES = 5
-"""As the public clients have."""
+"""Number of retries, as the public clients have it."""
 REFUSED = "refused, and sent again"
-"""Under this name the burst's calls are counted that were refused."""
+"""Name under which refused calls of the burst are counted."""
 
 
 def named(target: Target, number: int) -> Target:
-    """Another client of the same deployment, by credentials that this one issues; itself where it cannot issue any."""
+    """Returns another client of the same deployment, by credentials that this one issues; the same one if it cannot
+    issue any."""
     if target.certificate:
         return target
     now = datetime.now(UTC)
@@ -40,7 +42,7 @@ def named(target: Target, number: int) -> Target:
 
 
 def burst(target: Target, kind: Kind, count: int, others: int) -> tuple[Seen, Seen]:
-    """What the burst has seen, of as many calls as it has connections, and what the others have seen meanwhile."""
+    """Returns what the burst has seen, with as many connections as calls, and what the others have seen meanwhile."""
     over = threading.Event()
     with ThreadPoolExecutor(count + others) as threads:
         beside = [threads.submit(_every_second, named(target, number), kind, over) for number in range(others)]
@@ -53,7 +55,7 @@ def burst(target: Target, kind: Kind, count: int, others: int) -> tuple[Seen, Se
 
 
 def _create(target: Target, kind: Kind) -> Seen:
-    """One createTask, sent again as the public clients do, as one call."""
+    """Calls createTask once, sends it again as the public clients do, and counts it as one call."""
     clock, calls = Clock(), Calls(target, "burst")
     task_id = new_slugid()
 
@@ -75,7 +77,7 @@ def _create(target: Target, kind: Kind) -> Seen:
 
 
 def _every_second(target: Target, kind: Kind, over: threading.Event) -> Seen:
-    """createTask once a second; a call that is refused counts as a failure."""
+    """Calls createTask once a second; a call that is refused counts as a failure."""
     clock, calls = Clock(), Calls(target, "other")
     while not over.wait(1.0):
         clock.timed("createTask", calls.create, kind)

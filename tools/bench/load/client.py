@@ -20,7 +20,7 @@ from shared.base.ids import new_slugid
 
 JSON = "application/json"
 SECONDS = 120
-"""For so long an answer is waited for."""
+"""Seconds that a call waits for its answer."""
 LOOK_SECONDS = 0.2
 
 
@@ -39,7 +39,7 @@ class Target:
 
     @classmethod
     def of(cls, environment: Mapping[str, str]) -> Target:
-        """From TASKCLUSTER_* variables. Raises KeyError with the name of one that is missing."""
+        """Reads TASKCLUSTER_* variables. Raises KeyError with the name of one that is missing."""
         return cls(
             root_url=environment["TASKCLUSTER_ROOT_URL"].rstrip("/"),
             client_id=environment["TASKCLUSTER_CLIENT_ID"],
@@ -49,7 +49,7 @@ class Target:
 
 
 class Client:
-    """Calls of one deployment, one after the other."""
+    """Makes calls of one deployment, one after the other."""
 
     def __init__(self, target: Target) -> None:
         self._target = target
@@ -65,9 +65,8 @@ class Client:
         credentials: Mapping[str, str] | None = None,
         gives_up: Callable[[], bool] | None = None,
     ) -> Any:
-        """The answer's JSON. None for a call that is to be repeated at once (contract 5.1), and once `gives_up`, asked
-        while the answer is waited for, says so. Raises CallFailed.
-        """
+        """Returns the answer's JSON. Returns None for a call that is to be repeated at once (contract 5.1), and when
+        `gives_up` says so, which is asked while the answer is waited for. Raises CallFailed."""
         resource = f"/api/queue/v1{path}"
         data = b"" if body is None else json.dumps(body).encode()
         headers = {"Authorization": self._authorization(method, resource, data, credentials)}
@@ -132,16 +131,16 @@ class Client:
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What tasks are like."""
+    """Properties of the tasks that are created."""
 
     task_queue_id: str
     task_group_id: str
     dependencies: tuple[str, ...] = ()
     payload: int = 1000
-    """Bytes of the payload, about."""
+    """Approximate number of bytes of the payload."""
 
     def depending_on(self, *task_ids: str) -> Kind:
-        """The same, waiting for these tasks."""
+        """Returns the same kind of tasks, depending on these tasks."""
         return replace(self, dependencies=task_ids)
 
     def definition(self) -> dict[str, Any]:
@@ -185,13 +184,13 @@ class Calls:
         self._worker_id = worker_id
 
     def create(self, kind: Kind, task_id: str | None = None) -> str:
-        """createTask."""
+        """Calls createTask."""
         task_id = task_id or new_slugid()
         self.client.call("PUT", f"/task/{task_id}", kind.definition())
         return task_id
 
     def claim(self, task_queue_id: str, gives_up: Callable[[], bool] | None = None) -> Claimed | None:
-        """claimWork for one task, which waits for as long as the service waits."""
+        """Calls claimWork for one task, which waits for as long as the service waits."""
         answer = self.client.call(
             "POST",
             f"/claim-work/{quote(task_queue_id, safe='')}",
@@ -204,15 +203,15 @@ class Calls:
         return Claimed(claim["status"]["taskId"], claim["runId"], claim["credentials"])
 
     def reclaim(self, claimed: Claimed) -> None:
-        """reclaimTask."""
+        """Calls reclaimTask."""
         self._of_run(claimed, "reclaim")
 
     def complete(self, claimed: Claimed) -> None:
-        """reportCompleted."""
+        """Calls reportCompleted."""
         self._of_run(claimed, "completed")
 
     def artifact(self, claimed: Claimed, name: str) -> None:
-        """createArtifact: a reference, so that no bytes are measured."""
+        """Calls createArtifact for a reference, so that no bytes are measured."""
         body = {
             "storageType": "reference",
             "url": "https://example.com/",
@@ -223,11 +222,11 @@ class Calls:
         self.client.call("POST", path, body, credentials=claimed.credentials)
 
     def status(self, task_id: str) -> str:
-        """status; the task's state."""
+        """Calls status, and returns the task's state."""
         return str(self.client.call("GET", f"/task/{task_id}/status")["status"]["state"])
 
     def list_group(self, task_group_id: str) -> int:
-        """listTaskGroup, all pages; how many tasks there are."""
+        """Calls listTaskGroup for all pages, and returns the number of tasks."""
         count, token = 0, ""
         while True:
             page = self.client.call("GET", f"/task-group/{task_group_id}/list{token}")
@@ -237,7 +236,7 @@ class Calls:
             token = f"?continuationToken={page['continuationToken']}"
 
     def pending(self, task_queue_id: str) -> int:
-        """taskQueueCounts: how many runs are pending."""
+        """Calls taskQueueCounts, and returns how many runs are pending."""
         return int(self.client.call("GET", f"/task-queues/{quote(task_queue_id, safe='')}/counts")["pendingTasks"])
 
     def _of_run(self, claimed: Claimed, what: str) -> None:

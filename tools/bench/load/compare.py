@@ -9,7 +9,7 @@ from tools.bench.load.result import Result, Row
 
 
 def _hosts(row: Row) -> float | None:
-    """CPU of all hosts together."""
+    """Returns the CPU of all hosts together."""
     hosts = [spent for name, spent in row.cpu.items() if name.startswith("host")]
     return sum(hosts) if hosts else None
 
@@ -24,7 +24,7 @@ _FIGURES: Mapping[str, Callable[[Row], float | None]] = {
 
 
 def compare(before: Result, after: Result) -> str:
-    """A table of what both have measured: before, after, and the ratio."""
+    """Returns a table of what both runs have measured: before, after, and the ratio."""
     lines = [
         f"Before: commit {before.commit}, {before.started}, sizes `{before.preset}`; "
         f"after: commit {after.commit}, {after.started}, sizes `{after.preset}`.",

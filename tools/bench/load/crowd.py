@@ -15,35 +15,35 @@ from shared.base.ids import new_slugid
 from tools.bench.load.client import CallFailed, Calls, Claimed, Kind, Target
 
 MOST_FAILURES = 20
-"""A client ends after so many."""
+"""Number of failures after which a client ends."""
 MOST_EMPTY = 2
-"""And after it has waited so often, as long as the service lets it, and got no work."""
+"""Number of waits that the service has let last to their end without work, after which a client ends."""
 
 
 @dataclass
 class Seen:
-    """What a client has seen, or several together. Times are of this machine's monotonic clock."""
+    """What one client has seen, or several together. Times are of this machine's monotonic clock."""
 
     began: float = 0.0
     ended: float = 0.0
     cpu: float = 0.0
     """Seconds of CPU that the clients themselves took."""
     latencies: dict[str, list[float]] = field(default_factory=dict)
-    """Seconds of each call, by its name."""
+    """Seconds that each call took, by the name of the call."""
     failures: list[str] = field(default_factory=list)
     task_ids: list[str] = field(default_factory=list)
 
     @property
     def seconds(self) -> float:
-        """From the first call's begin to the last one's end."""
+        """Seconds from the beginning of the first call to the end of the last one."""
         return self.ended - self.began
 
     def count(self, name: str) -> int:
-        """Calls of this name that succeeded."""
+        """Returns how many calls of this name succeeded."""
         return len(self.latencies.get(name, ()))
 
     def add(self, other: Seen) -> None:
-        """What another client has seen at the same time."""
+        """Adds what another client has seen at the same time."""
         self.began = min(self.began or other.began, other.began)
         self.ended = max(self.ended, other.ended)
         self.cpu += other.cpu
@@ -54,14 +54,14 @@ class Seen:
 
 
 class Clock:
-    """Times calls; a call that fails is noted."""
+    """Times calls, and notes those that fail."""
 
     def __init__(self) -> None:
         self.seen = Seen(began=time.monotonic())
         self._cpu = time.process_time()
 
     def timed(self, name: str, call: Callable[..., Any], *arguments: Any) -> Any:
-        """The call's result; None if it failed."""
+        """Makes a call and returns its result; None if it failed."""
         started = time.perf_counter()
         try:
             result = call(*arguments)
@@ -73,11 +73,11 @@ class Clock:
 
     @property
     def is_hopeless(self) -> bool:
-        """Whether too much has failed to go on."""
+        """Whether so much has failed that the client should end."""
         return len(self.seen.failures) >= MOST_FAILURES
 
     def stop(self) -> Seen:
-        """What was seen up to now."""
+        """Returns what was seen up to now."""
         self.seen.ended = time.monotonic()
         self.seen.cpu = time.process_time() - self._cpu
         return self.seen
@@ -88,13 +88,13 @@ _left: Synchronized[int]
 
 
 def _begin(target: Target, left: Synchronized[int]) -> None:
-    """In each process, first."""
+    """Prepares a client process: gives it the deployment and the number of tasks that are left."""
     global _calls, _left
     _calls, _left = Calls(target, f"client-{new_slugid()}"), left
 
 
 def create_for(seconds: float, kind: Kind) -> Seen:
-    """Creates tasks for so long."""
+    """Creates tasks for `seconds`."""
     clock, until = Clock(), time.monotonic() + seconds
     while time.monotonic() < until and not clock.is_hopeless:
         if (task_id := clock.timed("createTask", _calls.create, kind)) is not None:
@@ -114,7 +114,7 @@ def create_all(tasks: Sequence[tuple[str, Kind]]) -> Seen:
 
 
 def work(task_queue_id: str, *, reclaims: bool = False, artifacts: int = 0) -> Seen:
-    """Claims and completes tasks until as many have been claimed, by all clients, as were announced."""
+    """Claims and completes tasks until all clients together have claimed as many as were announced."""
     clock = Clock()
     empty, last = 0, clock.seen.began
     while not clock.is_hopeless and empty < MOST_EMPTY and _take():
@@ -150,7 +150,7 @@ def _give_back() -> None:
 
 
 def statuses_for(seconds: float, task_ids: Sequence[str]) -> Seen:
-    """Asks for the status of one task after the other for so long."""
+    """Asks for the status of one task after the other for `seconds`."""
     clock, until, number = Clock(), time.monotonic() + seconds, 0
     while time.monotonic() < until and not clock.is_hopeless:
         clock.timed("status", _calls.status, task_ids[number % len(task_ids)])
@@ -159,7 +159,7 @@ def statuses_for(seconds: float, task_ids: Sequence[str]) -> Seen:
 
 
 def wait_for_work(seconds: float, task_queue_id: str) -> Seen:
-    """An idle worker: asks for work that does not come, for so long."""
+    """Acts as an idle worker for `seconds`: asks for work that does not come."""
     clock, until = Clock(), time.monotonic() + seconds
     while time.monotonic() < until and not clock.is_hopeless:
         clock.timed("claimWork", _calls.claim, task_queue_id, lambda: time.monotonic() >= until)
@@ -167,7 +167,7 @@ def wait_for_work(seconds: float, task_queue_id: str) -> Seen:
 
 
 class Crowd:
-    """So many client processes; a context manager that ends them."""
+    """Client processes side by side; a context manager that ends them."""
 
     def __init__(self, target: Target, clients: int) -> None:
         self.clients = clients
@@ -176,15 +176,15 @@ class Crowd:
         self._pool = ProcessPoolExecutor(clients, context, _begin, (target, self._left))
 
     def all(self, job: Callable[..., Seen], *arguments: Any, **named: Any) -> Seen:
-        """Every client does this job."""
+        """Lets every client do the job."""
         return _together([self._pool.submit(job, *arguments, **named) for _ in range(self.clients)])
 
     def shared(self, job: Callable[..., Seen], items: Sequence[Any]) -> Seen:
-        """Every client does the job on its share of the items."""
+        """Lets every client do the job on its share of the items."""
         return _together([self._pool.submit(job, items[at :: self.clients]) for at in range(self.clients)])
 
     def work(self, task_queue_id: str, count: int, **named: Any) -> Seen:
-        """The clients complete so many tasks of the queue together."""
+        """Lets the clients together complete `count` tasks of the queue."""
         with self._left.get_lock():
             self._left.value = count
         return self.all(work, task_queue_id, **named)
@@ -200,7 +200,7 @@ class Crowd:
 
 
 def _warm_up() -> Seen:
-    """So that no process starts while something is measured."""
+    """Occupies a client for a moment, so that all processes have started before something is measured."""
     time.sleep(0.2)
     return Clock().stop()
 
@@ -213,6 +213,6 @@ def _together(futures: Sequence[Future[Seen]]) -> Seen:
 
 
 def percentile(seconds: Sequence[float], part: float) -> float:
-    """In milliseconds; 0 for none."""
+    """Returns a percentile in milliseconds; 0 if there are no values."""
     ordered = sorted(seconds)
     return ordered[min(len(ordered) - 1, int(part * len(ordered)))] * 1000 if ordered else 0.0

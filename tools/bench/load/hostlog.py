@@ -13,25 +13,25 @@ _DONE = '"action": "call_done"'
 
 @dataclass
 class Cost:
-    """Calls, or messages that were handled, of one name."""
+    """The cost of all calls, or handled messages, of one name."""
 
     calls: int = 0
     requests: int = 0
 
     @property
     def each(self) -> float:
-        """Storage requests of one."""
+        """Storage requests of one call or message."""
         return self.requests / self.calls if self.calls else 0.0
 
 
 class HostLogs:
-    """Reads on from where it has read to."""
+    """Reads the logs of hosts, each time from where it has read to."""
 
     def __init__(self, paths: Iterable[Path]) -> None:
         self._at = dict.fromkeys(paths, 0)
 
     def read(self) -> dict[str, Cost]:
-        """Costs by call since the last time."""
+        """Returns the costs by call since the last time."""
         costs: dict[str, Cost] = defaultdict(Cost)
         for path in self._at:
             with path.open("rb") as file:

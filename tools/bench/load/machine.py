@@ -14,16 +14,16 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True)
 class Use:
-    """What a process and its children have used."""
+    """CPU time and memory that a process and its children have used."""
 
     cpu: float
-    """Seconds."""
+    """Seconds of CPU time."""
     memory: float
-    """Resident, in MB."""
+    """Resident memory in MB."""
 
 
 def use_of(processes: Mapping[str, int]) -> dict[str, Use]:
-    """By the name of each process, of which the id is given; of all zeros where there is no /proc."""
+    """Returns the use of each process by its name, given its id; zeros where there is no /proc."""
     parents: dict[int, list[int]] = {}
     own: dict[int, Use] = {}
     for entry in _PROC.glob("[0-9]*"):
@@ -43,7 +43,7 @@ def use_of(processes: Mapping[str, int]) -> dict[str, Use]:
 
 
 def cores_in_use() -> float:
-    """CPU seconds that this machine has spent on anything at all."""
+    """Returns the CPU seconds that this machine has spent on anything at all."""
     try:
         fields = [int(word) for word in (_PROC / "stat").read_text(encoding="utf-8").splitlines()[0].split()[1:]]
     except OSError:

@@ -18,20 +18,21 @@ LOOK_SECONDS = 0.25
 
 @dataclass
 class Meter:
-    """Measures into a result. Without `processes` and `logs` only what clients see."""
+    """Measures into a result. Without `processes` and `logs` it measures only what clients see."""
 
     result: Result
     say: Callable[[str], None]
     processes: Mapping[str, int] = field(default_factory=dict)
     logs: HostLogs | None = None
     unsettled: Callable[[], int] = lambda: 0
-    """Messages of resolutions that are not followed up yet, as far as that can be seen."""
+    """Returns the number of messages of resolutions that are not followed up yet, as far as that can be seen."""
     _unsettled_before: int = 0
-    """Of earlier parts: a check of a group that met a createTask under way is due again after minutes."""
+    """Number of such messages that earlier parts have left: a check of a group that met a createTask under way is due
+    again after minutes."""
 
     @contextmanager
     def measured(self, part: str) -> Iterator[Callable[..., Seen]]:
-        """Gives a function that does something, and makes a row of what it took."""
+        """Yields a function that does something, and makes a row of what it took."""
 
         def measure(name: str, work: Callable[[], Seen], calls: Mapping[str, int], by: str | None = None) -> Seen:
             self.say(name)
@@ -60,34 +61,35 @@ class Meter:
         yield measure
 
     def settled(self, seen: Seen) -> Seen:
-        """After the resolutions have been followed up: their CPU counts as well."""
+        """Waits until the resolutions have been followed up, whose CPU counts as well, and returns what was seen."""
         until = time.monotonic() + SETTLED_SECONDS
         while self.unsettled() > self._unsettled_before and time.monotonic() < until:
             time.sleep(LOOK_SECONDS)
         return seen
 
     def costs(self) -> dict[str, Cost]:
-        """What was logged since the last time."""
+        """Returns the costs that were logged since the last time."""
         return self.logs.read() if self.logs is not None else {}
 
     def cpu(self, before: Mapping[str, Use], count: float) -> dict[str, float]:
-        """Milliseconds of each process since `before`, for each of so many."""
+        """Returns the milliseconds of CPU of each process since `before`, divided by `count`."""
         after = use_of(self.processes)
         return {name: (after[name].cpu - use.cpu) * 1000 / count for name, use in before.items()}
 
     def row(self, row: Row, latencies: Sequence[float]) -> None:
-        """A row of the result."""
+        """Adds a row to the result."""
         if latencies:
             row.p50, row.p99 = percentile(latencies, 0.5), percentile(latencies, 0.99)
         self.result.rows.append(row)
 
     def note(self, seen: Seen) -> None:
-        """The first failures of the run."""
+        """Adds the first failures of the run to the result."""
         self.result.failures += seen.failures[: 20 - len(self.result.failures)]
 
 
 def _summed(seen: Seen, by: str, calls: Mapping[str, int]) -> list[float]:
-    """Seconds of all calls of one task together, where there are several of them: one by one, as they were made."""
+    """Returns the seconds that all calls of one task took together, for each task, if the calls were made one by one
+    for each; else the seconds of the call `by`."""
     timed = [seen.latencies[name] for name in calls if name in seen.latencies]
     if len(timed) < 2 or any(len(each) != len(timed[0]) for each in timed):
         return seen.latencies.get(by, [])

@@ -30,7 +30,7 @@ CHARTS: Mapping[str, tuple[str, ...]] = {
 
 
 def markdown(result: Result) -> str:
-    """All tables."""
+    """Returns all tables."""
     parts = [_about(result)]
     for part, title in PARTS.items():
         rows = [row for row in result.rows if row.part == part]
@@ -47,7 +47,7 @@ def markdown(result: Result) -> str:
 
 
 def charts(result: Result) -> dict[str, str]:
-    """SVG texts by the name of the file."""
+    """Returns SVG texts by the names of their files."""
     curves = {curve.name: curve for curve in result.curves}
     drawn: dict[str, str] = {}
     for name, wanted in CHARTS.items():
@@ -106,7 +106,7 @@ def _points(curve: Curve) -> str:
 
 
 def number(value: float | None) -> str:
-    """With about three digits; a dash for what was not measured."""
+    """Formats a number with about three digits; a dash for what was not measured."""
     if value is None:
         return "–"
     if value >= 100:

@@ -12,23 +12,23 @@ FILE = "result.json"
 
 @dataclass(kw_only=True)
 class Row:
-    """One measurement. What does not apply, or cannot be seen from here, is None."""
+    """One measurement. A value is None that does not apply, or cannot be seen from here."""
 
     part: str
     name: str
     count: int = 0
     rate: float | None = None
-    """A second."""
+    """Calls a second."""
     p50: float | None = None
     p99: float | None = None
-    """Milliseconds."""
+    """The 99th percentile in milliseconds."""
     requests: float | None = None
-    """Storage requests of each."""
+    """Storage requests of each call."""
     cpu: dict[str, float] = field(default_factory=dict)
-    """Milliseconds of CPU for each, by process."""
+    """Milliseconds of CPU of each call, by process."""
     failures: int = 0
     sent_again: int = 0
-    """Calls that were refused and then sent again."""
+    """Number of calls that were refused and then sent again."""
 
 
 @dataclass(kw_only=True)
@@ -43,7 +43,7 @@ class Curve:
 
 @dataclass(kw_only=True)
 class Result:
-    """A run."""
+    """The measurements of one run."""
 
     started: str
     commit: str
@@ -54,22 +54,22 @@ class Result:
     rows: list[Row] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
     memory: dict[str, float] = field(default_factory=dict)
-    """MB at the end, by process."""
+    """MB of memory at the end, by process."""
     failures: list[str] = field(default_factory=list)
-    """The first ones."""
+    """The first failures of the run."""
 
     def row(self, name: str) -> Row | None:
         """The measurement of that name."""
         return next((row for row in self.rows if row.name == name), None)
 
     def save(self, folder: Path) -> None:
-        """Into the folder, which is made."""
+        """Saves the result into a folder, which is made."""
         folder.mkdir(parents=True, exist_ok=True)
         (folder / FILE).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def load(cls, folder: Path) -> Result:
-        """A run that was saved in this folder, or file. Raises OSError, ValueError."""
+        """Reads a run that was saved in this folder, or file. Raises OSError, ValueError."""
         text = (folder / FILE if folder.is_dir() else folder).read_text(encoding="utf-8")
         try:
             data = json.loads(text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 Shape = Callable[[int], list[tuple[int, ...]]]
-"""For each of so many tasks, the earlier ones that it depends on, by number."""
+"""Function that returns for each of a number of tasks the earlier ones that it depends on, by number."""
 
 
 def _plain(count: int) -> list[tuple[int, ...]]:
@@ -13,12 +13,12 @@ def _plain(count: int) -> list[tuple[int, ...]]:
 
 
 def _chain(count: int) -> list[tuple[int, ...]]:
-    """Ten chains side by side, so that workers have something to do."""
+    """Returns ten chains side by side, so that workers have something to do."""
     return [(index - 10,) if index >= 10 else () for index in range(count)]
 
 
 def _diamond(count: int) -> list[tuple[int, ...]]:
-    """One, two that wait for it, one that waits for those; again and again."""
+    """Returns diamonds: one task, two that wait for it, one that waits for those; again and again."""
     plan: list[tuple[int, ...]] = []
     for index in range(count):
         first = index - index % 4
@@ -27,12 +27,12 @@ def _diamond(count: int) -> list[tuple[int, ...]]:
 
 
 def _fan_out(count: int) -> list[tuple[int, ...]]:
-    """One that all others wait for."""
+    """Returns one task that all others wait for."""
     return [(), *[(0,)] * (count - 1)]
 
 
 def _fan_in(count: int) -> list[tuple[int, ...]]:
-    """One that waits for all others."""
+    """Returns one task that waits for all others."""
     return [*[()] * (count - 1), tuple(range(count - 1))]
 
 

@@ -40,7 +40,7 @@ PROGRAMS = {
 
 
 class Workers:
-    """A process with workers, and what they have taken."""
+    """A process with workers, which tells which tasks they have taken."""
 
     def __init__(self, command: list[str], options: dict[str, Any]) -> None:
         self.taken: dict[str, tuple[str, float]] = {}
@@ -100,7 +100,7 @@ def measure(command: list[str], arguments: argparse.Namespace, stack: Stack, ans
 
 
 def main() -> None:
-    """The command line."""
+    """Runs the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("client", help="sync, async, javascript, or a name for --program")
     parser.add_argument("--program", help="a program that reads options from stdin, as worker.py does")

@@ -15,7 +15,7 @@ import taskcluster
 import taskcluster.aio
 
 PAUSE = 10.0
-"""Seconds after an empty answer: scriptworker's `poll_interval` by default."""
+"""Seconds that a worker pauses after an empty answer: scriptworker's `poll_interval` by default."""
 
 
 def _took(worker_id: str, claim: Any) -> None:

@@ -9,9 +9,9 @@ RoundTrip = tuple[str, ...]
 Call = tuple[RoundTrip, ...]
 
 PENDING = "pending"
-"""Any queue of a band of a pool."""
+"""Name of the queue of any band of a pool."""
 BLOBS = "blobs"
-"""Any container."""
+"""Name of any container."""
 
 CALLS: Mapping[str, Call] = {
     "createTask": (("W Groups", "P deadline", "P pending", "W Pools"), ("W Tasks",)),
@@ -31,14 +31,12 @@ CALLS: Mapping[str, Call] = {
     "claim": (("R Tasks",), ("U pending", "W Pools"), ("W Tasks",), ("W Pools",)),
     "deadline": (("R Tasks",), ("P resolved",), ("W Tasks",), ("D pending", "W Pools")),
 }
-"""Of a warm process in the happy case, one of many: it has not committed the task that is claimed, renewed or
-reported, nor created the artifact.
-
-The last three handle the message of an internal queue of that name.
-"""
+"""The storage requests of each call, of a warm process in the happy case, one of many: it has not committed the task
+that is claimed, renewed or reported, nor created the artifact. The last three calls handle the message of an internal
+queue of that name."""
 
 OTHER: Call = (("R Tasks",), ("R Tasks",))
-"""Any other call of the API: an assumption of the load, not a call that is recorded."""
+"""The storage requests of any other call of the API: an assumption of the load, not recorded from a call."""
 
 
 def requests(call: Call) -> int:

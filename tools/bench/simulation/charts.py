@@ -13,7 +13,7 @@ COLOURS = ("#0b62a4", "#c2410c", "#15803d")
 
 @dataclass(frozen=True)
 class Line:
-    """A named row of points."""
+    """A named line through points."""
 
     name: str
     points: Sequence[tuple[float, float]]

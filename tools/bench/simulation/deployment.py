@@ -19,43 +19,44 @@ from tools.bench.simulation.storage import Account, Latency
 
 Process = Generator[simpy.Event, None, None]
 CLIENT_RETRIES, CLIENT_PAUSE = 5, 0.1
-"""Of Taskcluster's client: so many more tries, the pause doubles each time."""
+"""Taskcluster's client: the number of its retries, and its first pause in seconds, which doubles each time."""
 UPLOAD: RoundTrip = ("BW blobs", "BW blobs")
 LATENCY = Latency(median=0.004, p99=0.040)
-"""Of a small storage request inside a region: an assumption, Azure promises none."""
+"""Latency of a small storage request inside a region: an assumption, as Azure promises none."""
 READ: RoundTrip = ("BR blobs",)
 
 
 @dataclass(frozen=True)
 class Load:
-    """What happens to a deployment. Rates are the profile's load at its peak, times `factor`."""
+    """The load on a deployment. Rates are the profile's load at its peak, times `factor`."""
 
     factor: float = 1.0
     seconds: float = 20.0
     warm: float = 5.0
     """Seconds at the beginning that are not measured."""
     groups: int = 200
-    """Tasks are spread over so many groups and pools; 1: all in one group, one pool and one band."""
+    """Number of groups and pools over which tasks are spread. With 1, all are in one group, one pool and one band."""
     cold: bool = False
-    """Begin without an instance of any kind."""
+    """Whether the simulation begins without an instance of any kind."""
     settled: bool = False
-    """Begin with the instances that the cost model holds to be right for the load; else with those that stand ready."""
+    """Whether the simulation begins with the instances that the cost model holds to be right for the load; else with
+    those that stand ready."""
     calls: bool = True
-    """False: only messages of queues, at the rates of the load."""
+    """Whether calls are simulated; else only messages of queues are, at the rates of the load."""
     kill_at: tuple[float, ...] = ()
-    """When the oldest instance of each kind dies."""
+    """Times at which the oldest instance of each kind dies."""
     throttled: tuple[float, float, float] | None = None
-    """From when, until when, to how many requests a second the account is cut down."""
+    """Beginning and end of a time in which the account is cut down, and the requests a second that it then takes."""
     run_seconds: float = 4.0
     """How long a task runs. Short, so that a run of the simulation soon has as many ends as beginnings."""
     lost: float = 0.02
-    """Share of runs whose worker is lost; and, besides, of tasks that reach their deadline."""
+    """Share of runs whose worker is lost, and also of tasks that reach their deadline."""
     latency: Latency = LATENCY
     seed: int = 1
 
 
 class Deployment:
-    """The profile's instances, one account, and the clients of a load."""
+    """The instances of a profile, one account, and the clients of a load."""
 
     def __init__(self, model: Model, load: Load) -> None:
         self.model, self.load = model, load
@@ -104,11 +105,11 @@ class Deployment:
         return math.ceil(self.model.resolved_instances(peak=True) * self.load.factor) if "resolved" in name else 1
 
     def rate(self, name: str) -> float:
-        """A second, of the load at its peak."""
+        """Returns a rate a second, of the load at its peak."""
         return float(self.model.load[f"peak_{name}_a_second"]) * self.load.factor
 
     def run(self) -> Deployment:
-        """Simulate all of it."""
+        """Simulates the whole load."""
         env, load, tasks = self.env, self.load, self.rate("tasks")
         for group in (self.front, *self.listeners.values()):
             env.process(group.scale())
@@ -133,7 +134,8 @@ class Deployment:
     # What clients do
 
     def client(self, name: str, call: Call, partition: int = 0, cpu: float = 0.0) -> Generator[simpy.Event, None, bool]:
-        """A call, with `cpu` seconds for its content, tried again as Taskcluster's client does. False if it failed."""
+        """Simulates a call, with `cpu` seconds for its content, tried again as Taskcluster's client does. Returns False
+        if it failed."""
         began = self.env.now
         self.counts["calls"] += 1
         for attempt in range(CLIENT_RETRIES + 1):
@@ -148,7 +150,7 @@ class Deployment:
         return False
 
     def task(self) -> Process:
-        """From its creation to its resolution; its message wakes the follow-up."""
+        """Simulates a task from its creation to its resolution; its message wakes the follow-up."""
         partition, created = self.dice.randrange(self.load.groups), self.env.now
         if not (yield from self.client("createTask", CALLS["createTask"], partition)):
             return
@@ -176,12 +178,13 @@ class Deployment:
             yield from self._message("resolved", partition)
 
     def read(self) -> Process:
-        """An artifact's address, then its bytes from storage."""
+        """Simulates the reading of an artifact: its address, then its bytes from storage."""
         if (yield from self.client("read", CALLS["status"])):
             yield from self.account.round_trip(READ, 0)
 
     def pick_up(self) -> float:
-        """Until one of the processes in which a worker of the pool waits looks at the queue next."""
+        """Returns the seconds until one of the processes in which a worker of the pool waits looks at the queue
+        next."""
         waiting = self.front.held / max(1.0, float(self.model.load["pools_with_waiters"]))
         processes = max(1, min(math.ceil(waiting), len(self.front.instances)))
         return min(self.dice.uniform(0, self.model.assume["idle_poll_seconds"]) for _ in range(processes))
@@ -225,22 +228,23 @@ class Deployment:
     # What is measured
 
     def done(self, queue: str, lateness: float) -> None:
-        """A message's work is done, so many seconds after it was due."""
+        """Counts a message whose work is done, `lateness` seconds after it was due."""
         self.counts[f"handled {queue}"] += 1
         self.measured("follow-up" if queue == "resolved" else "timer", lateness)
 
     def measured(self, name: str, seconds: float) -> None:
-        """A sample, unless the simulation has only just begun."""
+        """Notes a sample, unless the simulation has only just begun."""
         if self.env.now >= self.load.warm:
             self.samples[name].append((self.env.now, seconds))
 
     def percentile(self, name: str, share: float, since: float = 0, until: float = math.inf) -> float:
-        """Of what was measured in that time; 0 if there was nothing."""
+        """Returns a percentile of what was measured in that time; 0 if there was nothing."""
         values = sorted(value for at, value in self.samples[name] if since <= at < until)
         return values[min(len(values) - 1, int(share * len(values)))] if values else 0.0
 
     def dollars_an_hour(self) -> Mapping[str, float]:
-        """Of what depends on the load, at this rate; blobs' data, logs, Service Bus and alerts are not simulated."""
+        """Returns the cost of what depends on the load, at this rate; blobs' data, logs, Service Bus and alerts are not
+        simulated."""
         model, hour = self.model, 3600 / self.load.seconds
         price = model.prices
         sku = model.profile["storageSku"]

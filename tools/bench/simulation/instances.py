@@ -16,7 +16,7 @@ from tools.bench.simulation.storage import Account, Steps
 
 @dataclass(frozen=True)
 class Size:
-    """What a scale group's instances are, and how they come. Times in seconds."""
+    """Size and start of the instances of a scale group. Times are in seconds."""
 
     ready: int
     begin: int
@@ -24,18 +24,18 @@ class Size:
     most: int
     concurrency: int
     target: float
-    """Calls an instance that scaling aims at."""
+    """Number of calls an instance that scaling aims at."""
     vcpus: float
     start: float
-    """To get a machine and to load the app."""
+    """Time that it takes to get a machine and to load the app."""
     look: float
-    """Between two decisions about scaling."""
+    """Time between two decisions about scaling."""
     call_cpu: float
     request_cpu: float
 
 
 class Instance:
-    """A process. Work on its processor is done in order of arrival, waiting for storage is not work."""
+    """A process. The work on its processor is done in order of arrival; waiting for storage is not work."""
 
     def __init__(self, env: simpy.Environment, size: Size, account: Account) -> None:
         self.env, self.size, self.account = env, size, account
@@ -43,14 +43,15 @@ class Instance:
         self.busy = 0.0
 
     def compute(self, seconds: float) -> simpy.Timeout:
-        """So much work, after what waits already."""
+        """Does `seconds` of work on the processor, after what waits already."""
         took = seconds / self.size.vcpus
         self.busy += took
         self.free_at = max(self.env.now, self.free_at) + took
         return self.env.timeout(self.free_at - self.env.now)
 
     def run(self, call: Call, partition: int, cpu: float = 0.0) -> Steps:
-        """A call, with `cpu` seconds for its content: False if storage refuses for too long, or the instance dies."""
+        """Simulates a call, with `cpu` seconds for its content. Returns False if storage refuses for too long, or the
+        instance dies."""
         self.open += 1
         cpu += self.size.call_cpu
         for level in call:
@@ -79,22 +80,22 @@ class Group(ABC):
             self.joined(Instance(env, size, account))
 
     def joined(self, instance: Instance) -> None:
-        """An instance that can take work now."""
+        """Notes an instance that can take work now."""
         self.instances.append(instance)
         self.peak = max(self.peak, len(self.instances))
 
     @abstractmethod
     def wanted(self) -> int:
-        """How many instances scaling would have."""
+        """Returns how many instances scaling would have."""
 
     def scale(self) -> Generator[simpy.Event, None, None]:
-        """Start what is missing at each look. Runs are short: nothing is scaled in."""
+        """Starts what is missing at each look. Runs are short: nothing is scaled in."""
         while True:
             self.add()
             yield self.env.timeout(self.size.look)
 
     def add(self) -> None:
-        """Start what is missing now; Azure adds no more than an instance a second."""
+        """Starts what is missing now; Azure adds no more than an instance a second."""
         wanted = min(max(self.wanted(), self.size.ready), self.size.most)
         missing = wanted - len(self.instances) - self.starting
         for _ in range(max(0, min(missing, max(1, int(self.size.look))))):
@@ -107,13 +108,13 @@ class Group(ABC):
         self.joined(Instance(self.env, self.size, self.account))
 
     def kill(self) -> None:
-        """The oldest instance dies with all that it was doing."""
+        """Lets the oldest instance die with all that it was doing."""
         dead = self.instances.pop(0)
         dead.alive = False
         self.gone += self.env.now - dead.since
 
     def seconds(self) -> float:
-        """How long instances have run, altogether."""
+        """Returns how long instances have run, altogether."""
         return self.gone + sum(self.env.now - instance.since for instance in self.instances)
 
 
@@ -134,7 +135,7 @@ class Front(Group):
             self._next()
 
     def call(self, call: Call, partition: int, cpu: float = 0.0) -> Steps:
-        """A call of a client: waits for a place, then runs, with `cpu` seconds for its content."""
+        """Simulates a call of a client: waits for a place, then runs, with `cpu` seconds for its content."""
         while (instance := self._choose()) is None:
             place = self.env.event()
             self.waiting.append(place)

@@ -13,9 +13,10 @@ from tools.bench.simulation.instances import Group, Instance, Size
 from tools.bench.simulation.storage import Account
 
 FIRST_PAUSE, LAST_PAUSE = 0.1, 2.0
-"""Seconds between polls of an empty queue: the host's first, and maxPollingInterval of host.json."""
+"""Seconds between polls of an empty queue: the host's first pause, and maxPollingInterval of host.json."""
 FAILED, LOST = 10.0, 600.0
-"""Until a message is visible again: visibilityTimeout of host.json, and what the host hides a message for."""
+"""Seconds until a message is visible again after its function failed (visibilityTimeout of host.json), and after its
+instance died (for which the host hides it)."""
 
 
 class Listener(Group):
@@ -36,7 +37,7 @@ class Listener(Group):
         super().__init__(env, size, account)
 
     def put(self, partition: int) -> None:
-        """A message that is due now."""
+        """Puts a message that is due now."""
         heapq.heappush(self.messages, (self.env.now, self.env.now, partition))
 
     def wanted(self) -> int:

@@ -12,15 +12,17 @@ from tools.bench.simulation.charts import Line, chart
 from tools.bench.simulation.deployment import Deployment, Load
 
 FACTORS = (1, 2, 4, 5, 6, 8)
-"""Times the peak of the large profile's load."""
+"""Multiples of the peak of the large profile's load."""
 SPREAD, SINGLE = 200, 1
 """How many groups and pools share the tasks."""
 DEATHS, CUT = (30.0, 40.0, 50.0, 60.0), (10.0, 20.0, 2_000.0)
-"""When instances die; from when until when the account is cut down to how many requests a second."""
+"""Times at which instances die; beginning and end of the time in which the account is cut down, and the requests a
+second that it then takes."""
 
 
 def fingerprint() -> str:
-    """Of everything that the numbers follow from but the simulation itself: a document with another one is stale."""
+    """Returns a hash of everything that the numbers follow from, except for the simulation itself: a document with
+    another one is stale."""
     texts = [
         INPUTS.read_text(encoding="utf-8"),
         *((ROOT / "infra" / "profiles" / f"{name}.json").read_text(encoding="utf-8") for name in PROFILES),
@@ -33,34 +35,34 @@ def _model(name: str) -> Model:
 
 
 def knee(groups: int, factors: Sequence[float] = FACTORS) -> dict[float, Deployment]:
-    """Settled deployments of the large profile at multiples of its peak."""
+    """Simulates settled deployments of the large profile at multiples of its peak."""
     model = _model("large")
     loads = {factor: Load(factor, seconds=12, warm=6, groups=groups, settled=True) for factor in factors}
     return {factor: Deployment(model, load).run() for factor, load in loads.items()}
 
 
 def step() -> Deployment:
-    """All of twice the peak comes at once to the instances that stand ready."""
+    """Simulates twice the peak that comes at once to the instances that stand ready."""
     return Deployment(_model("large"), Load(2, seconds=40, warm=0)).run()
 
 
 def cut() -> Deployment:
-    """The account is throttled for ten seconds at the peak."""
+    """Simulates an account that is throttled for ten seconds at the peak."""
     return Deployment(_model("large"), Load(seconds=40, warm=0, settled=True, throttled=CUT)).run()
 
 
 def deaths() -> Deployment:
-    """Four times an instance of each queue function dies with its messages; the calls of the API are left out."""
+    """Simulates that four times an instance of each queue function dies with its messages, without calls of the API."""
     return Deployment(_model("large"), Load(seconds=700, warm=0, calls=False, kill_at=DEATHS)).run()
 
 
 def cold() -> Deployment:
-    """The small profile at its peak, from nothing."""
+    """Simulates the small profile at its peak, beginning without instances."""
     return Deployment(_model("small"), Load(seconds=60, warm=0, cold=True)).run()
 
 
 def tables() -> tuple[str, Mapping[str, str]]:
-    """The tables in Markdown, and the charts by their file's name."""
+    """Returns the tables in Markdown, and the charts by their files' names."""
     spread, single = knee(SPREAD), knee(SINGLE)
     stepped, throttled = step(), cut()
     lines = ["### Multiples of the peak, settled", ""]

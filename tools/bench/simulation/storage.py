@@ -15,15 +15,16 @@ from tools.bench.cost_model.limits import PARTITION_LIMIT, QUEUE_LIMIT, TABLE_LI
 from tools.bench.simulation.calls import RoundTrip
 
 Steps = Generator[simpy.Event, None, bool]
-"""A part of a process that ends with whether it succeeded."""
+"""A part of a simulated process, which returns whether it succeeded."""
 
 ROWS: dict[str, float] = {"W Groups": 3.0, "R Groups": 1.0, "W Pools": 2.0}
-"""Rows a request touches in the partition of a group or a pool: seven and six a task, as in the cost model."""
+"""Number of rows that a request touches in the partition of a group or a pool: seven and six a task, as in the cost
+model."""
 
 
 @dataclass
 class Allowance:
-    """A limit as a token bucket: so many a second, and `burst` seconds' worth at once."""
+    """A limit as a token bucket: `rate` a second, and `burst` seconds' worth at once."""
 
     rate: float
     burst: float = 0.5
@@ -34,13 +35,13 @@ class Allowance:
         self.left = self.rate * self.burst
 
     def change(self, rate: float, now: float) -> None:
-        """From now on another rate."""
+        """Changes the rate from now on."""
         self.take(now, 0)
         self.rate = rate
         self.left = min(self.left, rate * self.burst)
 
     def take(self, now: float, number: float) -> bool:
-        """Take so many, or nothing if they are not there."""
+        """Takes `number` tokens, or none if there are not as many. Returns whether it has."""
         self.left = min(self.rate * self.burst, self.left + (now - self.at) * self.rate)
         self.at = now
         if self.left < number:
@@ -51,13 +52,13 @@ class Allowance:
 
 @dataclass(frozen=True)
 class Latency:
-    """Of a request, in seconds: log-normal by its median and its 99th percentile."""
+    """The latency of a request in seconds: log-normal, given its median and its 99th percentile."""
 
     median: float
     p99: float
 
     def draw(self, dice: random.Random) -> float:
-        """One request's."""
+        """Returns the latency of one request."""
         sigma = math.log(self.p99 / self.median) / 2.326
         return dice.lognormvariate(math.log(self.median), sigma)
 
@@ -76,7 +77,8 @@ class Account:
         """Refusals by the limit that was reached."""
 
     def round_trip(self, requests: RoundTrip, partition: int) -> Steps:
-        """Send the requests together; groups, pools and bands are those of this number. False: one never succeeded."""
+        """Sends the requests together, to the groups, pools and bands of this number. Returns False if one never
+        succeeded."""
         retries = self.patience.retries
         for attempt in range(retries.tries):
             requests = tuple(request for request in requests if not self._accepts(request, partition))
@@ -88,7 +90,7 @@ class Account:
         return False
 
     def background(self, kind: str, number: float) -> None:
-        """Requests of which nothing but the account's allowance is of interest."""
+        """Counts requests that only use up the account's allowance."""
         self.sent[kind] += round(number)
         self.whole.take(self.env.now, min(number, max(self.whole.left, 0)))
 

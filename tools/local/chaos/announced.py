@@ -15,7 +15,7 @@ from shared.queue.events.exchanges import TOPICS
 
 SUBSCRIPTION = "chaos"
 LONGEST_CONNECTION = 30.0
-"""Seconds until a receiver is opened anew."""
+"""Seconds after which a receiver is opened anew."""
 AT_ONCE = {"link", "reference", "error"}
 """Types of artifacts that are announced when they are created (contract 7.5)."""
 Occasion = tuple[str, str, int | None]
@@ -79,7 +79,7 @@ class Announced:
 
 
 def expected(statuses: Iterable[Mapping[str, Any]], task_group_ids: Iterable[str]) -> Counter[Occasion]:
-    """What must have been announced of tasks that have all been completed, and of their groups."""
+    """Returns what must have been announced of tasks that have all been completed, and of their groups."""
     occasions: list[Occasion] = [("task-group-resolved", group, None) for group in task_group_ids]
     for status in statuses:
         task_id = status["taskId"]

@@ -16,8 +16,9 @@ from tools.local.state import ROOT
 
 HOSTS = 2
 TIMES = {"take": 8, "lease": 15, "retry": 0.1}
-"""Seconds after which a message that a killed host had taken is visible again, and a timer's lock is free; on Azure it
-takes 10 minutes, and one. A host gives up storage that fails after 3 seconds, not after 25."""
+"""Seconds after which a message that a killed host had taken is visible again, after which the lock of a timer is free
+(on Azure 10 minutes, and one), and between tries of a request: a host gives up failing storage after 3 seconds, not
+after 25."""
 SETTINGS = {
     "CLAIM_TIMEOUT_SECONDS": "10",
     "DEADLINE_DELAY_SECONDS": "1",

@@ -55,7 +55,8 @@ class Fleet:
                 self._start()
 
     def lose_one(self, chance: random.Random, *, kill: bool) -> None:
-        """A worker is killed, or is asked to end; another takes its place. Nothing happens before the first one."""
+        """Kills a worker, or asks it to end; another takes its place. Does nothing before the first worker was
+        started."""
         with self._lock:
             if not self._workers:
                 return
@@ -106,7 +107,7 @@ class Faults(threading.Thread):
         self.counts: Counter[str] = Counter()
 
     def run(self) -> None:
-        """Apply one fault after the other, until `stop`."""
+        """Applies one fault after the other, until `stop`."""
         strikes: dict[str, Callable[[], object]] = {
             "worker killed": lambda: self._fleet.lose_one(self._chance, kill=True),
             "worker ended": lambda: self._fleet.lose_one(self._chance, kill=False),

@@ -26,7 +26,7 @@ class Planned:
 
     @property
     def path(self) -> str:
-        """Where the index has it once it has completed."""
+        """Path at which the index has the task once it has completed."""
         return f"chaos.{self.task_group_id}.{self.task_id}"
 
 
@@ -78,5 +78,5 @@ def _diamond() -> list[tuple[int, ...]]:
 
 
 def _fan() -> list[tuple[int, ...]]:
-    """One task that many wait for, and one that waits for all of those."""
+    """Returns one task that many wait for, and one that waits for all of those."""
     return [(), *((0,) for _ in range(FAN)), tuple(range(1, FAN + 1))]

@@ -36,16 +36,16 @@ Status = dict[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class ChaosOptions:
-    """What to run."""
+    """Size and randomness of a run."""
 
     tasks: int
     workers: int
     seed: int
-    """What decides everything that is random."""
+    """Seed of everything that is random."""
 
     @property
     def life(self) -> timedelta:
-        """From the creation of a task to its deadline; an orphaned timer message lives as long."""
+        """Time from the creation of a task to its deadline; an orphaned timer message lives as long."""
         return timedelta(seconds=180 + 1.5 * self.tasks)
 
 
@@ -62,10 +62,8 @@ class Chaos:
         self._deadline = datetime.now(UTC)
 
     def run(self) -> list[str]:
-        """Do it all. Returns what went wrong, a line each. Raises ChildError if the stack breaks down.
-
-        Hosts that end are started again until the end, as the platform does: one may end after the last fault.
-        """
+        """Does the whole run. Returns what went wrong, a line each. Raises ChildError if the stack breaks down. Hosts
+        that end are started again until the end, as the platform does: one may end after the last fault."""
         with self._stack.supervised(self._say):
             return self._run()
 
@@ -134,7 +132,7 @@ class Chaos:
         return problems
 
     def _problems_afterwards(self, events: Announced) -> list[str]:
-        """What is still wrong when every timer has fired and the reconciler has run."""
+        """Returns what is still wrong when every timer has fired and the reconciler has run."""
         groups = sorted({task.task_group_id for task in self._planned})
         wanted, possible = self._announcements(groups)
         connection = self._stack.environment["AZURE_STORAGE_CONNECTION_STRING"]
@@ -153,7 +151,7 @@ class Chaos:
             time.sleep(5 * LOOK_SECONDS)
 
     def _announcements(self, groups: list[str]) -> tuple[set[Occasion], set[Occasion]]:
-        """What must have been announced, and what may have been."""
+        """Returns what must have been announced, and what may have been."""
         statuses = self._statuses()
         wanted, possible = set(expected(statuses, groups)), set[Occasion]()
         queue = self._queue()
@@ -181,7 +179,7 @@ class Chaos:
         return problems + self._problems_of_index()
 
     def _problems_of_index(self) -> list[str]:
-        """Every task has completed, so that each is found at its path."""
+        """Returns a line for each task that is not found at its path: every task has completed."""
         index = taskcluster.Index(self._options_of_clients())
         wanted = {task.path: task.task_id for task in self._planned}
         found: dict[str, str] = {}
@@ -220,7 +218,8 @@ class Chaos:
 
 
 def _waves(planned: list[Planned]) -> list[list[Planned]]:
-    """The tasks in an order in which each comes after those that it depends on; a wave can be created in parallel."""
+    """Returns the tasks in waves: each task comes in a later wave than those that it depends on, so a wave can be
+    created in parallel."""
     depth: dict[str, int] = {}
     for task in planned:
         depth[task.task_id] = 1 + max((depth[required] for required in task.dependencies), default=-1)

@@ -22,7 +22,7 @@ CONFIRM = "QUEUE_CONFIRM"
 
 
 def az(*arguments: str) -> Any:
-    """What az answers. Raises Refused with what it says instead."""
+    """Runs az and returns what it answers. Raises Refused with its message if it fails."""
     done = subprocess.run(["az", *arguments, "--output", "json"], capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:
         raise Refused(f"az {' '.join(arguments[:3])} fails: {done.stderr.strip() or done.stdout.strip()}")
@@ -33,7 +33,7 @@ def az(*arguments: str) -> Any:
 
 
 def say(text: str) -> None:
-    """What people should know."""
+    """Prints what people should know."""
     print(f"deployment: {text}", flush=True)
 
 
@@ -60,7 +60,7 @@ class Environment:
         return bool(az("group", "exists", "--subscription", self.subscription, "--name", self.group))
 
     def parameters(self) -> Parameters:
-        """What the description says. A first deployment has its description made of azd's environment."""
+        """Returns what the description says. For a first deployment, the description is made of azd's environment."""
         if not self.file.exists():
             if self.is_deployed():
                 raise Refused(
@@ -103,7 +103,8 @@ class Environment:
                 raise Refused(f"azd env set {', '.join(changed)} fails")
 
     def predicted(self, parameters: Parameters) -> dict[str, Any]:
-        """What Azure predicts of a deployment: changes, and diagnostics of what it has left out. Raises Refused."""
+        """Returns what Azure predicts of a deployment: changes, and diagnostics of what it has left out. Raises
+        Refused."""
         everything = {
             **parameters,
             "environmentName": self.name,
@@ -124,8 +125,8 @@ class Environment:
 
 
 def _principal(variables: Mapping[str, str], subscription: str) -> tuple[str, str]:
-    """Id and type of the principal that deploys. Not every version of azd knows the type, and azd passes neither to
-    hooks."""
+    """Returns id and type of the principal that deploys. Not every version of azd knows the type, and azd passes
+    neither to hooks."""
     kind = variables.get("AZURE_PRINCIPAL_TYPE", "")
     if not kind:
         account = az("account", "show", "--subscription", subscription, "--query", "user.type")
@@ -137,7 +138,7 @@ def _principal(variables: Mapping[str, str], subscription: str) -> tuple[str, st
 
 
 def build(variables: Mapping[str, str]) -> str:
-    """The build that the version endpoint shows: QUEUE_BUILD, or the commit of the checkout."""
+    """Returns the build that the version endpoint shows: QUEUE_BUILD, or the commit of the checkout."""
     if variables.get("QUEUE_BUILD"):
         return variables["QUEUE_BUILD"]
     command = ["git", "-C", str(ROOT), "describe", "--tags", "--always", "--dirty", "--abbrev=12"]
@@ -193,10 +194,8 @@ def pull(name: str, subscription: str, folder: Path) -> None:
 
 
 def change(file: Path, parameter: str, value: str) -> None:
-    """Gives a parameter another value, or one key of an object (`profileOverrides.logRetentionDays`).
-
-    It is read as JSON unless the parameter is a string; empty sets the default.
-    """
+    """Changes the value of a parameter, or one key of an object (`profileOverrides.logRetentionDays`). The value is
+    read as JSON unless the parameter is a string; empty sets the default."""
     parameters = description.read(file)
     name, dot, key = parameter.partition(".")
     kind = description.types().get(name)
@@ -223,7 +222,7 @@ def change(file: Path, parameter: str, value: str) -> None:
 
 
 def grant(name: str, subscription: str, folder: Path) -> None:
-    """Gives the deployment its roles on the storage account that its description takes. May be repeated."""
+    """Gives the deployment its roles on the storage account that its description names. May be repeated."""
     parameters = description.read(description.path(name, folder))
     account = parameters.get("storageAccountId")
     if not account:
@@ -247,7 +246,7 @@ def grant(name: str, subscription: str, folder: Path) -> None:
 
 
 def _selected() -> str:
-    """The environment that azd has selected."""
+    """Returns the environment that azd has selected."""
     name = os.environ.get("AZURE_ENV_NAME")
     if not name:
         done = subprocess.run(
@@ -264,7 +263,7 @@ def _shown(file: Path) -> str:
 
 
 def main() -> int:
-    """Run the command; 1 if something is refused."""
+    """Runs the command; returns 1 if something is refused."""
     parser = argparse.ArgumentParser(
         prog=os.environ.get("STARTED_AS", "python3 -m tools.local.deployments"),
         description="The description of a deployment.",

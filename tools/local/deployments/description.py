@@ -34,33 +34,33 @@ Parameters = dict[str, Any]
 
 
 class Refused(Exception):
-    """Nothing may be deployed; the message says why, and what to do."""
+    """A deployment is refused; the message says why, and what to do."""
 
 
 def types() -> dict[str, str]:
-    """The type of each parameter of main.bicep."""
+    """Returns the type of each parameter of main.bicep."""
     return dict(re.findall(r"^param (\w+) (\w+)", _MAIN.read_text(encoding="utf-8"), re.MULTILINE))
 
 
 def variables() -> dict[str, str]:
-    """By parameter: the variable of azd's environment that main.parameters.json takes it from."""
+    """Returns for each parameter the variable of azd's environment that main.parameters.json takes it from."""
     given = json.loads(_GIVEN.read_text(encoding="utf-8"))["parameters"]
     found = {name: re.match(r"\$\{(\w+)", entry["value"]) for name, entry in given.items()}
     return {name: match[1] for name, match in found.items() if match}
 
 
 def described() -> dict[str, str]:
-    """By parameter that a description may give: its variable."""
+    """Returns the variable of each parameter that a description may give."""
     return {name: variable for name, variable in variables().items() if name not in NOT_DESCRIBED}
 
 
 def path(environment: str, folder: Path = FOLDER) -> Path:
-    """The file of an environment."""
+    """Returns the path of an environment's description."""
     return folder / f"{environment}.json"
 
 
 def read(file: Path) -> Parameters:
-    """The parameters that a description gives. Raises Refused for what no template takes."""
+    """Reads the parameters that a description gives. Raises Refused for a parameter or value that no template takes."""
     if not file.exists():
         raise Refused(f"there is no {file}: the first azd provision writes it, or ./dev deployment pull")
     try:
@@ -83,13 +83,13 @@ def read(file: Path) -> Parameters:
 
 
 def text(parameters: Parameters) -> str:
-    """The content of the file."""
+    """Returns the content of the file."""
     entries = {name: {"value": value} for name, value in parameters.items()}
     return json.dumps({"$schema": _SCHEMA, "contentVersion": "1.0.0.0", "parameters": entries}, indent=2) + "\n"
 
 
 def of_variables(environment: Mapping[str, str]) -> Parameters:
-    """The parameters in an environment of azd, from which the description of a first deployment is made."""
+    """Returns the parameters in an environment of azd, from which the description of a first deployment is made."""
     found: Parameters = {}
     known = types()
     for name, variable in described().items():
@@ -102,7 +102,8 @@ def of_variables(environment: Mapping[str, str]) -> Parameters:
 
 
 def to_variables(parameters: Parameters) -> dict[str, str]:
-    """All variables of azd's environment for a description; empty if the template's default is to be used."""
+    """Returns all variables of azd's environment for a description; a variable is empty if the template's default is to
+    be used."""
     given: dict[str, str] = {}
     known = types()
     for name, variable in described().items():
@@ -121,7 +122,7 @@ invalid JSON."""
 
 
 def of_deployment(recorded: Mapping[str, Any]) -> Parameters:
-    """The parameters that Azure has recorded of a deployment, without those that no description gives."""
+    """Returns the parameters that Azure has recorded of a deployment, without those that no description gives."""
     return {
         name: entry["value"]
         for name, entry in sorted(recorded.items())

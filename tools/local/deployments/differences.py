@@ -20,7 +20,7 @@ KINDS = {
     "replacement": "a new one would be made beside what is there, and used in its place, empty",
     "unseen": "Azure could not say what would change",
 }
-"""Kinds of change that nobody wants by accident, by the word that confirms them."""
+"""Kinds of changes that nobody wants by accident, by the word that confirms them, with what each would do."""
 SINGLE = {
     "microsoft.storage/storageaccounts",
     "microsoft.servicebus/namespaces",
@@ -28,7 +28,8 @@ SINGLE = {
     "microsoft.web/sites",
     "microsoft.operationalinsights/workspaces",
 }
-"""Types with data, or with a name that others use: one that templates no longer name is replaced by one that is new."""
+"""Types of resources with data, or with a name that others use. If templates no longer name such a resource, a new one
+takes its place."""
 _REDUNDANCY = ("LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS")
 _TIERS = ("Basic", "Standard", "Premium")
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -169,7 +170,7 @@ class Danger:
 
 
 def at(body: Any, path: str) -> Any:
-    """A property by its path; None where there is none."""
+    """Returns a property by its path; None if there is none."""
     for name in path.split("."):
         body = body.get(name) if isinstance(body, Mapping) else None
     return body
@@ -201,7 +202,8 @@ def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
 
 
 def left_out(diagnostics: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
-    """What Azure has not looked at, although it says that it succeeded: no guard sees what changes there."""
+    """Yields a danger for what Azure has not looked at, although it says that it succeeded: no guard sees what changes
+    there."""
     for each in diagnostics:
         if each.get("level") != "Info":
             yield Danger("unseen", f"{each.get('code')}: {_short(each.get('message'))} ({each.get('target')})")
@@ -222,7 +224,7 @@ def _short(value: Any) -> str:
 
 
 def lines(changes: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """The difference for people. Values of app settings are left out."""
+    """Yields the difference in lines for people. Values of app settings are left out."""
     counts: dict[str, int] = {}
     for each in changes:
         counts[each["changeType"]] = counts.get(each["changeType"], 0) + 1

@@ -14,7 +14,7 @@ from tools.local.deployments.description import ROOT
 
 APP = ("storageBlobDelegator", "storageQueueDataContributor", "storageTableDataContributor", "storageQueueDelegator")
 OPERATOR = ("storageBlobDataContributor", "storageQueueDataContributor", "storageTableDataContributor")
-"""By infra/roles.json; tests compare both with storageroles.bicep."""
+"""The roles of an operator, by their names in infra/roles.json; tests compare both with storageroles.bicep."""
 
 
 def _document(name: str) -> Any:
@@ -24,7 +24,8 @@ def _document(name: str) -> Any:
 def needed(
     account: str, app: str, deployment: str, operator: tuple[str, str] | None
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Each role assignment: role id, scope, principal and its type. `operator` is an id and a type."""
+    """Yields each role assignment that is needed: role id, scope, principal and its type. `operator` is an id and a
+    type."""
     ids, entities = _document("roles.json"), _document("entities.json")
     containers = f"{account}/blobServices/default/containers"
     for role in APP:

@@ -25,7 +25,7 @@ COPIES: Mapping[str, int] = {"calls": 8, "uploads": 12}
 some seven times, and the worker once; an upload, which is read and sent on, takes five times its size of the worker.
 """
 HOST_LIMIT = 104_857_600
-"""Bytes of a body that the host takes where FUNCTIONS_REQUEST_BODY_SIZE_LIMIT does not say."""
+"""Bytes of a body that the host takes unless FUNCTIONS_REQUEST_BODY_SIZE_LIMIT says otherwise."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Instance:
     settings: Mapping[str, str]
 
     def parts(self) -> dict[str, int]:
-        """What it may hold at a time, in bytes."""
+        """Returns what an instance may have in memory at a time, in bytes by the kind of thing."""
         serves = self.settings.get("SERVES", "") or "calls"
         limit = int(self.settings.get("FUNCTIONS_REQUEST_BODY_SIZE_LIMIT", "") or HOST_LIMIT)
         app = {
@@ -55,7 +55,7 @@ class Instance:
         }
 
     def shortage(self) -> str | None:
-        """What is wrong, if it may need more than it has."""
+        """Returns what is wrong, if an instance may need more memory than it has."""
         parts = self.parts()
         needed = sum(parts.values())
         if needed <= self.memory_mb * MEBIBYTE:
@@ -65,7 +65,7 @@ class Instance:
 
 
 def shortages(parameters: Parameters) -> Iterator[str]:
-    """What is wrong with the apps that a description makes."""
+    """Yields what is wrong with the memory of the apps that a description makes."""
     profile = _read(f"profiles/{parameters.get('profile', 'small')}.json")
     scale = merged(profile, parameters.get("profileOverrides", {}))
     defaults = _read("settings.json")
@@ -87,7 +87,7 @@ def _read(name: str) -> Any:
 
 
 def merged(value: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Objects at all depths, as `union` of a template does it."""
+    """Merges objects at all depths, as `union` of a template does."""
     both = {**value, **changes}
     return {
         name: merged(value[name], each) if isinstance(each, Mapping) and isinstance(value.get(name), Mapping) else each

@@ -16,14 +16,14 @@ from tools.local.host.paths import RAW_URL_HEADERS, BadPath, decode_path, encode
 from tools.local.host.routes import Router
 
 PathMode = Literal["local", "azure"]
-"""How paths reach the app: as with Core Tools, or as deployed (design 8)."""
+"""How paths reach the app: as with Core Tools (`local`), or as deployed (`azure`, design 8)."""
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 BODY_LIMIT = 104_857_600
-"""Bytes of a request body; FUNCTIONS_REQUEST_BODY_SIZE_LIMIT changes it."""
+"""The most bytes of a request body, unless FUNCTIONS_REQUEST_BODY_SIZE_LIMIT says otherwise."""
 
 _BODILESS = frozenset({204, 205, 304})
 _ITS_OWN = frozenset({"date", "keep-alive", "transfer-encoding"})
@@ -63,7 +63,7 @@ class HttpApp:
         path_mode: PathMode = "local",
         body_limit: int = BODY_LIMIT,
     ) -> None:
-        """`functions` by name; `router` names them."""
+        """Takes the functions by name; `router` names them."""
         self._functions = functions
         self._router = router
         self._invoker = invoker
@@ -71,7 +71,7 @@ class HttpApp:
         self._body_limit = body_limit
 
     async def __call__(self, scope: MutableMapping[str, Any], receive: Receive, send: Send) -> None:
-        """ASGI; only `http` scopes are expected."""
+        """Serves a request by the ASGI protocol; only `http` scopes are expected."""
         assert scope["type"] == "http", "websockets and lifespan are switched off"
         method = scope["method"].upper()
         try:
@@ -151,7 +151,8 @@ def _query(scope: Mapping[str, Any]) -> str:
 def _request_datum(
     scope: Mapping[str, Any], url: str, headers: Mapping[str, str], values: Mapping[str, str], body: bytes
 ) -> Datum:
-    """The request in the form in which the host hands it to a worker (parameters without a value are dropped)."""
+    """Returns the request in the form in which the host hands it to a worker (parameters without a value are
+    dropped)."""
     query: dict[str, str] = {}
     spelling: dict[str, str] = {}
     for name, value in parse_qsl(scope["query_string"].decode("latin-1")):
@@ -188,7 +189,8 @@ async def _send_datum(send: Send, method: str, answer: Datum | None) -> None:
 
 
 def cookie_line(morsel: Morsel[str]) -> str:
-    """A cookie as ASP.NET writes what it has read: in its order, in small letters, always with a domain and a path."""
+    """Returns a cookie as ASP.NET writes what it has read: in its order, in small letters, always with a domain and a
+    path."""
     parts = [f"{morsel.key}={morsel.coded_value}"]
     parts += [f"{name}={morsel[name]}" for name in ("expires", "max-age") if morsel[name]]
     parts += [f"{name}={morsel[name]}" for name in ("domain", "path")]
@@ -205,7 +207,7 @@ async def respond(
     body: bytes = b"",
     cookies: Sequence[str] = (),
 ) -> None:
-    """Send an answer as Kestrel does: a body goes in chunks, unless its length is among the headers."""
+    """Sends an answer as Kestrel does: a body goes in chunks, unless its length is among the headers."""
     lines = {"server": "Kestrel", **(headers or {})}
     if not body and status not in _BODILESS and method != "HEAD":
         lines.setdefault("content-length", "0")

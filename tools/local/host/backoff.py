@@ -7,17 +7,18 @@ _SPREAD = 0.2
 
 
 class Backoff:
-    """The platform's randomised exponential back-off: the minimum after something was found, then doubling (±20 %)."""
+    """Platform's randomised exponential back-off: the minimum after something was found, then doubling (±20 %)."""
 
     def __init__(self, maximum: float, jitter: Callable[[], float], *, minimum: float = MINIMUM_SECONDS) -> None:
-        """In seconds, `maximum` being no less than `minimum`; `jitter` gives numbers in [0, 1)."""
+        """Takes the shortest and the longest wait in seconds; `maximum` is no less than `minimum`. `jitter` gives
+        numbers in [0, 1)."""
         self._minimum = minimum
         self._maximum = maximum
         self._jitter = jitter
         self._exponent = 0
 
     def next_delay(self, *, found: bool) -> float:
-        """Seconds to wait now, knowing whether a message was found since the last wait."""
+        """Returns the seconds to wait now, knowing whether a message was found since the last wait."""
         if found or self._exponent == 0:
             self._exponent = 1
             return self._minimum

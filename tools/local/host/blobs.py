@@ -1,4 +1,4 @@
-"""What the host keeps in blobs for timers: who may run one, and when it was run."""
+"""The blobs that the host keeps for timers: locks that say who may run one, and when each ran."""
 
 import contextlib
 import json
@@ -27,11 +27,11 @@ class Lock:
         self._lease = lease
 
     async def renew(self) -> None:
-        """Begin its time anew. Raises AzureError."""
+        """Begins the time of the lease anew. Raises AzureError."""
         await self._lease.renew()
 
     async def release(self) -> None:
-        """Give it up. Raises AzureError."""
+        """Gives up the lease. Raises AzureError."""
         await self._lease.release()
 
 
@@ -43,7 +43,7 @@ class TimerBlobs:
         self._host_id = host_id
 
     async def try_lock(self, function: str, seconds: int) -> Lock | None:
-        """The lock of a timer, for so long; None if another host has it."""
+        """Returns the lock of a timer for `seconds`; None if another host has it."""
         blob = self._container.get_blob_client(f"locks/{self._host_id}/Host.Functions.{function}.Listener")
         try:
             properties = await blob.get_blob_properties()
@@ -60,7 +60,7 @@ class TimerBlobs:
             return None
 
     async def read_status(self, function: str) -> ScheduleStatus | None:
-        """What was written last."""
+        """Returns the status of a timer that was written last."""
         try:
             content = await (await self._status_blob(function).download_blob()).readall()
         except ResourceNotFoundError:
@@ -69,7 +69,7 @@ class TimerBlobs:
         return ScheduleStatus(*(datetime.fromisoformat(status[name]) for name in ("Last", "Next", "LastUpdated")))
 
     async def write_status(self, function: str, status: ScheduleStatus) -> None:
-        """Replace what was written before."""
+        """Replaces the status of a timer."""
         times = {"Last": status.last, "Next": status.next, "LastUpdated": status.updated}
         content = json.dumps({name: time.isoformat() for name, time in times.items()})
         await self._status_blob(function).upload_blob(content.encode(), overwrite=True)

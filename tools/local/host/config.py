@@ -45,14 +45,15 @@ _HARMLESS = frozenset(
 """Sections without meaning on one machine with one kind of storage."""
 
 _OVERRIDES = "azurefunctionsjobhost"
-"""How the names of app settings begin that replace values of host.json, in lower case."""
+"""Prefix of the names of app settings that replace values of host.json, in lower case."""
 _MIN_POLLING_SECONDS = 0.1
 _MAX_VISIBILITY_SECONDS = 7 * 86_400
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueueOptions:
-    """`extensions.queues`: one set for all queue functions. Times in seconds. Defaults are the platform's."""
+    """The section `extensions.queues`, one set of options for all queue functions. Times are in seconds, defaults are
+    the platform's."""
 
     batch_size: int = 16
     new_batch_threshold: int = 8
@@ -67,12 +68,12 @@ class QueueOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class HostConfig:
-    """What host.json says."""
+    """Content of host.json."""
 
     route_prefix: str = "api"
     queues: QueueOptions = field(default_factory=QueueOptions)
     function_timeout: float | None = 30 * 60.0
-    """Seconds that a function may run; None: no bound."""
+    """Seconds that a function may run; None if there is no bound."""
     log_level: int = logging.INFO
 
 
@@ -151,7 +152,8 @@ def _timeout(top: Mapping[str, Any]) -> float | None:
 
 
 def _log_level(value: object) -> int:
-    """The level of the lines that functions log. All else under "logging" is about the host's own telemetry."""
+    """Returns the level of the lines that functions log. Everything else under "logging" is about the host's own
+    telemetry."""
     levels = _mapping(_mapping(value, "logging").get("logLevel", {}), "logging.logLevel")
     name = USER_LINES if USER_LINES in levels else "default"
     given = _text(levels, "logging.logLevel", name, "information")

@@ -34,19 +34,20 @@ class Retries(AsyncRetryPolicy[Any, Any]):
         self._method_whitelist |= {"POST"}
 
     def configure_retries(self, options: dict[str, Any]) -> dict[str, Any]:
-        """What the pipeline of a request says; what it says of a secondary location is for other policies."""
+        """Returns the options of retries that a request's pipeline has; those about a secondary location are left to
+        other policies."""
         for name in ("hosts", "location_mode", "retry_to_secondary"):
             options.pop(name, None)
         return super().configure_retries(options)
 
     async def send(self, request: Any) -> Any:
-        """Send it, if need be several times. The SDKs want to know which location has answered."""
+        """Sends a request, several times if need be. The SDKs want to know which location has answered."""
         response = await super().send(request)
         response.http_response.location_mode = "primary"  # storage's policies set it as well
         return response
 
     def get_backoff_time(self, settings: dict[str, Any]) -> float:
-        """Seconds to wait, knowing what has failed so far."""
+        """Returns the seconds to wait, knowing what has failed so far."""
         pause: float = self._first_pause * 2 ** (len(settings["history"]) - 1)
         return pause
 
@@ -55,7 +56,7 @@ class Connections:
     """The storage services of an app's connections, one client for each name. Use within a running event loop."""
 
     def __init__(self, settings: Mapping[str, str], times: Times, transport: Callable[[], Any] | None = None) -> None:
-        """`settings` are the app settings; tests pass a `transport` of their own."""
+        """Takes the app settings, and from tests a `transport` of their own."""
         self._settings = settings
         self._times = times
         self._transport = transport or self._aiohttp
@@ -63,14 +64,12 @@ class Connections:
         self._credentials: list[DefaultAzureCredential] = []
 
     def queue_service(self, name: str, function: str) -> QueueServiceClient:
-        """The queues that the setting `name` leads to; a setting `AzureWebJobs<name>` has precedence.
-
-        Raises HostError naming the function if there is no such setting, or it is malformed.
-        """
+        """Returns the queues that the setting `name` leads to; a setting `AzureWebJobs<name>` has precedence. Raises
+        HostError naming the function if there is no such setting, or it is malformed."""
         return self._service(QueueServiceClient, "queueServiceUri", name, function)
 
     def blob_service(self, name: str, function: str) -> BlobServiceClient:
-        """The blobs that the setting `name` leads to, likewise."""
+        """Returns the blobs that the setting `name` leads to, as `queue_service` returns queues."""
         return self._service(BlobServiceClient, "blobServiceUri", name, function)
 
     def _service(self, kind: type[_Service], address: str, name: str, function: str) -> _Service:
@@ -127,7 +126,8 @@ def is_out_of_time(error: AzureError) -> bool:
 
 
 def name_of(error: AzureError) -> str:
-    """What a log says of it, without addresses or keys: `403 AuthorizationFailure`, or the error's type."""
+    """Returns what a log says of an error, without addresses or keys: `403 AuthorizationFailure`, or the error's
+    type."""
     if isinstance(error, HttpResponseError):
         return f"{error.status_code} {getattr(error, 'error_code', None) or ''}".rstrip()
     return type(error).__name__

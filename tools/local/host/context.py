@@ -1,4 +1,4 @@
-"""The `context` argument of a function: the attributes that the worker library's own has."""
+"""The `context` argument of a function. It has the attributes that the worker library's own has."""
 
 import re
 import secrets
@@ -22,22 +22,22 @@ class TraceContext:
 
     @property
     def Traceparent(self) -> str:  # noqa: N802 - the platform's name
-        """Like `trace_parent`."""
+        """The same as `trace_parent`."""
         return self.trace_parent
 
     @property
     def Tracestate(self) -> str:  # noqa: N802 - the platform's name
-        """Like `trace_state`."""
+        """The same as `trace_state`."""
         return self.trace_state
 
     @property
     def Attributes(self) -> dict[str, str]:  # noqa: N802 - the platform's name
-        """Like `attributes`."""
+        """The same as `attributes`."""
         return self.attributes
 
     @classmethod
     def following(cls, trace_parent: str, trace_state: str = "") -> Self:
-        """A new span in the trace of `trace_parent`, or in a new trace if that is not valid."""
+        """Returns a new span in the trace of `trace_parent`, or in a new trace if that is not valid."""
         match = _TRACE_PARENT.fullmatch(trace_parent)
         trace, flags = match.groups() if match else (secrets.token_hex(16), "00")
         return cls(f"00-{trace}-{secrets.token_hex(8)}-{flags}", trace_state if match else "")
@@ -45,7 +45,7 @@ class TraceContext:
 
 @dataclass(frozen=True)
 class RetryContext:
-    """This host makes no retries by policy."""
+    """The context of retries by policy, of which this host makes none."""
 
     retry_count: int = 0
     max_retry_count: int = 0

@@ -1,4 +1,4 @@
-"""The host's own errors."""
+"""Errors of the host itself."""
 
 
 class HostError(Exception):

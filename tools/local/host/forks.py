@@ -19,7 +19,7 @@ class Forks:
     """Makes processes that run one function. To be made before the first thread and the event loop."""
 
     def __init__(self, run: Callable[[socket.socket], None]) -> None:
-        """`run` is called in each process, with its end of a connection to the host."""
+        """Takes the function that is called in each process, with its end of a connection to the host."""
         self._control, control = socket.socketpair()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # a tether's thread only waits for standard input
@@ -30,11 +30,11 @@ class Forks:
         control.close()
 
     def close(self) -> None:
-        """End the process that forks; those that it has made go on."""
+        """Ends the process that forks; processes that it has made go on."""
         self._control.close()
 
     def start(self) -> tuple[socket.socket, int]:
-        """A new process: the host's end of the connection, and its process id."""
+        """Forks a new process; returns the host's end of the connection, and the process id."""
         here, there = socket.socketpair()
         with there:
             socket.send_fds(self._control, [_ASK], [there.fileno()])
@@ -42,7 +42,7 @@ class Forks:
 
 
 def _fork_when_asked(control: socket.socket, run: Callable[[socket.socket], None]) -> None:
-    """Until the host's process has ended."""
+    """Forks a process whenever the host asks for one, until the host's process has ended."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)  # the host is told, and decides
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for these processes

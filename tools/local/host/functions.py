@@ -29,8 +29,8 @@ class HttpTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueTrigger:
-    """A queue trigger. `connection` names the setting that holds the connection. `binary`: the function gets bytes, not
-    text."""
+    """A queue trigger. `connection` names the setting that holds the connection; `binary` says that the function gets
+    bytes, not text."""
 
     queue: str
     connection: str
@@ -39,7 +39,7 @@ class QueueTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class TimerTrigger:
-    """`schedule` is NCRONTAB, `%settings%` not yet replaced."""
+    """A timer trigger. `schedule` is NCRONTAB, with `%settings%` that are not replaced yet."""
 
     schedule: str
     run_on_startup: bool
@@ -66,22 +66,20 @@ class IndexedFunction:
     parameter: str
     """Name of the argument that takes the trigger's value."""
     wants_text: bool
-    """The argument is annotated as str or bytes: it takes the bare payload instead of an object."""
+    """Whether the argument is annotated as str or bytes: it takes the bare payload instead of an object."""
     wants_context: bool
     has_return: bool
-    """It has a `$return` binding; without one it must return None."""
+    """Whether the function has a `$return` binding; without one it must return None."""
 
 
 def index(app: azure.functions.FunctionRegister) -> list[IndexedFunction]:
-    """The functions of an app.
-
-    Raises HostError naming the function on a binding that is not supported, or one that does not fit the signature.
-    """
+    """Returns the functions of an app. Raises HostError naming the function on a binding that is not supported, or one
+    that does not fit the signature."""
     return [_index(function) for function in app.get_functions()]
 
 
 def converter_of(binding: str) -> Any:
-    """The converter of azure-functions that the worker library uses for a binding type."""
+    """Returns the converter of azure-functions that the worker library uses for a binding type."""
     registry = azure.functions.get_binding_registry()
     return registry.get(binding)
 
@@ -149,7 +147,7 @@ def _read_bindings(name: str, bindings: Sequence[Mapping[str, Any]]) -> tuple[st
 
 
 def _check_signature(name: str, call: Callable[..., Any], annotations: Mapping[str, Any], parameter: str) -> bool:
-    """Whether the function asks for its context."""
+    """Checks that a function's signature fits its bindings; returns whether the function asks for its context."""
     parameters = set(inspect.signature(call).parameters)
     wants_context = "context" in parameters and parameter != "context"
     if wants_context:

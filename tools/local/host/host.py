@@ -30,7 +30,7 @@ from tools.local.host.times import Times
 from tools.local.host.workers import Launch, Workers
 
 _HOST_ID = ("AzureFunctionsWebHost__hostid", "local")
-"""The app setting that names the app whose hosts share the locks of its timers, and what it is by default."""
+"""The app setting that names the app whose hosts share the locks of its timers, and its default."""
 _GROUP = "FUNCTIONS_TARGET_GROUP"
 
 _log = logging.getLogger(__name__)
@@ -38,11 +38,11 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class HostOptions:
-    """How this host runs, beside what the app says."""
+    """Options of a host, besides the configuration of the app."""
 
     address: str = "127.0.0.1"
     port: int = 7071
-    """0 for any free one."""
+    """The port to listen on; 0 takes any free one."""
     path_mode: PathMode = "azure"
     times: Times = field(default_factory=Times)
     sign_in_codes: Path | None = None
@@ -51,12 +51,12 @@ class HostOptions:
 
 @dataclass(frozen=True)
 class Started:
-    """What a host says when it takes requests."""
+    """What a host reports when it takes requests."""
 
     port: int
     functions: Sequence[IndexedFunction]
     problem: str
-    """Why there are no functions: the app could not be imported."""
+    """Why there are no functions, if the app could not be imported."""
 
 
 class Host:
@@ -79,14 +79,12 @@ class Host:
         self._listeners: list[QueueListener | TimerListener] = []
 
     def stop(self) -> None:
-        """End in order."""
+        """Ends the host in order."""
         self._stopping.set()
 
     async def serve(self, ready: Callable[[Started], None]) -> None:
-        """Serve until `stop` is called or something ends the host. `ready` is called once requests are taken.
-
-        Raises HostError if the port is taken, or a function cannot be served as it is declared and configured.
-        """
+        """Serves until `stop` is called or something ends the host. `ready` is called once requests are taken. Raises
+        HostError if the port is taken, or a function cannot be served as it is declared and configured."""
         listener = bind(self._options.address, self._options.port)
         listening: list[asyncio.Task[None]] = []
         try:
@@ -135,7 +133,8 @@ class Host:
         return [each for each in self._listeners if isinstance(each, TimerListener)]
 
     def _make_listeners(self, functions: Sequence[IndexedFunction]) -> None:
-        """Of all functions, or of those that FUNCTIONS_TARGET_GROUP names (`http`: none, `function:NAME`)."""
+        """Makes the listeners of all functions, or of those that FUNCTIONS_TARGET_GROUP names (`http`: none,
+        `function:NAME`)."""
         group = self._settings.get(_GROUP, "")
         for function in functions:
             made = self._listener(function)
@@ -174,19 +173,19 @@ class Host:
                 return None
 
     def _shut_down(self, why: str) -> None:
-        """What listeners and the app's process end the host with."""
+        """Ends the host because a listener or the app's process asks for it."""
         _log.critical("An unhandled exception has occurred. Host is shutting down. %s", why)
         self.stop()
 
     async def _unless_stopped(self, work: asyncio.Future[Any]) -> bool:
-        """Wait for it; False if the host is stopped before, and it is cancelled then."""
+        """Waits for the work. If the host is stopped before it is done, cancels it and returns False."""
         stopped: asyncio.Future[Any] = asyncio.create_task(self._stopping.wait())
         await asyncio.wait({work, stopped}, return_when=asyncio.FIRST_COMPLETED)
         (work if self._stopping.is_set() else stopped).cancel()
         return not self._stopping.is_set()
 
     async def _end_messages(self, seconds: float) -> None:
-        """Wait until no queue function and no timer runs, at most this long. Messages are still taken meanwhile."""
+        """Waits until no queue function and no timer runs, at most `seconds`. Messages are still taken meanwhile."""
         loop = asyncio.get_running_loop()
         until = loop.time() + seconds
         while running := {task for each in self._listeners for task in each.running}:

@@ -35,17 +35,15 @@ class Invokes(Protocol):
         metadata: Mapping[str, Datum] | None = None,
         trace: TraceContext | None = None,
     ) -> Datum | None:
-        """Run the function once; its encoded return value, None without a `$return` binding.
-
-        Raises InvocationFailed.
-        """
+        """Runs the function once; returns its encoded return value, None without a `$return` binding. Raises
+        InvocationFailed."""
 
 
 class Invoker:
     """Runs functions: asynchronous ones on the loop, synchronous ones in threads."""
 
     def __init__(self, *, threads: int | None = None) -> None:
-        """`threads`: None for Python's default."""
+        """Takes the number of threads; None means Python's default."""
         self._executor = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="function")
 
     async def invoke(
@@ -55,7 +53,7 @@ class Invoker:
         metadata: Mapping[str, Datum] | None = None,
         trace: TraceContext | None = None,
     ) -> Datum | None:
-        """See `Invokes`."""
+        """Runs a function as `Invokes` says."""
         context = Context(
             function_name=function.name,
             function_directory=function.directory,

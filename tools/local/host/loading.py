@@ -1,4 +1,4 @@
-"""Imports an app's function_app.py."""
+"""Imports the function_app.py of an app."""
 
 import importlib
 import sys

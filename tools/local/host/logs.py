@@ -12,7 +12,7 @@ invocation_id: ContextVar[str | None] = ContextVar("invocation_id", default=None
 """The invocation that is running, named in every line that it logs."""
 
 _LEVEL_NAMES = {TRACE: "Trace", logging.INFO: "Information"}
-"""Where the platform's name of a level is not Python's."""
+"""The platform's names of levels, where they are not Python's."""
 
 _CHATTY = ("azure", "uvicorn", "asyncio", "aiohttp")
 """Libraries that log requests with their URLs or headers at Information."""
@@ -22,7 +22,7 @@ class JsonFormatter(logging.Formatter):
     """Renders a record as one line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, without its end."""
+        """Returns the line, without its end."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": _LEVEL_NAMES.get(record.levelno, record.levelname.capitalize()),

@@ -9,21 +9,22 @@ _SUPPORTED = re.compile(r"([0-5]?\d) \*(?:/(\d{1,2}))? \* \* \* \*")
 
 @dataclass(frozen=True)
 class Schedule:
-    """Occurrences in every hour."""
+    """A schedule with the same occurrences in every hour."""
 
     second: int
     minutes: int
-    """Between two occurrences; an hour has a whole number of them."""
+    """Minutes between two occurrences; an hour has a whole number of them."""
 
     def next(self, after: datetime) -> datetime:
-        """The first occurrence later than `after`."""
+        """Returns the first occurrence later than `after`."""
         minute = after.minute - after.minute % self.minutes
         latest = after.replace(minute=minute, second=self.second, microsecond=0)
         return latest if latest > after else latest + timedelta(minutes=self.minutes)
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Raises ValueError for what is not of the form `15 */5 * * * *`, and for minutes that do not divide an hour."""
+    """Reads an expression of the form `15 */5 * * * *`. Raises ValueError for any other form, and for minutes that do
+    not divide an hour."""
     match = _SUPPORTED.fullmatch(text)
     minutes = int(match[2] or 1) if match else 0
     if match is None or not minutes or 60 % minutes:

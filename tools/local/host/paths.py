@@ -22,12 +22,9 @@ class BadPath(ValueError):
 
 
 def decode_path(raw: str, *, slashes: bool) -> str:
-    """The path that routes are matched against.
-
-    `slashes` says whether `%2F` is decoded too, as deployed Functions do. What is not valid UTF-8 stays encoded. Dot
-    segments are resolved as Kestrel does; those that appear only when `%2F` is decoded are not.
-    Raises BadPath on an encoded NUL.
-    """
+    """Returns the path that routes are matched against. `slashes` says whether `%2F` is decoded too, as deployed
+    Functions do. What is not valid UTF-8 stays encoded. Dot segments are resolved as Kestrel does; those that appear
+    only when `%2F` is decoded are not. Raises BadPath on an encoded NUL."""
     if "%00" in raw:
         raise BadPath("a path must not hold %00")
     kept: list[str] = []

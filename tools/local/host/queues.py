@@ -31,9 +31,10 @@ from tools.local.host.invocation import InvocationFailed, Invokes
 _POISON = "-poison"
 _MAX_NAME = 63
 _LEAST_RENEWAL_SECONDS = 60.0
-"""Between a renewal of a lease that failed and the next one."""
+"""Shortest time in seconds between a failed renewal of a lease and the next one."""
 _GONE = ("PopReceiptMismatch", "MessageNotFound", "QueueNotFound", "QueueBeingDeleted", "QueueDisabled")
-"""Errors on an update or delete that mean: somebody else has the message, or there is nothing left to do."""
+"""Error codes of an update or delete for which there is nothing left to do, since somebody else has the message, or it
+is gone."""
 _NO_QUEUE = ("QueueNotFound", "QueueBeingDeleted")
 
 _log = logging.getLogger(__name__)
@@ -62,10 +63,8 @@ class QueueListener:
         jitter: Callable[[], float],
         stop: Callable[[str], None],
     ) -> None:
-        """`function` has a queue trigger; `queue` is its queue's name; `take` is the length of a lease in seconds.
-
-        `stop` is called when the host must end, with the reason.
-        """
+        """Takes a function with a queue trigger, its queue's name, and in `take` the length of a lease in seconds.
+        `stop` is called when the host must end, with the reason."""
         assert isinstance(function.trigger, QueueTrigger), "only queue functions have a queue listener"
         self._function = function
         self._binary = function.trigger.binary
@@ -181,7 +180,8 @@ class QueueListener:
                 raise
 
     async def _hide(self, message: QueueMessage, seconds: int) -> bool:
-        """Whether the message is still ours. The message has its new receipt then."""
+        """Hides a message for `seconds` more. Returns whether it is still held by this listener; then it has its new
+        receipt."""
         try:
             updated = await self._queue.update_message(message.id, message.pop_receipt, visibility_timeout=seconds)
         except HttpResponseError as error:
@@ -219,7 +219,7 @@ class QueueListener:
 
 
 def message_metadata(message: QueueMessage) -> dict[str, Datum]:
-    """The trigger metadata of a message, as the host hands it to a worker."""
+    """Returns the trigger metadata of a message, as the host hands it to a worker."""
     return {
         "Id": Datum(message.id, "string"),
         "PopReceipt": Datum(message.pop_receipt, "string"),
@@ -235,7 +235,7 @@ def _time(value: datetime | None) -> Datum:
 
 
 def message_payload(text: str | None, encoding: str, *, binary: bool) -> Datum:
-    """What the function gets of a message's text. Raises NoBase64 or NoText."""
+    """Returns what the function gets of a message's text. Raises NoBase64 or NoText."""
     data = (text or "").encode()
     if encoding == "base64":
         try:

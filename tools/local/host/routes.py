@@ -12,7 +12,7 @@ from itertools import combinations
 from tools.local.host.errors import HostError
 
 _RESERVED = ("admin", "runtime")
-"""The host keeps these for itself and refuses functions whose route begins so."""
+"""Beginnings of routes that the host keeps for itself: it refuses functions with such routes."""
 _PARAMETER = re.compile(r"\{(\*?)(\w+)\}")
 _LITERAL = re.compile(r"[^/{}?]+")
 
@@ -23,15 +23,15 @@ class Route:
 
     function: str
     literals: Sequence[str]
-    """In lower case: as on the platform, case does not matter."""
+    """The literal segments in lower case: case does not matter, as on the platform."""
     parameter: str
-    """Empty if there is none."""
+    """Name of the parameter; empty if there is none."""
     is_catch_all: bool
     methods: frozenset[str] | None
-    """None for all of them."""
+    """Methods that the function takes; None for all of them."""
 
     def match(self, path: str) -> dict[str, str] | None:
-        """The value of the parameter if the path fits, else None. A catch-all without a value is left out."""
+        """Returns the value of the parameter if the path fits, else None. A catch-all without a value is left out."""
         count = len(self.literals)
         parts = path.removeprefix("/").split("/", count)
         rest = parts[count] if count < len(parts) else ""
@@ -55,14 +55,14 @@ class Router:
     """The routes of an app; the more specific one wins."""
 
     def __init__(self, routes: Sequence[Route]) -> None:
-        """Raises HostError if two functions have the same route and a method in common."""
+        """Takes the routes of an app. Raises HostError if two functions have the same route and a method in common."""
         for one, other in combinations(routes, 2):
             if one.is_twin_of(other):
                 raise HostError(f"functions {one.function} and {other.function} have the same route and method")
         self._routes = sorted(routes, key=lambda route: (-len(route.literals), route.is_catch_all))
 
     def match(self, method: str, path: str) -> tuple[Route, dict[str, str]] | None:
-        """The route of a request, and its parameters. None: 404; the Functions host has no 405."""
+        """Returns the route of a request, and its parameters. None means 404; the Functions host has no 405."""
         for route in self._routes:
             if route.methods is None or method in route.methods:
                 values = route.match(path)

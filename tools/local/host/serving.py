@@ -20,11 +20,11 @@ _HEADERS = 100
 
 
 class _Refused(Exception):
-    """A request is answered without looking further at it."""
+    """A request is answered without being read any further."""
 
 
 class _Protocol(HttpToolsProtocol):
-    """Refuses what Kestrel refuses, as Kestrel does: without a body, and the connection is closed."""
+    """Protocol that refuses what Kestrel refuses, as Kestrel does: without a body, and the connection is closed."""
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
@@ -65,7 +65,7 @@ class HttpServer:
     """Serves an ASGI application on a port, from `open` until `close`."""
 
     def __init__(self, app: Callable[..., Awaitable[None]], listener: socket.socket) -> None:
-        """`listener` is bound, and not yet listening: connections are refused."""
+        """Takes a socket that is bound, and not yet listening: connections are refused."""
         self._listener = listener
         self._server = _Server(
             uvicorn.Config(
@@ -108,7 +108,7 @@ class HttpServer:
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, except that the host handles signals, and that one can wait until it has started."""
+    """uvicorn with two differences: the host handles signals, and one can wait until the server has started."""
 
     def __init__(self, config: uvicorn.Config) -> None:
         super().__init__(config)
@@ -124,7 +124,7 @@ class _Server(uvicorn.Server):
 
 
 def bind(address: str, port: int) -> socket.socket:
-    """A socket that is bound there, and refuses connections still. Raises HostError."""
+    """Returns a socket that is bound to the address, and refuses connections still. Raises HostError."""
     bound = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

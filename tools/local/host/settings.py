@@ -12,10 +12,8 @@ _REFERENCE = re.compile(r"%([^%]+)%")
 
 
 def read_settings(file: Path) -> dict[str, str]:
-    """The `Values` of a local.settings.json.
-
-    Raises HostError if the file is unreadable, encrypted, or holds a value that is not a string: app settings are.
-    """
+    """Returns the `Values` of a local.settings.json. Raises HostError if the file is unreadable, encrypted, or holds a
+    value that is not a string: app settings are."""
     try:
         document: Any = json.loads(file.read_text(encoding="utf-8-sig"))
     except OSError as error:
@@ -50,7 +48,7 @@ def resolve(text: str, settings: Mapping[str, str], function: str) -> str:
 
 
 def positive(settings: Mapping[str, str], name: str) -> int | None:
-    """The whole number that an app setting holds, None if it is not set. Raises HostError for anything else."""
+    """Returns the whole number that an app setting holds, None if it is not set. Raises HostError for anything else."""
     text = settings.get(name)
     if not text:
         return None

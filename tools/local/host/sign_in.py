@@ -32,12 +32,12 @@ class SignInPage:
     """Serves the page, and passes everything else on to the app."""
 
     def __init__(self, app: Asgi, codes: Path) -> None:
-        """`codes` is the folder in which they are left."""
+        """Takes the app, and the folder in which codes are left."""
         self._app = app
         self._codes = codes
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """ASGI, `http` scopes alone."""
+        """Serves a request by the ASGI protocol; only `http` scopes are expected."""
         match scope["method"], scope["raw_path"].decode("ascii", "replace"):
             case "GET", path if path == PAGE:
                 await _send(send, 200, "text/html; charset=utf-8", (_FILES / "page.html").read_bytes())
@@ -74,7 +74,7 @@ def _code(body: bytes) -> str | None:
 
 
 async def _body(receive: Receive) -> bytes:
-    """The body, as far as one can be a code."""
+    """Reads the body of a request, up to the length that a code can have."""
     body = b""
     more = True
     while more and len(body) <= _BODY_LIMIT:

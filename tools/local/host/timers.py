@@ -23,7 +23,8 @@ from tools.local.host.ncrontab import Schedule
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _LONGEST_SLEEP = 30.0
-"""Seconds; bounds how late a timer is after the machine slept or its clock was set."""
+"""The longest time in seconds that a listener sleeps. It bounds how late a timer is after the machine slept or its
+clock was set."""
 _START_RETRIES = (2.0, 120.0)
 """Seconds between tries to start a listener: the first pause, and the longest."""
 _LEAST_RENEWAL_SECONDS = 1.0
@@ -46,8 +47,8 @@ class TimerListener:
         stop: Callable[[str], None],
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`function` has a timer trigger; `lease` is the length of its lock in seconds; `stop` is called when the host
-        must end, with the reason; `now` gives aware times."""
+        """Takes a function with a timer trigger, and in `lease` the length of its lock in seconds; `stop` is called
+        when the host must end, with the reason; `now` gives aware times."""
         assert isinstance(function.trigger, TimerTrigger), "only timer functions have a timer listener"
         self._function = function
         self._schedule = schedule
@@ -66,7 +67,7 @@ class TimerListener:
         """The run of its function, if there is one."""
 
     async def run(self) -> None:
-        """Invoke the function whenever it is due and the lock is held, until cancelled."""
+        """Invokes the function whenever it is due and the lock is held, until cancelled."""
         try:
             await self._take_lock()
             assert self._lock is not None, "it was taken"
@@ -75,7 +76,7 @@ class TimerListener:
             self.tried.set()
 
     async def release(self) -> None:
-        """After `run` was cancelled: let another host have the lock."""
+        """Lets another host have the lock, after `run` was cancelled."""
         if self._lock is not None:
             try:
                 await self._lock.release()
@@ -100,7 +101,7 @@ class TimerListener:
             await asyncio.sleep(pause)
 
     async def _last_status(self) -> ScheduleStatus:
-        """What was stored, or else is from now on."""
+        """Returns the status that was stored, or stores and returns a first one."""
         now = self._now()
         status = await self._blobs.read_status(self._function.name) if self._monitored else None
         if status is not None:
@@ -113,7 +114,7 @@ class TimerListener:
         return status
 
     async def _keep(self, lock: Lock) -> None:
-        """Renew the lock. One that is refused has another owner, who runs the timer; the host ends."""
+        """Renews the lock. If that is refused, another host has the lock and runs the timer, so this host ends."""
         pause = self._lease / 2
         while True:
             await asyncio.sleep(pause)
@@ -166,7 +167,8 @@ class TimerListener:
 
 
 def timer_payload(status: ScheduleStatus | None, *, past_due: bool) -> Datum:
-    """A timer's information as the host hands it to a worker; `status` is None for a timer that is not monitored."""
+    """Returns a timer's information as the host hands it to a worker; `status` is None for a timer that is not
+    monitored."""
     known = status and {
         "Last": status.last.isoformat(),
         "LastUpdated": status.updated.isoformat(),

@@ -6,28 +6,29 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Times:
-    """Tests shorten some of them (`--times`)."""
+    """The times of the host. Tests shorten some of them (`--times`)."""
 
     take: int = 600
-    """A queue message is hidden when it is taken; renewed at half time while its function runs."""
+    """How long a queue message is hidden when it is taken. The lease is renewed at half time while the function
+    runs."""
     lease: int = 60
-    """Length of a timer's lock; renewed at half time. Another host looks for it as often."""
+    """Length of a timer's lock, which is renewed at half time. Another host looks for it as often."""
     answer: float = 100.0
-    """Storage has this long to answer a request."""
+    """How long storage may take to answer a request."""
     retry: float = 0.8
     """The first pause before a request to storage is repeated. It doubles; there are six tries."""
     calls: float = 30.0
-    """Calls that run when the host is stopped may go on; then their connections are cut."""
+    """How long calls may go on when the host is stopped; then their connections are cut."""
     messages: float = 10.0
-    """Messages and timers that run may go on after that."""
+    """How long messages and timers may go on after the calls have ended."""
     restart: float = 10.0
     """Least time between two starts of the app's process after crashes."""
     crashes: float = 1800.0
-    """A crash counts for the next one for this long."""
+    """How long a crash counts together with the next one."""
     grace: float = 2.0
-    """A function that overran functionTimeout still has this long before its process is replaced."""
+    """How long a function that overran functionTimeout may still go on before its process is replaced."""
     kill: float = 10.0
-    """A process that is replaced still lives this long."""
+    """How long a process that is replaced still lives."""
 
 
 def parse_times(text: str) -> Times:

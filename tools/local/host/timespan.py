@@ -6,10 +6,8 @@ _TIMESPAN = re.compile(r"(-)?(?:(\d+)\.)?(\d{1,2}):(\d{2})(?::(\d{2})(?:\.(\d{1,
 
 
 def parse_timespan(text: str) -> float:
-    """Seconds of `[-][d.]hh:mm[:ss[.fffffff]]`.
-
-    Raises ValueError if the text is not of that form, or an hour, minute or second is out of range.
-    """
+    """Returns the seconds of a text `[-][d.]hh:mm[:ss[.fffffff]]`. Raises ValueError if the text is not of that form,
+    or an hour, minute or second is out of range."""
     match = _TIMESPAN.fullmatch(text.strip())
     if not match:
         raise ValueError(f"{text!r} is not a time span of the form hh:mm:ss")

@@ -9,10 +9,11 @@ _LENGTH_BYTES = 8
 
 
 class Wire(asyncio.Protocol):
-    """One end of a connection. Both are this program's own, so that what comes is trusted."""
+    """One end of a connection. Both ends are this program's own, so that incoming messages are trusted."""
 
     def __init__(self, received: Callable[[Any], None], lost: Callable[[], None]) -> None:
-        """`received` is called with each message, `lost` when the other process has ended or closed the connection."""
+        """Takes functions: `received` is called with each message, `lost` when the other process has ended or closed
+        the connection."""
         self._received = received
         self._lost = lost
         self._buffer = bytearray()
@@ -41,7 +42,7 @@ class Wire(asyncio.Protocol):
         self._lost()
 
     def send(self, message: object) -> None:
-        """Send a message; if the other end has gone, `lost` says so."""
+        """Sends a message. If the other end has gone, `lost` is called."""
         assert self._transport is not None, "it is connected"
         content = pickle.dumps(message)
         self._transport.write(len(content).to_bytes(_LENGTH_BYTES) + content)

@@ -30,12 +30,12 @@ class Indexed:
     functions: list[IndexedFunction]
     problem: str = ""
     ends: bool = False
-    """The app has asked for the end of its process."""
+    """Whether the app has asked for the end of its process."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """The host asks for a run of a function."""
+    """A request of the host for a run of a function."""
 
     number: int
     function: str
@@ -46,7 +46,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Result:
-    """What became of a call: its encoded return value, unless it failed."""
+    """The outcome of a call: its encoded return value, unless it failed."""
 
     number: int
     failed: bool = False
@@ -54,10 +54,11 @@ class Result:
 
 
 class App:
-    """The app of a folder: runs the functions that it is asked for, and sends what became of them."""
+    """The app of a folder, which runs the functions that the host asks for, and sends their outcomes."""
 
     def __init__(self, directory: Path, threads: int | None) -> None:
-        """Import it. `threads`: for synchronous functions; None for Python's default."""
+        """Imports the app. `threads` is the number of threads for synchronous functions; None means Python's
+        default."""
         self._indexed = _load(directory)
         self._functions = {function.name: function for function in self._indexed.functions}
         self._invoker = Invoker(threads=threads)
@@ -66,12 +67,12 @@ class App:
         """Sends a message to the host; to be set before the first call."""
 
     def announce(self) -> None:
-        """Say which functions there are."""
+        """Reports to the host which functions there are."""
         described = [replace(function, call=_elsewhere) for function in self._indexed.functions]
         self.send(replace(self._indexed, functions=described))
 
     def begin(self, call: Call) -> None:
-        """Run a function, beside others."""
+        """Begins to run a function, beside others."""
         task = asyncio.create_task(self._run(call))
         self._running.add(task)
         task.add_done_callback(self._running.discard)
@@ -109,7 +110,7 @@ def _load(directory: Path) -> Indexed:
 
 
 def _elsewhere(*_: Any, **__: Any) -> NoReturn:
-    """Stands for the function itself in the host's process."""
+    """Stands for the function itself in the host's process, where it must not be called."""
     raise AssertionError("functions run in the app's process")
 
 

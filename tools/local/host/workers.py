@@ -40,11 +40,11 @@ class AppProcess(Protocol):
         ...
 
     def close(self) -> None:
-        """Let it end by itself, at once."""
+        """Lets the process end by itself, at once."""
         ...
 
     def kill(self) -> None:
-        """End it. Does nothing if it has ended."""
+        """Ends the process; does nothing if it has ended."""
         ...
 
 
@@ -76,7 +76,7 @@ class _Forked:
 
 
 def here(directory: Path, threads: int | None) -> Launch:
-    """Starts no process: the app runs in the host's own, which a debugger has."""
+    """Returns a launcher that starts no process: the app runs in the host's own, where a debugger sees it."""
 
     async def launch(received: Callable[[Any], None], lost: Callable[[], None]) -> AppProcess:
         app = App(directory, threads)
@@ -93,7 +93,7 @@ class _Here:
 
 
 class _Process:
-    """A process, and what runs in it."""
+    """A process of the app, and the calls that run in it."""
 
     def __init__(self) -> None:
         self.indexed: asyncio.Future[Indexed] = asyncio.get_running_loop().create_future()
@@ -113,7 +113,7 @@ class Workers:
     """Runs functions in the app's process."""
 
     def __init__(self, launch: Launch, *, timeout: float | None, times: Times, stop: Callable[[str], None]) -> None:
-        """`timeout` is functionTimeout in seconds, None for no bound; `stop` is called when the host must end, with the
+        """Takes functionTimeout in seconds, None for no bound; `stop` is called when the host must end, with the
         reason."""
         self._launch = launch
         self._timeout = timeout
@@ -129,7 +129,7 @@ class Workers:
         self._is_closed = False
 
     async def start(self) -> Indexed:
-        """The app's functions. Raises HostError if its process ends while it imports the app."""
+        """Returns the app's functions. Raises HostError if its process ends while it imports the app."""
         indexed = (await self._begin()).indexed.result()
         if indexed.ends:
             raise HostError(indexed.problem)
@@ -143,7 +143,7 @@ class Workers:
         metadata: Mapping[str, Datum] | None = None,
         trace: TraceContext | None = None,
     ) -> Datum | None:
-        """As `Invoker.invoke`. Waits if there is no process just now."""
+        """Runs a function in the app's process as `Invoker.invoke` does. Waits if there is no process just now."""
         process = await asyncio.shield(self._current)
         number = next(self._numbers)
         result: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
@@ -188,7 +188,7 @@ class Workers:
         return process
 
     async def _replace(self, process: _Process) -> None:
-        """Start another process; this one is killed later, and its answers count no more."""
+        """Starts another process. The old one is killed later, and its answers count no more."""
         process.is_replaced = True
         self._current = asyncio.get_running_loop().create_future()
         self._spawn(self._restart())

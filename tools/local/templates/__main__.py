@@ -42,7 +42,7 @@ def evaluate(environment: Mapping[str, str], infra: Path = INFRA) -> Deployed:
 
 
 def findings(deployed: Deployed) -> Iterator[str]:
-    """Everything that is wrong with one deployment. What cannot be evaluated is looked at no further."""
+    """Yields everything that is wrong with one deployment. What cannot be evaluated is examined no further."""
     found = deployed.all_findings()
     yield from map(str, found)
     if not found:
@@ -52,12 +52,13 @@ def findings(deployed: Deployed) -> Iterator[str]:
 
 
 def of_files(infra: Path) -> Iterator[str]:
-    """What is wrong with the files, whatever is deployed."""
+    """Yields what is wrong with the files, whatever is deployed."""
     yield from map(str, secrecy.problems(infra / "main.bicep"))
 
 
 def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
-    """Everything that is wrong with the templates, each with the first scenario that shows it (default: all)."""
+    """Returns everything that is wrong with the templates, each with the first scenario that shows it (default: all
+    scenarios)."""
     found: dict[str, str] = {}
     try:
         for text in of_files(infra):
@@ -80,7 +81,7 @@ def write(folder: Path, infra: Path = INFRA) -> None:
 
 
 def _written(value: Value) -> str:
-    """A value in Bicep."""
+    """Returns a value in Bicep's syntax."""
     if isinstance(value, str):
         return "'" + value.replace("\\", "\\\\").replace("'", "\\'").replace("${", "\\${") + "'"
     if isinstance(value, dict):
@@ -91,7 +92,7 @@ def _written(value: Value) -> str:
 
 
 def main() -> int:
-    """Print findings and what was not checked; 1 if there are findings."""
+    """Prints findings and what was not checked; returns 1 if there are findings."""
     parser = argparse.ArgumentParser(prog="python -m tools.local.templates", description=__doc__)
     parser.add_argument("--unchecked", action="store_true", help="also list each value that only Azure knows")
     parser.add_argument("--write", type=Path, metavar="FOLDER", help="write files of parameters for Microsoft's tools")

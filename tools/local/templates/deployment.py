@@ -1,4 +1,5 @@
-"""What a template deploys: its parameters checked, its symbols evaluated when they are needed, as Azure would."""
+"""Evaluates what a template deploys: checks its parameters, and evaluates its symbols when they are needed, as Azure
+would."""
 
 from __future__ import annotations
 
@@ -109,7 +110,8 @@ class Template(Evaluator):
         ]
 
     def _body(self, body: Expression, condition: bool) -> dict[str, Value]:
-        """The values of a body. Of a resource that is not deployed, only those that say where it would be."""
+        """Returns the values of a body. Of a resource that is not deployed, these are only the ones that say where it
+        would be."""
         if condition:
             return dict(self.value(body, {}))
         assert isinstance(body, Object)
@@ -201,7 +203,7 @@ class Template(Evaluator):
         return [self._round(declaration, f"{declaration.name}[{index}]", body) for index, body in enumerate(bodies)]
 
     def _round(self, declaration: Declaration, symbol: str, body: dict[str, Value]) -> ModuleReference:
-        """One deployment of a module. `symbol` is unique, even if the module is deployed in a loop."""
+        """Evaluates one deployment of a module. `symbol` is unique, even if the module is deployed in a loop."""
         place = self.place(declaration)
         for word in body.keys() - {"name", "scope", "params", "dependsOn"}:
             raise Finding(place, f"a module has no {word}")

@@ -1,4 +1,4 @@
-"""Values of expressions."""
+"""Evaluates expressions."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from tools.local.templates.values import (
 
 Locals = dict[str, Value]
 _EARLY = {"id", "name", "type", "apiVersion"}
-"""What is known of a resource before it is deployed."""
+"""Properties of a resource that are known before it is deployed."""
 _BINARY: dict[str, Callable[[Value, Value], Value]] = {
     "==": operator.eq,
     "!=": operator.ne,
@@ -71,7 +71,7 @@ class Evaluator(ABC):
         """The value of a declared symbol. Raises Finding."""
 
     def place(self, at: Expression | Declaration) -> str:
-        """File and line."""
+        """Returns file and line."""
         return f"{self.file.path.name}:{at.line}"
 
     def value(self, expression: Expression, local: Locals) -> Value:
@@ -108,7 +108,7 @@ class Evaluator(ABC):
         raise Finding(self.place(expression), f"{type(expression).__name__} cannot stand here")
 
     def rounds(self, loop: Loop, local: Locals) -> Iterator[Locals]:
-        """The variables of each round of a loop."""
+        """Yields the variables of each round of a loop."""
         source = self.value(loop.source, local)
         if not isinstance(source, list):
             raise Finding(self.place(loop), f"this is no list: {source!r}")
@@ -252,7 +252,7 @@ class Evaluator(ABC):
 
 
 def _literal(resource: Resource, path: tuple[str, ...]) -> Value:
-    """The text at a path of the resource's own body, if there is one."""
+    """Returns the text at a path of the resource's own body, if there is one."""
     value: Value = resource.body
     for name in path:
         value = value.get(name) if isinstance(value, dict) else None

@@ -10,19 +10,19 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Expression:
-    """What has a value. `line` counts from 1."""
+    """Anything that has a value. `line` counts from 1."""
 
     line: int = field(kw_only=True, default=0)
 
     @cached_property
     def children(self) -> tuple[Expression, ...]:
-        """What it is made of, not what that is made of."""
+        """The expressions that this one is directly made of."""
         return tuple(child for each in fields(self) for child in _in(getattr(self, each.name)))
 
 
 @dataclass(frozen=True)
 class Literal(Expression):
-    """A number, a boolean or null."""
+    """Literal number, boolean or null."""
 
     value: int | bool | None
 
@@ -35,7 +35,7 @@ class Text(Expression):
 
     @property
     def plain(self) -> str | None:
-        """The whole text, if nothing is interpolated."""
+        """The whole text; None if something is interpolated."""
         return None if any(isinstance(part, Expression) for part in self.parts) else "".join(map(str, self.parts))
 
 
@@ -48,7 +48,8 @@ class Name(Expression):
 
 @dataclass(frozen=True)
 class Member(Expression):
-    """`of.name`; `index` is an expression for `of[index]`. If it is safe (`.?`, `[?`), what is not there is null."""
+    """Access to a member: `of.name`; `index` is an expression for `of[index]`. If it is safe (`.?`, `[?`), what is not
+    there is null."""
 
     of: Expression
     index: Expression
@@ -57,7 +58,7 @@ class Member(Expression):
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """`function(arguments)`, or a method if `of` is given."""
+    """Call of a function, `function(arguments)`, or of a method if `of` is given."""
 
     function: str
     arguments: tuple[Expression, ...]
@@ -74,21 +75,21 @@ class Operation(Expression):
 
 @dataclass(frozen=True)
 class Array(Expression):
-    """`[…]`."""
+    """An array, `[…]`."""
 
     items: tuple[Expression, ...]
 
 
 @dataclass(frozen=True)
 class Object(Expression):
-    """`{…}`: keys are texts."""
+    """An object, `{…}`, whose keys are texts."""
 
     properties: tuple[tuple[Text, Expression], ...]
 
 
 @dataclass(frozen=True)
 class Loop(Expression):
-    """`[for item, index in source: body]`, of those that meet the condition."""
+    """A loop, `[for item, index in source: body]`, over the items that meet the condition."""
 
     item: str
     index: str | None
@@ -99,7 +100,7 @@ class Loop(Expression):
 
 @dataclass(frozen=True)
 class Lambda(Expression):
-    """`x => body`."""
+    """A lambda, `x => body`."""
 
     parameters: tuple[str, ...]
     body: Expression
@@ -107,7 +108,7 @@ class Lambda(Expression):
 
 @dataclass(frozen=True)
 class Grouped(Expression):
-    """What stands in parentheses."""
+    """An expression in parentheses."""
 
     body: Expression
 

@@ -22,7 +22,8 @@ _DESCRIBED = {"ObjectType", "DiscriminatedObjectType", "ResourceType", "Resource
 
 
 def extract(clone: Path, wanted: Iterable[str], commit: str) -> dict[str, Any]:
-    """The document: types by pool and index, the versions that exist. Raises KeyError for a type that does not."""
+    """Returns the document: types by pool and index, the versions that exist. Raises KeyError for a type that does not
+    exist."""
     index = {
         name.lower(): (name, entry["$ref"])
         for name, entry in json.loads((clone / "generated" / "index.json").read_text(encoding="utf-8"))[
@@ -56,7 +57,7 @@ def _take(types: list[dict[str, Any]], number: str, pool: dict[str, Any]) -> Non
 
 
 def _without_descriptions(entry: dict[str, Any]) -> dict[str, Any]:
-    """A type without its descriptions. A property may be named description: only texts are left out."""
+    """Returns a type without its descriptions. A property may be named description: only texts are left out."""
     kept = {key: value for key, value in entry.items() if key not in ("description", "functions")}
     for group in ("properties", "baseProperties"):
         if entry["$type"] in _DESCRIBED and group in kept:

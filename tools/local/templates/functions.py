@@ -1,4 +1,4 @@
-"""Bicep's functions, as far as templates here may use them."""
+"""The functions of Bicep that templates here may use."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def union(*parts: Value) -> Value:
 
 
 def subnet(prefix: str, length: int, index: int) -> str:
-    """Like `cidrSubnet`."""
+    """Implements `cidrSubnet`."""
     return str(list(islice(ipaddress.ip_network(prefix).subnets(new_prefix=length), index + 1))[index])
 
 
 def empty(value: Value) -> bool:
-    """Like `empty`: null counts."""
+    """Implements `empty`, for which null is empty."""
     return value is None or value in ("", [], {})
 
 
 def contains(where: Value, what: Value) -> bool:
-    """Like `contains`: names of an object's properties regardless of case."""
+    """Implements `contains`, which ignores the case of names of an object's properties."""
     if isinstance(where, dict):
         return what.lower() in {key.lower() for key in where}
     return what in where
 
 
 def resource_id(*parts: str, subscription: str = SUBSCRIPTION) -> str:
-    """Like `subscriptionResourceId`: a type and a name for each of its words but the first."""
+    """Implements `subscriptionResourceId`: a type and a name for each of its words but the first."""
     provider, *words = parts[0].split("/")
     names = "".join(f"/{word}/{name}" for word, name in zip(words, parts[1:], strict=True))
     return f"/subscriptions/{subscription}/providers/{provider}{names}"
@@ -120,7 +120,7 @@ KNOWN = {*FUNCTIONS, *WITH_LAMBDAS, *WITH_FILES, *ONCE, *OF_A_PLACE}
 
 
 def call(function: str, arguments: list[Value]) -> Value:
-    """The value of a function. If an argument is `Later`, so is the value; if one is `Unknown`, the value is
+    """Returns the value of a function. If an argument is `Later`, so is the value; if one is `Unknown`, the value is
     unknown."""
     unknown = next((each for each in arguments if isinstance(each, Unknown)), None)
     if unknown is not None:

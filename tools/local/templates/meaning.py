@@ -15,7 +15,7 @@ _IDENTITY, _ROLE = "Microsoft.ManagedIdentity/userAssignedIdentities", "Microsof
 
 
 def problems(root: Deployed) -> Iterator[Finding]:
-    """What is wrong between the resources of a deployment."""
+    """Yields what is wrong between the resources of a deployment."""
     deployed = list(root.all_resources())
     for identity, count in Counter(each.id.lower() for each in deployed).items():
         if count > 1:
@@ -37,7 +37,7 @@ def problems(root: Deployed) -> Iterator[Finding]:
 
 
 def before(resource: Resource) -> set[str]:
-    """Ids, in lower case, of all that is deployed before a resource."""
+    """Returns the ids, in lower case, of all that is deployed before a resource."""
     found = _of_symbols(resource.within, resource.within.closure(resource.symbol))
     return found | _before_module(resource.within)
 
@@ -60,7 +60,7 @@ MADE_BEFORE = {
     "Microsoft.KeyVault/vaults/secrets": r"worker-[-a-z0-9]+-(access-token|bewit)|notify-(access-token|channels)",
     "Microsoft.ContainerRegistry/registries": r"[A-Za-z0-9]{5,50}",
 }
-"""Names of what an operator makes before the templates name it: docs/workers-azure.md."""
+"""Names of secrets that an operator makes before the templates name them: docs/workers-azure.md."""
 
 
 def _existing(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Finding]:
@@ -103,7 +103,7 @@ def _network_of(identity: str, by_id: dict[str, Resource]) -> Resource | None:
 
 
 def _roles(resource: Resource, deployed: list[Resource]) -> Iterator[Finding]:
-    """Checks that the roles of a resource's identities are deployed before it: it needs them to start."""
+    """Checks that the roles of a resource's identities are deployed before the resource, which needs them to start."""
     identities = resource.body.get("identity", {}).get("userAssignedIdentities", {})
     principals = {answer(_IDENTITY, each.rpartition("/")[2], "properties.principalId") for each in identities}
     earlier = before(resource)
@@ -129,7 +129,7 @@ def _texts(value: Value) -> Iterator[str]:
 
 
 def unknowns(root: Deployed) -> list[str]:
-    """What could not be checked: values that only Azure knows, with where they go."""
+    """Returns what could not be checked: values that only Azure knows, with where they are used."""
     found: set[str] = set()
     for resource in root.all_resources():
         for path, value in _paths(resource.body):

@@ -63,7 +63,7 @@ GLOBAL = {
 
 
 def problems(resource: Resource) -> Iterator[Finding]:
-    """What is wrong with a resource's name; a type without a rule is one, too."""
+    """Yields what is wrong with a resource's name; a type without a rule is wrong, too."""
     rule = RULES.get(resource.type)
     name = resource.name.rpartition("/")[2]
     if rule is None:

@@ -21,11 +21,12 @@ _BOUNDS: dict[str, Callable[[Value, Value], bool]] = {
     "minValue": operator.lt,
     "maxValue": operator.gt,
 }
-"""The comparison that shows that a bound is broken."""
+"""For each bound, the comparison that shows that it is broken."""
 
 
 def settled(value: Value) -> Value:
-    """A value as the template sees it as its parameter: all values are known when the template's deployment begins."""
+    """Returns a value as the template sees it as its parameter: all values are known when the template's deployment
+    begins."""
     if isinstance(value, Later):
         return str(value)
     if isinstance(value, list):
@@ -47,7 +48,7 @@ def refuse_other_type(declared: str, value: Value, what: str, place: str) -> Non
 
 
 def problems(file: File, given: Mapping[str, Value], name: str) -> Iterator[Finding]:
-    """What is wrong with the parameters that a template is given."""
+    """Yields what is wrong with the parameters that a template is given."""
     declared = {each.name: each for each in file.of("param")}
     for unknown in given.keys() - declared.keys():
         yield Finding(file.path.name, f"{name} is given the parameter {unknown}, which it does not have")

@@ -14,13 +14,13 @@ AHEAD = {
     "microsoft.web/sites": "properties.functionAppConfig.siteUpdateStrategy",
     "microsoft.web/sites/basicpublishingcredentialspolicies": "location",
 }
-"""Properties that Azure takes and its types lack: documented of Flex Consumption since 2024-11-01; without a location
-the policies of some sites were refused, and Microsoft's own module for sites gives it."""
+"""Properties that Azure takes and its types lack. The first is documented of Flex Consumption since 2024-11-01; without
+a location the policies of some sites were refused, and Microsoft's own module for sites gives it."""
 REQUIRED, READ_ONLY, WRITE_ONLY, CONSTANT = 1, 2, 4, 8
 
 
 def find(resource_type: str, version: str) -> Shape | str:
-    """The type of a resource, or what is wrong with its name or version."""
+    """Returns the type of a resource, or what is wrong with its name or version."""
     used = {name.lower(): entry for name, entry in document()["used"].items()}
     entry = used.get(f"{resource_type}@{version}".lower())
     if entry is not None:
@@ -35,7 +35,7 @@ def find(resource_type: str, version: str) -> Shape | str:
 
 
 def check(value: Value, shape: Shape, path: str = "") -> Iterator[str]:
-    """What is wrong with a value, each with its path."""
+    """Yields what is wrong with a value, each with its path."""
     where = path or "the resource"
     if isinstance(value, Unknown | Reference):
         if value.shape is not None and not _may_be(value.shape, shape):

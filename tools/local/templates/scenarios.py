@@ -113,7 +113,7 @@ OTHERWISE: Mapping[str, Mapping[str, str]] = {
 
 
 def scenarios() -> dict[str, Mapping[str, str]]:
-    """Environments of azd, by name."""
+    """Returns environments of azd, by name."""
     usual = {
         f"{profile}, {name}": {**environment, "QUEUE_PROFILE": profile}
         for profile in PROFILES
@@ -123,11 +123,9 @@ def scenarios() -> dict[str, Mapping[str, str]]:
 
 
 def parameters(file: Path, environment: Mapping[str, str], types: Mapping[str, str]) -> dict[str, Value]:
-    """The values that azd takes from main.parameters.json, given its environment and the parameters' declared types.
-
-    azd reads a variable that is empty as one that is not set, and turns texts into booleans, numbers and, as JSON,
-    objects and lists where the template wants these. An empty value leaves the template's own default.
-    """
+    """Returns the values that azd takes from main.parameters.json, given its environment and the parameters' declared
+    types. azd reads a variable that is empty as one that is not set, and turns texts into booleans, numbers and, as
+    JSON, objects and lists where the template wants these. An empty value leaves the template's own default."""
     given: dict[str, Value] = {}
     for name, entry in json.loads(file.read_text(encoding="utf-8"))["parameters"].items():
         value = entry["value"]

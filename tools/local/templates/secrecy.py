@@ -1,4 +1,5 @@
-"""Secure parameters stay secure: no value in the file, none in an output, none passed on to what records it."""
+"""Checks that secure parameters stay secure: no value in the file, none in an output, none passed on to what records
+it."""
 
 from __future__ import annotations
 
@@ -10,13 +11,13 @@ from tools.local.templates.expressions import Call, Declaration, Expression, Fil
 from tools.local.templates.values import Finding
 
 _SAY_NO_MORE = {"contains", "empty", "length"}
-"""Functions whose result does not show what they are given."""
+"""Functions whose result does not show what their arguments are."""
 _SECRET_WORDS = ("token", "secret", "password", "keys")
 """Ends of names that say that a text is secret."""
 
 
 def problems(main: Path) -> Iterator[Finding]:
-    """What is wrong in main.bicep and all modules below its folder. Raises SyntaxFault."""
+    """Yields what is wrong in main.bicep and all modules below its folder. Raises SyntaxFault."""
     files = {path.resolve(): syntax.read(path) for path in sorted(main.parent.rglob("*.bicep"))}
     for file in files.values():
         yield from _parameters(file)
@@ -45,7 +46,7 @@ def _parameters(file: File) -> Iterator[Finding]:
 
 
 def _secret_names(file: File) -> set[str]:
-    """Secure parameters, and variables that show one."""
+    """Returns the secure parameters, and the variables that show one."""
     found = {each.name for each in file.of("param") if each.decorator("secure") is not None}
     variables = [each for each in file.of("var") if each.value is not None]
     while more := {each.name for each in variables if each.value and _shows(each.value, found)} - found:
@@ -54,7 +55,7 @@ def _secret_names(file: File) -> set[str]:
 
 
 def _shows(expression: Expression, secret: set[str]) -> bool:
-    """Whether the value of an expression has that of a secret in it."""
+    """Whether the value of an expression contains that of a secret."""
     match expression:
         case Name(name=name):
             return name in secret

@@ -21,7 +21,7 @@ class Shape:
 
     @property
     def kind(self) -> str:
-        """The name of its sort: ObjectType, StringType and so on."""
+        """The name of the kind of type: ObjectType, StringType and so on."""
         return str(self.raw["$type"])
 
     @property
@@ -31,7 +31,7 @@ class Shape:
         return entry
 
     def other(self, reference: Mapping[str, str]) -> Shape:
-        """The type that a reference in this one means."""
+        """Returns the type that a reference in this one means."""
         return Shape(self.pool, reference["$ref"].removeprefix("#/"))
 
     def properties(self) -> dict[str, tuple[Shape, int]]:
@@ -56,18 +56,18 @@ class Shape:
         return {name: (self.other(each["type"]), each["flags"]) for name, each in own.items()}
 
     def options(self) -> list[Shape]:
-        """The members of a union; itself if it is none."""
+        """The members of a union type; the type itself if it is none."""
         if self.kind != "UnionType":
             return [self]
         return [inner for each in self.raw["elements"] for inner in self.other(each).options()]
 
     def open(self) -> bool:
-        """Whether it takes properties that it does not name."""
+        """Whether the type takes properties that it does not name."""
         return any("additionalProperties" in option.raw or option.kind == "AnyType" for option in self.options())
 
 
 @functools.cache
 def document() -> dict[str, Any]:
-    """types.json."""
+    """Returns the content of types.json."""
     loaded: dict[str, Any] = json.loads(FILE.read_text(encoding="utf-8"))
     return loaded

@@ -116,7 +116,7 @@ class _Reader:
         )
 
     def expression(self, node: tree_sitter.Node) -> Expression:
-        """An expression from its node."""
+        """Returns the expression of a node."""
         line = node.start_point[0] + 1
         make = _MAKERS.get(node.type)
         if make is None:
@@ -171,7 +171,8 @@ class _Reader:
         return b"?" in self.source[parts[0].end_byte : parts[1].start_byte]
 
     def _array(self, parts: list[tree_sitter.Node], line: int) -> Array:
-        """Raises SyntaxFault for what the grammar takes for two items and Bicep for one: `[call(x).member]`."""
+        """Reads an array. Raises SyntaxFault for what the grammar takes for two items and Bicep for one:
+        `[call(x).member]`."""
         for before, after in pairwise(parts):
             if not re.search(rb"[,\n]", self.source[before.end_byte : after.start_byte]):
                 raise SyntaxFault(
@@ -195,7 +196,8 @@ class _Reader:
 
 
 def _postfix(of: Expression, make: Callable[[Expression], Expression]) -> Expression:
-    """The grammar lets `a ? b : c.d` mean `(a ? b : c).d`; Bicep binds what follows to the last operand."""
+    """Applies `make` to the last operand. The grammar lets `a ? b : c.d` mean `(a ? b : c).d`, where Bicep binds what
+    follows to the last operand."""
     if isinstance(of, Operation):
         return Operation(of.operator, (*of.operands[:-1], _postfix(of.operands[-1], make)), line=of.line)
     return make(of)

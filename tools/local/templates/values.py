@@ -16,9 +16,9 @@ Value = Any
 SUBSCRIPTION = "00000000-0000-0000-0000-000000000001"
 TENANT = "00000000-0000-0000-0000-000000000002"
 Place = tuple[str, str]
-"""Ids of a subscription and its tenant."""
+"""Ids of a subscription and of its tenant."""
 NOWHERE: Place = (SUBSCRIPTION, TENANT)
-"""Where templates are evaluated that are only checked."""
+"""The place in which templates are evaluated that are only checked."""
 
 
 class Finding(ValueError):
@@ -43,7 +43,7 @@ class Unknown:
 
 @dataclass(frozen=True)
 class Reference:
-    """A resource, or an object within its properties. Reading it takes place when it is deployed."""
+    """A reference to a resource, or to an object within its properties. It is read when the resource is deployed."""
 
     resource: Resource
     path: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class ModuleReference:
-    """A module of a template; `outputs` after `.outputs`."""
+    """A reference to a module of a template; `outputs` is true after `.outputs`."""
 
     module: Deployed | None
     name: str
@@ -62,7 +62,7 @@ class ModuleReference:
 
 @dataclass(frozen=True)
 class Namespace:
-    """What a function such as `subscription()` gives: a few known values."""
+    """The value of a function such as `subscription()`: an object with a few known values."""
 
     values: Mapping[str, Value] = field(default_factory=dict)
 
@@ -115,11 +115,11 @@ class Deployed:
             yield from (one for one in each.resources if one.existing == existing and (existing or one.deployed))
 
     def all_findings(self) -> list[Finding]:
-        """What is wrong with this and all modules."""
+        """Returns what is wrong with this and all modules."""
         return [finding for each in self.everything() for finding in each.findings]
 
     def closure(self, symbol: str) -> set[str]:
-        """The symbols of this template that are deployed before the given one."""
+        """Returns the symbols of this template that are deployed before the given one."""
         found: set[str] = set()
         waiting = [symbol]
         while waiting:
@@ -142,7 +142,7 @@ _WORD = 0xFFFFFFFF
 
 
 def unique_string(*parts: str) -> str:
-    """Azure's `uniqueString`: a Murmur hash of 64 bits (two lanes of 32) over the parts, in base 32."""
+    """Returns Azure's `uniqueString`: a Murmur hash of 64 bits (two lanes of 32) over the parts, in base 32."""
     text = "-".join(parts).encode()
     lanes = [0, 0]
     whole = len(text) // 8 * 8
@@ -164,7 +164,7 @@ def _turned(word: int, by: int) -> int:
 
 
 def _scrambled(four: bytes, lane: int) -> int:
-    """Four bytes, multiplied and turned as their lane is."""
+    """Returns four bytes, multiplied and rotated as their lane is."""
     by = ((0x239B961B, 15, 0xAB0E9789), (0xAB0E9789, 17, 0x239B961B))[lane]
     return _turned(int.from_bytes(four, "little") * by[0] & _WORD, by[1]) * by[2] & _WORD
 
@@ -176,7 +176,7 @@ def _avalanche(word: int) -> int:
 
 
 def guid(*parts: str) -> str:
-    """Azure's `guid`: a UUID of version 5 in Azure's own namespace."""
+    """Returns Azure's `guid`: a UUID of version 5 in Azure's own namespace."""
     return str(uuid.uuid5(uuid.UUID("11fb06fb-712d-4ddd-98c7-e71bbd588830"), "-".join(parts)))
 
 
@@ -201,7 +201,7 @@ _DOMAINS = {
 
 
 def answer(resource_type: str, name: str, path: str) -> str | None:
-    """The value that Azure would give a property, if it follows from the resource's name; an invented one if any value
-    will do."""
+    """Returns the value that Azure would give a property, if it follows from the resource's name; an invented one if
+    any value will do."""
     pattern = _DOMAINS.get(resource_type.lower(), {}).get(path)
     return pattern and pattern.format(name=name, guid=guid(name, path))
