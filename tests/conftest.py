@@ -27,10 +27,8 @@ pytest_plugins = ("tests.promises.compatibility.plugin", "tests.selection", "tes
 
 
 def pytest_collection_finish() -> None:
-    """Later collections of garbage leave out what is there by now: thousands of tests, and all modules.
-
-    They come seldom: by then, most of what tests have made is garbage, and is looked through once.
-    """
+    """Freezes what is there by now (thousands of tests, and all modules), so that later garbage collections leave it
+    out, and makes these rare: most of what tests have made is garbage by then, and is looked through once."""
     gc.freeze()
     gc.set_threshold(10_000)
     gc.enable()

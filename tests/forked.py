@@ -36,12 +36,12 @@ from tools.local.state import ROOT
 _CLIENT = Path(__file__).with_name("forked_client.py")
 _FORKS = multiprocessing.get_context("fork")
 _FILES = 3
-"""Standard input, output and error."""
+"""Number of standard streams: input, output and error."""
 
 
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
-    """Before pytest-xdist starts its processes. Those of a part of the tests import that part alone, by themselves;
-    so do those whose coverage is measured, which begins with an interpreter."""
+    """Starts the process that forks, before pytest-xdist starts its processes. A run of only some of the tests does
+    without it, and so does a measurement of coverage, which has to begin with an interpreter."""
     if config.args != config.getini("testpaths") or coverage.Coverage.current() is not None:
         return
     folder = tempfile.mkdtemp()
@@ -60,7 +60,7 @@ def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> No
 
 
 def _fork_for_each(listener: socket.socket, modules: Sequence[str]) -> None:
-    """The process that imports, until it is terminated or the one that has started it has ended."""
+    """Imports the test modules, then forks a process for each request, until it or its starter has ended."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import(modules)
     _draw()
@@ -78,7 +78,7 @@ def _fork_for_each(listener: socket.socket, modules: Sequence[str]) -> None:
 
 
 def _import(modules: Sequence[str]) -> None:
-    """As each process of pytest would: a warning is an error. A module that fails is left to them, who report it."""
+    """Imports the modules with warnings as errors. A module that fails is left to the processes, which report it."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for module in modules:
@@ -91,12 +91,11 @@ def _import(modules: Sequence[str]) -> None:
 @settings(max_examples=5, database=None, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(strategies.lists(strategies.text(), min_size=200))
 def _draw(drawn: list[str]) -> None:
-    """What Hypothesis does before a first property: it reads the characters of Unicode, and looks for constants in all
-    our modules."""
+    """Draws a first example: before it, Hypothesis reads the characters of Unicode and searches our modules."""
 
 
 def _begin(client: socket.socket, code: str, files: Sequence[int]) -> None:
-    """Run the code as `python -c` would. The client waits for the end of its connection, which is this process's."""
+    """Runs the code as `python -c` would. The client waits until this process closes its connection."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
     programs.begin(ROOT, dict(os.environ), files)
     for opened in files:

@@ -30,7 +30,7 @@ _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.preloaded"])
 
 Main = Callable[[], object]
-"""What `python -m` would call. Its result is not looked at: `sys.exit` gives the exit code."""
+"""Function that `python -m` would call. Its result is ignored: `sys.exit` gives the exit code."""
 
 
 class Program:
@@ -39,7 +39,7 @@ class Program:
     def __init__(
         self, main: Main, arguments: Sequence[str], environment: Mapping[str, str], terminal: str | None = None
     ) -> None:
-        """With these variables and no others; `terminal` is the path of one that it reads from and writes to."""
+        """Starts the program with these variables alone; `terminal` is the path of its terminal."""
         outputs = [_FORKS.Pipe(duplex=False) for _ in range(2)]
         writers = [writer for _, writer in outputs]
         self._process = _FORKS.Process(target=_run, args=(main, arguments, dict(environment), writers, terminal))
@@ -67,11 +67,11 @@ class Program:
 
     @property
     def returncode(self) -> int | None:
-        """None while it runs; -9 once it was killed."""
+        """The exit code; None while the program runs; -9 once it was killed."""
         return self._process.exitcode
 
     def communicate(self, timeout: float = 60) -> tuple[str, str]:
-        """What it still writes, to its end. Raises `subprocess.TimeoutExpired`."""
+        """Returns what it still writes, up to its end. Raises `subprocess.TimeoutExpired`."""
         with ThreadPoolExecutor(2) as pool:
             reading = [pool.submit(stream.read) for stream in (self.stdout, self.stderr)]
             self._process.join(timeout)
@@ -125,7 +125,7 @@ class Tethered:
 
 
 def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None) -> Process:
-    """As `tools.local.child.spawn`, but forked, if `tools.local.tethered` runs a module of this checkout."""
+    """Forks a process as `tools.local.child.spawn` starts one, if `tools.local.tethered` runs our module."""
     if cwd == ROOT and list(argv[:3]) == [sys.executable, "-m", "tools.local.tethered"]:
         return Tethered(argv[3:], env, log)
     return child.spawn(argv, log, env, cwd)
@@ -138,7 +138,7 @@ def _run(
     outputs: Sequence[Connection],
     terminal: str | None,
 ) -> None:
-    """The child: as a new interpreter would begin, but for what is imported."""
+    """Runs in the child, which begins as a new interpreter would, except for what is imported."""
     streams = [0, *(output.fileno() for output in outputs)]
     if terminal is not None:
         opened = os.open(terminal, os.O_RDWR)
@@ -167,13 +167,13 @@ def _tether(arguments: Sequence[str], environment: Mapping[str, str], log: Path,
 
 
 def begin_as_new() -> None:
-    """In a forked process: what a process makes for itself while it imports."""
+    """Makes anew, in a forked process, what a process makes for itself while it imports."""
     wire._PROCESS = uuid.uuid4().hex[: len(wire._PROCESS)]
     endpoints._started = time.monotonic()
 
 
 def begin(folder: Path, environment: Mapping[str, str], streams: Sequence[int], buffering: int = -1) -> None:
-    """In this folder, with these variables and no others, and these files as standard input, output and error."""
+    """Begins in this folder, with these variables alone, and these files as standard streams."""
     os.chdir(folder)
     os.environ.clear()
     os.environ.update(environment)

@@ -33,7 +33,7 @@ def send(service_bus: ServiceBusClient, topic: str, *messages: ServiceBusMessage
 
 
 def receive(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceivedMessage]:
-    """Exactly `count` messages, in the order in which they came."""
+    """Receives exactly `count` messages, in the order in which they came."""
     messages: list[ServiceBusReceivedMessage] = []
     while len(messages) < count:
         more = receiver.receive_messages(max_message_count=count - len(messages), max_wait_time=RECEIVE_SECONDS)
@@ -43,11 +43,11 @@ def receive(receiver: ServiceBusReceiver, count: int) -> list[ServiceBusReceived
 
 
 def texts(messages: Sequence[ServiceBusReceivedMessage]) -> list[str]:
-    """The bodies."""
+    """Returns the bodies of messages."""
     return [str(message) for message in messages]
 
 
 def counts(bus: ServiceBus, topic: str, subscription: str = "s") -> dict[str, int]:
-    """The broker's numbers for a subscription."""
+    """Returns the broker's numbers for a subscription."""
     numbers: dict[str, int] = bus.state()["topics"][topic]["subscriptions"][subscription]
     return numbers

@@ -42,7 +42,7 @@ def quick_sdk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The whole package in an empty folder."""
+    """Unpacks the whole package into an empty folder."""
     made = package.make(tmp_path_factory.mktemp("package"), python=PYTHON)
     folder = tmp_path_factory.mktemp("app")
     package.unpack(made.zip, folder)
@@ -53,7 +53,7 @@ def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def interpreter(unpacked: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment: only what the local host needs besides the package, which is a server."""
+    """Makes a fresh environment that has only what the local host needs besides the package, which is a server."""
     folder = tmp_path_factory.mktemp("venv")
     subprocess.run([str(PYTHON), "-m", "venv", str(folder)], check=True)
     python = folder / "bin" / "python"

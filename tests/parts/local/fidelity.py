@@ -46,7 +46,7 @@ class Spy:
         self.seen: Document = {}
 
     def stand_in(self, *, is_async: bool) -> Callable[..., Any]:
-        """A function to be called in place of the app's."""
+        """Returns a function to be called in place of the app's."""
 
         def call(**arguments: object) -> object:
             self.seen = {name: describe(value) for name, value in arguments.items()}
@@ -73,7 +73,7 @@ def _result(kind: str) -> object:
 
 
 def describe(value: object) -> Any:
-    """A value as JSON, with its type and all of its public attributes."""
+    """Returns a value as JSON, with its type and all of its public attributes."""
     if value is None or isinstance(value, (str, int, float)):
         return _without_chance(value)
     if isinstance(value, bytes):
@@ -108,7 +108,7 @@ def _type_name(value: object) -> str:
 
 
 def _without_chance(value: object) -> object:
-    """Ids are random: a UUID is shown as such, a trace context without its span."""
+    """Replaces ids, which are random: a UUID becomes "(uuid)", and a trace context loses its span."""
     if not isinstance(value, str):
         return value
     try:
@@ -125,7 +125,7 @@ class LibrarySide:
         self._library = WorkerLibrary(directory)
 
     def functions(self) -> Document:
-        """How the library has indexed the app."""
+        """Returns how the library has indexed the app."""
         found = {}
         for name in self._library.names():
             info, metadata = self._library.info(name), self._library.metadata(name)
@@ -155,14 +155,14 @@ class LibrarySide:
 
 
 class HostSide:
-    """The local host. For a message and a timer, it makes itself what it sends to the app's process."""
+    """The local host. It makes itself what it sends to the app's process for a message and a timer."""
 
     def __init__(self, directory: Path) -> None:
         self._functions = {function.name: function for function in index(load_app(directory))}
         self._invoker = Invoker()
 
     def functions(self) -> Document:
-        """How the local host has indexed the app."""
+        """Returns how the local host has indexed the app."""
         return {
             name: {
                 "bindings": [json.loads(raw) for raw in function.raw_bindings],
@@ -204,7 +204,7 @@ class HostSide:
 
 
 def _datum(value: Document, make: Callable[[Any, str], Any]) -> Any:
-    """`{"string": …}`, `{"json": …}`, `{"bytes": hex}`, or `{"http": {field: Datum or {name: text}}}`."""
+    """Makes a Datum of `{"string": …}`, `{"json": …}`, `{"bytes": hex}` or `{"http": {field: …}}`."""
     ((kind, content),) = value.items()
     match kind:
         case "bytes":
@@ -221,7 +221,7 @@ def _datum(value: Document, make: Callable[[Any, str], Any]) -> Any:
 
 
 def _answer(result: Any) -> Document | None:
-    """What a function has returned, as it is sent to the host."""
+    """Returns what a function has returned, in the form in which it is sent to the host."""
     if result is None or result.type == "string":
         return result and {"text": result.value}
     fields = result.value

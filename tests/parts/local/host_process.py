@@ -35,11 +35,11 @@ class HostProcess:
 
     @property
     def url(self) -> str:
-        """Where it listens."""
+        """The address at which the host listens."""
         return f"http://127.0.0.1:{self.port}"
 
     def seen(self, **wanted: Any) -> list[dict[str, Any]]:
-        """What the functions noted, if it has all of these fields."""
+        """Returns what the functions noted, if it has all of these fields."""
         lines = self.seen_file.read_text(encoding="utf-8").splitlines() if self.seen_file.exists() else []
         notes: list[dict[str, Any]] = [json.loads(line) for line in lines]
         return [note for note in notes if wanted.items() <= note.items()]
@@ -60,7 +60,7 @@ def running_host(
 def launched(
     azurite: Azurite, folder: Path, *arguments: str, queue: str = "nowhere", app: Path = ECHO, **settings: str
 ) -> Iterator[Child]:
-    """A host that may not even start."""
+    """Starts a host, which may fail to start."""
     environment = {
         "AzureWebJobsStorage": azurite.connection_string,
         "AzureWebJobsSampleStorage": azurite.connection_string,

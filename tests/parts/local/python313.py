@@ -11,10 +11,8 @@ VENV = ".venv-3.13"
 
 
 def python_with_library() -> Path | None:
-    """A Python that can import the library: this one, or that of the cached environment; None without a 3.13.
-
-    Raises bootstrap.SetupError if the environment cannot be made.
-    """
+    """Returns a Python that can import the library: this one, or that of the cached environment; None without a 3.13.
+    Raises bootstrap.SetupError if the environment cannot be made."""
     if sys.version_info[:2] >= WANTED:
         return Path(sys.executable)
     interpreter = find()

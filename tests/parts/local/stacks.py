@@ -34,11 +34,9 @@ def tiny_app(folder: Path) -> Path:
 
 
 def free_ports(hosts: int = 1) -> Ports:
-    """Ports of a stack, all free now, below those that the system gives out by itself.
-
-    No other call returns them, in this or another process, until this process has ended: a stack takes seconds to
-    start, and another test could choose the same ports meanwhile.
-    """
+    """Returns ports of a stack, all free now, below those that the system gives out by itself. No other call returns
+    them, in this or another process, until this process has ended: a stack takes seconds to start, and another test
+    could choose the same ports meanwhile."""
     chance = random.Random(f"{os.getpid()} {time.time_ns()}")
     while True:
         ports = Ports.derive(chance.randrange(12_000, 32_000, SPAN), hosts)

@@ -1,8 +1,6 @@
-"""A queue and the host's blobs in memory, below Microsoft's SDKs: the host's requests get there in virtual time.
-
-The local host's own retries, back-off and leases run as they are, and storage fails exactly when a test says. What
-storage does when nothing fails is held to Azurite by tests/parts/local/test_host_process.py.
-"""
+"""An account with queues and the host's blobs in memory, which answers the requests of Microsoft's SDKs in virtual
+time. The local host's own retries, back-off and leases run as they are, and storage fails exactly when a test says.
+What storage does when nothing fails is held to Azurite by tests/parts/local/test_host_process.py."""
 
 from __future__ import annotations
 
@@ -33,21 +31,21 @@ CONNECTION = "DefaultEndpointsProtocol=http;AccountName=a;AccountKey=a2V5;" + ""
 )
 
 Answer = tuple[int, dict[str, str], str]
-"""Status, headers and body."""
+"""Status, headers and body of an answer."""
 
 
 class Refused(Exception):
-    """An answer that is an error: status and code."""
+    """The answer is an error with a status and a code."""
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What becomes of requests of a kind, from one second on until another."""
+    """A fault that requests of one kind meet, from one second on until another."""
 
     kind: str
-    """As `Storage.asked` names it; `*` for all."""
+    """Kind of request as `Storage.asked` names it; `*` for all."""
     answer: tuple[int, str] | str
-    """Status and error code; or CUT, or NEVER."""
+    """What the requests meet: a status with an error code, CUT, or NEVER."""
     begin: float = 0.0
     end: float = float("inf")
 
@@ -65,11 +63,11 @@ class Message:
 
 @dataclass
 class Request:
-    """What the host asks for."""
+    """A request of the host."""
 
     method: str
     name: str
-    """Of the queue or blob."""
+    """Name of the queue or blob."""
     rest: str
     query: dict[str, str]
     headers: dict[str, str]
@@ -77,7 +75,7 @@ class Request:
 
 
 class Storage:
-    """One account. `asked` has each request that came: when, and its kind, such as `get`, `delete`, `poison put`."""
+    """An account in memory. `asked` has the time and the kind of each request, such as `get` or `poison put`."""
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
@@ -90,19 +88,19 @@ class Storage:
         """By blob: the id of the last lease, and its end."""
 
     def transport(self) -> AsyncHttpTransport[Any, Any]:
-        """For a client of an SDK."""
+        """Returns a transport for a client of an SDK."""
         return _Transport(self)
 
     def put(self, queue: str, text: str) -> None:
-        """As some other client would."""
+        """Puts a message as some other client would."""
         self.queues.setdefault(queue, []).append(Message(text, self._clock.elapsed))
 
     def times(self, kind: str) -> list[float]:
-        """When requests of this kind came, in seconds."""
+        """Returns when requests of this kind came, in seconds."""
         return [at for at, asked in self.asked if asked == kind]
 
     async def answer(self, url: str, request: Request) -> Answer:
-        """Carry a request out, unless a fault is in its way. Raises Refused, or what the SDK's transport raises."""
+        """Carries a request out, unless a fault is in its way. Raises Refused, or what the SDK's transport raises."""
         is_queue = urlsplit(url).netloc.startswith("queue")
         kind = _queue_kind(request) if is_queue else _blob_kind(request)
         now = self._clock.elapsed
@@ -245,13 +243,13 @@ class _Transport(AsyncHttpTransport[Any, Any]):
         await asyncio.sleep(duration)
 
     async def open(self) -> None:
-        """Nothing is needed."""
+        """Opens nothing."""
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """Closes nothing."""
 
     async def __aexit__(self, *_: object) -> None:
-        """Nothing is held."""
+        """Closes nothing."""
 
 
 class _Response(AsyncHttpResponseImpl):

@@ -45,7 +45,8 @@ def test_the_three_services_answer_todays_sdks(azurite: Azurite) -> None:
 
 
 def test_messages_come_once_each_in_order_after_array_updates(azurite: Azurite) -> None:
-    """Getting 32 at a time updates an array of documents: the path that the preload takes apart."""
+    """Each message is received once and in order when messages are taken 32 at a time, which updates an array of
+    documents: a path that the preload takes apart."""
     with _queue(azurite) as queue:
         for number in range(70):
             queue.send_message(str(number))
@@ -54,7 +55,7 @@ def test_messages_come_once_each_in_order_after_array_updates(azurite: Azurite) 
 
 
 def in_node(script: str) -> Any:
-    """What a script prints as JSON, in a process in which Loki is as the preload makes it."""
+    """Runs a script in a process in which Loki is as the preload makes it, and returns what it prints as JSON."""
     root = Path(__file__).parents[3]
     begin = f"""
         process.argv[1] = {json.dumps(str(root / "tools/node_modules/azurite/dist/src/queue/main.js"))};
@@ -65,7 +66,8 @@ def in_node(script: str) -> Any:
 
 
 def test_messages_and_rows_are_found_as_by_looking_at_all_of_them() -> None:
-    """Random changes, and after each the queries that Azurite makes; `differ` names those with another answer."""
+    """After each of many random changes, the queries that Azurite makes have the same answers as a search through
+    everything; `differ` names those with another answer."""
     seen = in_node("""
         let seed = 7;
         const random = (most) => (seed = (seed * 48271) % 2147483647) % most;
@@ -121,7 +123,7 @@ def test_messages_and_rows_are_found_as_by_looking_at_all_of_them() -> None:
 
 @pytest.mark.large
 def test_data_in_a_folder_is_there_again(tmp_path: Path) -> None:
-    """The stop comes right after the writes: what Azurite had not saved yet, it saves then."""
+    """Data that was written right before the stop is there again: Azurite saves it when it stops."""
     with Azurite.start(data=tmp_path) as first, _queue(first) as queue:
         queue.send_message("kept")
         with TableServiceClient.from_connection_string(first.connection_string) as tables:

@@ -1,4 +1,4 @@
-"""./dev before there is anything to import: the set-up, done once, and what it says when something is missing."""
+"""The first run of ./dev, before there is anything to import: what it sets up, and what it says is missing."""
 
 import os
 import shutil
@@ -105,7 +105,7 @@ def test_the_stamps_cover_every_lock_file() -> None:
 
 
 def _bin(folder: Path, *tools: str) -> str:
-    """A PATH with these programs only."""
+    """Returns a PATH with these programs only."""
     folder.mkdir()
     for tool in tools:
         found = shutil.which(tool)
@@ -126,7 +126,7 @@ def _dev(path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 def _python(folder: Path) -> str:
-    """A PATH entry whose python3 is this interpreter."""
+    """Returns a PATH entry whose python3 is this interpreter."""
     (folder / "python3").write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
     (folder / "python3").chmod(0o755)
     return str(folder)

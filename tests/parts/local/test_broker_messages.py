@@ -30,7 +30,7 @@ pytestmark = pytest.mark.usefixtures("quick_sdk")
 
 
 def _text(value: object) -> object:
-    """The SDK gives strings inside maps as bytes."""
+    """Decodes strings inside maps, which the SDK gives as bytes."""
     return value.decode() if isinstance(value, bytes) else value
 
 

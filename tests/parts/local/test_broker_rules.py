@@ -114,7 +114,7 @@ def _message() -> ServiceBusMessage:
 
 @pytest.fixture(scope="module")
 def selected(service_bus: ServiceBus) -> set[str]:
-    """Names of the subscriptions, one for each filter of the tables, that got the message."""
+    """Returns the names of the subscriptions that got the message; there is one for each filter of the tables."""
     filters: list[dict[str, Any]] = [
         *({"sql": sql} for sql in SELECTED + NOT_SELECTED),
         *({"correlation": correlation} for correlation, _ in CORRELATIONS),
@@ -193,7 +193,7 @@ def _literal(text: str) -> str:
 
 
 def _like(text: str, pattern: list[tuple[str, str]]) -> bool:
-    """Reference for LIKE: patterns as parts, tried in every way."""
+    """Implements LIKE for comparison: tries a pattern, given as parts, in every way."""
     if not pattern:
         return text == ""
     (kind, literal), rest = pattern[0], pattern[1:]

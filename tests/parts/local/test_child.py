@@ -1,4 +1,4 @@
-"""Child processes: their words when they fail, and that neither they nor their own children are left behind."""
+"""Child processes: what they say when they fail, and that neither they nor their own children are left behind."""
 
 import subprocess
 import sys

@@ -104,7 +104,7 @@ def test_the_life_of_a_task_is_within_the_design() -> None:
 
 
 def test_pages_name_the_sums_of_the_model() -> None:
-    """The page on deploying has them for who looks for a price, in tens of dollars."""
+    """The page on deploying names the monthly sums of the cost model, in tens of dollars."""
     bill = Bill(MODELS["small"])
     sums = [round(sum(each.values()), -1) for each in (bill.idle_cost(), bill.cost())]
     page = (ROOT / "infra" / "README.md").read_text()
@@ -128,7 +128,7 @@ def test_what_stands_ready_is_not_late() -> None:
 
 
 def test_every_function_has_its_scale_group() -> None:
-    """With zone redundancy each costs two instances that stand ready."""
+    """The model has a scale group for each function, which costs two ready instances with zone redundancy."""
     groups = {*QUEUE_FUNCTIONS, *TIMER_FUNCTIONS}
     assert groups | {"http"} == expected.function_names()
     large = MODELS["large"]
@@ -152,7 +152,8 @@ def test_alerts_are_counted() -> None:
 
 
 def test_an_idle_worker_costs_what_its_document_says() -> None:
-    """Of pauses with jitter the mean counts. An instance that is kept awake is the smallest."""
+    """The requests and costs of an idle worker in its document are those of the model. Pauses with jitter count by
+    their mean, and an instance that is kept awake is the smallest."""
     text, month = (ROOT / "worker" / "README.md").read_text(), INPUTS["assumptions"]["seconds_a_month"]
     model, settings = MODELS["small"], Settings.model_fields
     looks = month / (0.75 * Options.idle_seconds)

@@ -22,13 +22,13 @@ def test_the_tables_are_as_they_are_written() -> None:
 
 @cache
 def _modules() -> dict[str, ast.Module]:
-    """The modules of the app, by their paths."""
+    """Returns the modules of the app, by their paths."""
     paths = [path for folder in ("shared", "functions") for path in sorted((ROOT / folder).rglob("*.py"))]
     return {path.relative_to(ROOT).as_posix(): ast.parse(path.read_text()) for path in paths}
 
 
 def _kinds() -> Iterator[str]:
-    """What the code makes memos of."""
+    """Yields the names of the kinds that the code makes memos of."""
     for module in _modules().values():
         for node in ast.walk(module):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Memo":
@@ -58,16 +58,14 @@ WIDTHS = {
     "ThreadPoolExecutor": [0],
     "limit_of": [1],
 }
-"""Functions that take how many at a time, and where."""
+"""Functions that take the number of things done at a time, with the positions of those arguments."""
 OF_WIDTHS = {"limit", "maxlen", "most_bytes", "most_waiting"}
-"""Parameters that take how many: on a page, in a collection, at a time."""
+"""Parameters that take a number of things: on a page, in a collection, at a time."""
 
 
 def _numbers_as_widths(path: str, module: ast.Module) -> Iterator[str]:
-    """Numbers of this module that something takes as its width, but for 1, which is no choice.
-
-    Not looked at: capacities of what is remembered, which have their own table, and of the few `lru_cache`.
-    """
+    """Yields numbers of a module that it passes as a width, except for 1, which is no choice. Capacities of what is
+    remembered, which have their own table, and of the few `lru_cache` are left out."""
     numbers = {
         target.id
         for node in module.body
@@ -99,5 +97,5 @@ def _is_number(value: ast.expr) -> bool:
 
 
 def test_how_much_is_done_at_a_time_is_said_in_one_place() -> None:
-    """A new capacity, width or page size is a constant of shared/base/bounds.py, with its reason."""
+    """Every capacity, width or page size is a constant of shared/base/bounds.py, which states its reason."""
     assert [each for path, module in _modules().items() for each in _numbers_as_widths(path, module)] == []

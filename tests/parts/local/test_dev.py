@@ -62,7 +62,7 @@ def _get(port: int) -> dict[str, Any]:
 
 @pytest.mark.large
 def test_detached_from_up_to_down(app: Path, port: int) -> None:
-    """up --detach, env, logs, restart-host, a second up, down, and a second down: one stack, to save time."""
+    """One stack, to save time, goes through up --detach, env, logs, restart-host, up again, down, down again."""
     said = _dev("up", port, "--detach", "--app-dir", app).stderr
     assert f"http://127.0.0.1:{port}" in said
     assert f"./dev down --port {port}" in said
@@ -127,7 +127,7 @@ def test_the_end_of_a_stack_in_the_foreground_leaves_nothing_running(app: Path, 
 
 @pytest.mark.large
 def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
-    """The shell that ran ./dev up is killed, and ./dev itself gets no signal."""
+    """Nothing is left running when the shell that ran ./dev up is killed, although ./dev itself gets no signal."""
     line = shlex.join(_command("up", port, "--app-dir", app)) + "; true"
     with subprocess.Popen(
         ["/bin/sh", "-c", line], cwd=state.ROOT, stderr=subprocess.DEVNULL, start_new_session=True
@@ -139,7 +139,7 @@ def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
 
 
 def _refused(log: Path, port: int, *arguments: object) -> str:
-    """What `./dev up` says that starts nothing. It is forked, as a new interpreter would import for half a second."""
+    """Returns what a `./dev up` says that starts nothing. It is forked, which saves half a second of imports."""
     typed = [sys.executable, "-m", "tools.local.tethered", *_command("up", port, *arguments)[2:]]
     child = Child.start("dev", typed, log=log, cwd=state.ROOT)
     assert child.wait(90) == 1

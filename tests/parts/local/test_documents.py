@@ -29,7 +29,7 @@ def stack() -> Iterator[Stack]:
 
 
 def test_the_scripts_of_the_readme_run(stack: Stack) -> None:
-    """One after the other, as a reader would: a task's life, the URL for curl, the events."""
+    """The scripts of the README run one after the other: a task's life, the URL for curl, the events."""
     lifecycle, events = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 
     def run(*command: str) -> str:
@@ -56,7 +56,7 @@ STACK_COMMANDS = (
 def test_the_tutorial_runs(
     stack: Stack, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Block after block, in one shell and one Python session; what a script prints is the text block after it."""
+    """The tutorial's blocks run in one shell and one Python session, and print the text block after them."""
     for name, value in stack.environment.items():
         monkeypatch.setenv(name, value)
     blocks = re.findall(r"^```(\w+)\n(.*?)^```$", TUTORIAL, re.DOTALL | re.MULTILINE)

@@ -1,5 +1,4 @@
-"""./dev host-check: with a program in the place of Core Tools that lists functions as they do, and serves by the local
-host."""
+"""./dev host-check, with a program that lists functions as Core Tools do, and serves by the local host."""
 
 import os
 import subprocess
@@ -30,7 +29,7 @@ SOME = "tests/promises/host/test_claims.py::test_a_claim_says_all"
 
 
 def run(path: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command, with this PATH."""
+    """Runs the command with this PATH."""
     command = [sys.executable, "-m", "tools.local.cli", "host-check", *arguments]
     return subprocess.run(
         command, cwd=ROOT, env={**os.environ, "PATH": path}, capture_output=True, text=True, check=False

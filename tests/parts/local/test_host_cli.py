@@ -31,19 +31,19 @@ async def value(req: func.HttpRequest) -> str:
 
 
 def write_app(folder: Path, code: str = "", extra: str = "", host_json: str = '{"version": "2.0"}') -> Path:
-    """An app of one HTTP function, with more code, or of other code altogether."""
+    """Writes an app of one HTTP function, with additional code, or with other code altogether."""
     (folder / "function_app.py").write_text(code or APP.format(extra=extra))
     (folder / "host.json").write_text(host_json)
     return folder
 
 
 def command(folder: Path, *arguments: str) -> list[str]:
-    """The host's command line, on any free port unless one is given."""
+    """Returns the host's command line, on any free port unless one is given."""
     return [sys.executable, "-W", "error", "-m", "tools.local.host", *_words(folder, arguments)]
 
 
 def forked(folder: Path, *arguments: str) -> list[str]:
-    """A command line of the same host for which no new interpreter is started."""
+    """Returns a command line of the same host for which no new interpreter is started."""
     return [sys.executable, "-m", "tools.local.tethered", "tools.local.host", *_words(folder, arguments)]
 
 
@@ -53,7 +53,7 @@ def _words(folder: Path, arguments: Sequence[str]) -> list[str]:
 
 
 def fails(typed: Sequence[str], log: Path) -> tuple[int | None, str]:
-    """Start a host that cannot start; its exit code and what it says."""
+    """Starts a host that cannot start; returns its exit code and what it says."""
     child = Child.start("host", typed, log=log, cwd=ROOT)
     code = child.wait(60)
     child.kill()
@@ -61,7 +61,7 @@ def fails(typed: Sequence[str], log: Path) -> tuple[int | None, str]:
 
 
 def get(url: str) -> str:
-    """The body of an answer."""
+    """Returns the body of an answer."""
     with urllib.request.urlopen(url, timeout=10) as response:
         body: bytes = response.read()
         return body.decode()
@@ -142,7 +142,7 @@ def test_an_app_that_cannot_be_served_is_explained_in_one_line(tmp_path: Path, e
     ],
 )
 def test_an_app_that_cannot_be_imported_is_explained_and_looks_healthy(tmp_path: Path, extra: str, why: str) -> None:
-    """worker-import: the real host goes on likewise, but says nothing."""
+    """A host whose app cannot be imported says why and goes on; the real one says nothing (worker-import)."""
     child = Child.start("host", forked(write_app(tmp_path, extra=extra)), log=tmp_path / "log", cwd=ROOT)
     port = child.wait_for(READY, READY_SECONDS)[1]
     child.wait_for(why + "\\nThe host serves no function", READY_SECONDS)

@@ -14,7 +14,7 @@ from tools.local.host.times import Times
 
 
 def host_json(**sections: Any) -> HostConfig:
-    """A host.json with these sections."""
+    """Returns the configuration of a host.json with these sections."""
     return parse_host_json(json.dumps({"version": "2.0", **sections}))
 
 
@@ -136,6 +136,6 @@ async def test_a_connection_is_a_string_or_an_identity(azurite_string: str) -> N
 
 @pytest.fixture
 def azurite_string() -> str:
-    """A connection string that nothing listens on."""
+    """Returns a connection string to an account where nothing listens."""
     endpoint = "QueueEndpoint=http://127.0.0.1:10001/devstoreaccount1"
     return f"DefaultEndpointsProtocol=http;AccountName=devstoreaccount1;AccountKey=a2V5;{endpoint};"

@@ -46,7 +46,7 @@ METADATA = {
 
 @pytest.fixture(scope="module")
 def python() -> Path:
-    """A Python that has the library."""
+    """Returns a Python that has the library."""
     found = python313.python_with_library()
     if found is None:
         pytest.skip("no Python 3.13 found (on the PATH, or among pyenv's versions), which Microsoft's library needs")
@@ -69,7 +69,7 @@ def observe(interpreter: Path, side: str, app: Path, stimuli: Sequence[Document]
 
 
 def compare(python: Path, app: Path, stimuli: Sequence[Document], settings: Mapping[str, str]) -> Any:
-    """Both sides must agree; returns what the library's functions saw."""
+    """Compares what both sides show the app's functions, which must agree; returns what the library's functions saw."""
     expected = observe(python, "library", app, stimuli, settings)
     for interpreter in (python, Path(sys.executable)):
         found = observe(interpreter, "host", app, stimuli, settings)
@@ -80,7 +80,7 @@ def compare(python: Path, app: Path, stimuli: Sequence[Document], settings: Mapp
 
 
 def http(function: str, result: str = "response", *, method: str = "GET", body: bytes = b"", **more: Any) -> Document:
-    """A request, as the host sends it to the app's process; what it makes of raw ones: tests/parts/local/vectors.py."""
+    """Returns a request as the host sends it to the app's process (for raw ones: tests/parts/local/vectors.py)."""
     request = {
         "method": {"string": method},
         "url": {"string": f"http://{HOST}/{function}/caf%C3%A9%2Fx:y?b=2&a=1&A=%20x+y&empty=&bare"},
@@ -93,7 +93,7 @@ def http(function: str, result: str = "response", *, method: str = "GET", body: 
 
 
 def message(function: str, result: str, *, binary: bool) -> Document:
-    """A queue message. `binary`: the function's binding asks for bytes."""
+    """Returns a queue message; `binary` says that the function's binding asks for bytes."""
     payload = {"bytes": TEXT.encode().hex()} if binary else {"string": TEXT}
     return {"function": function, "result": result, "message": MESSAGE, "payload": payload, "metadata": METADATA}
 
@@ -101,7 +101,7 @@ def message(function: str, result: str, *, binary: bool) -> Document:
 def timer(
     function: str, result: str = "none", *, past_due: bool = False, status: Sequence[str] | None = None
 ) -> Document:
-    """A timer that is due; `status`: last run, next one, last update."""
+    """Returns a timer that is due; `status` has its last run, the next one, and the last update."""
     known = status and dict(zip(("Last", "Next", "LastUpdated"), status, strict=True))
     information = {"Schedule": {"AdjustForDST": True}, "ScheduleStatus": known, "IsPastDue": past_due}
     return {"function": function, "result": result, "timer": (status, past_due), "payload": {"json": information}}
@@ -123,7 +123,7 @@ STIMULI: Mapping[str, Callable[[str, Document], list[Document]]] = {
         timer(name, past_due=True, status=STATUS),
     ],
 }
-"""By the type of a trigger: what every function with its binding must take, and each way in which it may end."""
+"""For each type of trigger, what every function must take, and each way in which it may end."""
 
 
 @pytest.mark.large

@@ -12,7 +12,7 @@ from tools.local.host.functions import HttpTrigger, IndexedFunction, QueueTrigge
 
 
 def indexed(declare: Callable[[func.FunctionApp], Any]) -> IndexedFunction:
-    """The one function that `declare` adds to an app."""
+    """Returns the one function that `declare` adds to an app."""
     app = func.FunctionApp(http_auth_level=func.AuthLevel.ANONYMOUS)
     declare(app)
     (function,) = index(app)

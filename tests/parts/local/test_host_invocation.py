@@ -19,7 +19,7 @@ PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def function(call: Callable[..., Any], *, is_async: bool, wants_context: bool = False, has_return: bool = False) -> Any:
-    """A function that takes a timer."""
+    """Returns a function that takes a timer."""
     return IndexedFunction(
         name="f",
         call=call,
@@ -36,7 +36,6 @@ def function(call: Callable[..., Any], *, is_async: bool, wants_context: bool = 
 
 @pytest.fixture
 def invoker() -> Invoker:
-    """An invoker."""
     return Invoker(threads=2)
 
 

@@ -11,7 +11,7 @@ from tools.local.host.timespan import parse_timespan
 
 
 def at(text: str) -> datetime:
-    """A time of day or a date, in UTC."""
+    """Returns a time of day or a date, in UTC."""
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 

@@ -37,7 +37,7 @@ def send(
     timeout: float = 30,
     **order: object,
 ) -> tuple[int | None, bytes]:
-    """One request; the echo app does what the order says. No status: the connection was cut or refused."""
+    """Sends a request, with which the echo app does what the order says. No status: the connection was cut."""
     connection = http.client.HTTPConnection("127.0.0.1", host.port, timeout=timeout)
     try:
         ordered = {f"X-{name}": str(value) for name, value in order.items()}
@@ -66,17 +66,17 @@ def queue(azurite: Azurite) -> Iterator[QueueClient]:
 
 
 def put(queue: QueueClient, **order: object) -> None:
-    """A message; the echo app does what it says."""
+    """Puts a message, with which the echo app does what the order says."""
     queue.send_message(base64.b64encode(json.dumps(order).encode()).decode())
 
 
 def left(queue: QueueClient) -> int:
-    """How many messages there are, hidden ones included."""
+    """Returns how many messages there are, hidden ones included."""
     return queue.get_queue_properties().approximate_message_count or 0
 
 
 def begun(host: HostProcess, name: str) -> bool:
-    """Whether the echo app has begun what has this id."""
+    """Whether the echo app has begun the order with this id."""
     return bool(host.seen(begun=name))
 
 
@@ -84,7 +84,7 @@ def begun(host: HostProcess, name: str) -> bool:
 def with_a_call_and_a_message(
     host: HostProcess, queue: QueueClient, calls: ThreadPoolExecutor, sleep: float = 60
 ) -> Iterator[Future[tuple[int | None, bytes]]]:
-    """While these run."""
+    """Starts a call and a message that run for `sleep` seconds, and yields the call once both have begun."""
     call = calls.submit(send, host, id="call", sleep=sleep)
     put(queue, id="message", sleep=sleep)
     wait_until(lambda: begun(host, "call") and begun(host, "message"), "both have begun")
@@ -94,7 +94,8 @@ def with_a_call_and_a_message(
 def test_a_killed_worker_fails_its_calls_and_its_messages_come_again(
     azurite: Azurite, tmp_path: Path, queue: QueueClient, calls: ThreadPoolExecutor
 ) -> None:
-    """worker-kill: at once, not when the lease of a message ends. Calls that come meanwhile wait."""
+    """When the worker process is killed, its calls fail and its messages come again at once, not when their leases end;
+    calls that come meanwhile wait (experiment worker-kill)."""
     with running_host(azurite, tmp_path, queue=queue.queue_name) as host:
         put(queue, id="message", sleep=0.5)
         pending = calls.submit(send, host, id="call", sleep=60)
@@ -111,7 +112,8 @@ def test_a_killed_worker_fails_its_calls_and_its_messages_come_again(
 def test_the_third_crash_of_the_worker_stops_the_host(
     azurite: Azurite, tmp_path: Path, calls: ThreadPoolExecutor
 ) -> None:
-    """worker-exit: a call that comes between waits for the restart; one that comes after the third is cut."""
+    """The third crash of the worker process stops the host. A call that comes after an earlier crash waits for the
+    restart; one that comes after the third is cut (experiment worker-exit)."""
     with running_host(azurite, tmp_path, "--times", "restart=0.3,calls=0.5") as host:
         for _ in range(2):
             assert send(host, exit=3) == (500, b"")
@@ -123,7 +125,7 @@ def test_the_third_crash_of_the_worker_stops_the_host(
 
 
 def test_a_message_that_kills_the_worker_stops_the_host(azurite: Azurite, tmp_path: Path, queue: QueueClient) -> None:
-    """worker-qexit."""
+    """A message that kills the worker process three times stops the host (experiment worker-qexit)."""
     with running_host(azurite, tmp_path, "--times", "restart=0", queue=queue.queue_name) as host:
         put(queue, exit=3)
         assert host.child.wait(20) == 0
@@ -133,7 +135,7 @@ def test_a_message_that_kills_the_worker_stops_the_host(azurite: Azurite, tmp_pa
 def test_a_function_that_overruns_is_answered_by_another_process(
     azurite: Azurite, tmp_path: Path, calls: ThreadPoolExecutor
 ) -> None:
-    """worker-timeout: nobody tells the function."""
+    """The process of a function that overruns is replaced; the function is not told (experiment worker-timeout)."""
     app = shutil.copytree(ECHO, tmp_path / "app", ignore=shutil.ignore_patterns("__pycache__"))
     settings = json.loads((app / "host.json").read_text()) | {"functionTimeout": "00:00:00.300"}
     (app / "host.json").write_text(json.dumps(settings))
@@ -148,7 +150,8 @@ def test_a_function_that_overruns_is_answered_by_another_process(
 def test_a_host_ignores_sigterm_and_ends_in_order_on_sigint(
     azurite: Azurite, tmp_path: Path, queue: QueueClient, calls: ThreadPoolExecutor
 ) -> None:
-    """stop-term, stop-int: connections are refused at once; what runs is finished, and messages are still taken."""
+    """SIGTERM has no effect. After SIGINT connections are refused at once, what runs is finished, and messages are
+    still taken (experiments stop-term, stop-int)."""
     with running_host(azurite, tmp_path, queue=queue.queue_name) as host:
         with with_a_call_and_a_message(host, queue, calls, sleep=8) as call:
             os.kill(host.child.pid, signal.SIGTERM)
@@ -167,7 +170,8 @@ def test_a_host_ignores_sigterm_and_ends_in_order_on_sigint(
 def test_what_runs_too_long_is_cut_when_the_host_stops(
     azurite: Azurite, tmp_path: Path, queue: QueueClient, calls: ThreadPoolExecutor
 ) -> None:
-    """stop-int-long: functions are told nothing, a message stays hidden until its lease ends."""
+    """When the host stops, a call that runs too long is cut, and a message stays hidden until its lease ends. Their
+    functions are told nothing (experiment stop-int-long)."""
     arguments = ("--times", "calls=0.3,messages=0.3,take=3")
     with running_host(azurite, tmp_path, *arguments, queue=queue.queue_name) as host:
         with with_a_call_and_a_message(host, queue, calls) as call:
@@ -185,7 +189,7 @@ def test_what_runs_too_long_is_cut_when_the_host_stops(
 def test_a_group_of_its_own_starts_its_listeners_alone(
     azurite: Azurite, tmp_path: Path, queue: QueueClient, group: str
 ) -> None:
-    """FUNCTIONS_TARGET_GROUP, as on Flex Consumption: all functions are loaded."""
+    """With FUNCTIONS_TARGET_GROUP a host loads all functions, and starts the listeners of its group alone."""
     put(queue, id="message")
     with running_host(azurite, tmp_path, queue=queue.queue_name, FUNCTIONS_TARGET_GROUP=group) as host:
         match group:
@@ -201,7 +205,7 @@ def test_a_group_of_its_own_starts_its_listeners_alone(
 
 
 def test_a_host_whose_roles_are_missing_ends_before_it_opens_its_port(azurite: Azurite, tmp_path: Path) -> None:
-    """start-403: with exit code 0, so that the platform starts it again."""
+    """A host without its roles ends with exit code 0 before it opens its port, to be started again (start-403)."""
     other_key = azurite.connection_string.replace("AccountKey=", "AccountKey=AAAA")
     with launched(azurite, tmp_path, AzureWebJobsStorage=other_key) as child:
         assert child.wait(30) == 0
@@ -211,7 +215,7 @@ def test_a_host_whose_roles_are_missing_ends_before_it_opens_its_port(azurite: A
 
 @pytest.fixture(scope="module")
 def shared(azurite: Azurite, tmp_path_factory: pytest.TempPathFactory) -> Iterator[HostProcess]:
-    """A host that takes bodies up to a limit, for tests that leave it as it is."""
+    """A host that takes bodies up to a limit. Tests that use it leave it as it is."""
     folder = tmp_path_factory.mktemp("host")
     with running_host(azurite, folder, FUNCTIONS_REQUEST_BODY_SIZE_LIMIT=str(LIMIT)) as running:
         yield running
@@ -231,7 +235,7 @@ def test_deployed_paths_are_decoded_and_the_raw_one_is_in_headers(shared: HostPr
 
 
 def test_slow_functions_do_not_hold_up_others(shared: HostProcess, calls: ThreadPoolExecutor) -> None:
-    """load-200."""
+    """Many slow functions do not hold up other calls (experiment load-200)."""
     slow = [calls.submit(send, shared, id=f"slow{number}", sleep=1) for number in range(8)]
     wait_until(lambda: all(begun(shared, f"slow{number}") for number in range(8)), "all have begun")
     assert send(shared)[0] == 200
@@ -261,8 +265,7 @@ def test_every_line_of_the_log_is_json_and_names_the_invocation(shared: HostProc
 
 
 def test_answers_on_kept_connections_do_not_wait_for_confirmations() -> None:
-    """Head and body of an answer are two writes; by default the second waits 40 ms for the client to confirm the
-    first."""
+    """Nagle's algorithm is off: the second write of an answer would wait 40 ms for the client's confirmation."""
     with bind("127.0.0.1", 0) as listener:
         listener.listen()
         with socket.create_connection(listener.getsockname()):

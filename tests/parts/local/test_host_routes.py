@@ -44,7 +44,7 @@ def test_the_hosts_own_paths_are_refused(route: str) -> None:
 
 
 def routed(routes: list[Route], method: str, path: str) -> str | None:
-    """The name of the function that gets the request."""
+    """Returns the name of the function that gets the request."""
     match = Router(routes).match(method, path)
     return match[0].function if match else None
 

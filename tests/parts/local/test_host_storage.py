@@ -30,12 +30,12 @@ from tools.local.host.timers import TimerListener
 from tools.local.host.times import Times
 
 SIX_TRIES = 24.8
-"""Seconds: the sum of the pauses between them."""
+"""Seconds from the first to the last of six tries: the sum of the pauses between them."""
 TIMES = Times()
 
 
 def function(trigger: Trigger) -> IndexedFunction:
-    """A function with this trigger, which is not called itself."""
+    """Returns a function with this trigger, which is not called itself."""
     return IndexedFunction(
         name="f",
         call=print,
@@ -56,7 +56,7 @@ class World:
 
     simulation: Simulation = field(default_factory=lambda: Simulation.scripted([]))
     takes: float = 0.0
-    """Seconds that a function runs."""
+    """Seconds that a function takes."""
     fails: bool = False
 
     def __post_init__(self) -> None:
@@ -81,7 +81,7 @@ class World:
         metadata: Mapping[str, Datum] | None = None,
         trace: TraceContext | None = None,
     ) -> Datum | None:
-        """Stands for the app's process."""
+        """Notes a run of a function, in place of the app's process."""
         count = int(metadata["DequeueCount"].value) if metadata else None
         self.begun.append(
             (round(self.now, 1), (payload.value, count) if metadata else '"IsPastDue": true' in payload.value)
@@ -98,7 +98,7 @@ class World:
         return None
 
     def queue_listener(self, *, binary: bool = True, queue: str = "q", **options: Any) -> QueueListener:
-        """Of one host. The queue exists."""
+        """Returns the queue listener of one host. The queue exists."""
         self.storage.queues.setdefault(queue, [])
         return QueueListener(
             function(QueueTrigger(queue=queue, connection="X", binary=binary)),
@@ -112,7 +112,7 @@ class World:
         )
 
     def timer_listener(self, **trigger: Any) -> TimerListener:
-        """Of one host, every minute."""
+        """Returns the listener of one host to a timer that is due every minute."""
         schedule = "0 * * * * *"
         merged = {"schedule": schedule, "run_on_startup": False, "use_monitor": True, **trigger}
         return TimerListener(
@@ -130,14 +130,14 @@ class World:
         self.stops.append((round(self.now, 1), why))
 
     def put(self, queue: str = "q", count: int = 1) -> None:
-        """Messages, as the app puts them."""
+        """Puts messages as the app does."""
         for _ in range(count):
             self.storage.put(queue, base64.b64encode(b"{}").decode())
 
     def run(
         self, *listeners: QueueListener | TimerListener, until: float, at: Mapping[float, Callable[[], Any]] = {}
     ) -> None:
-        """Let these listen until then; at some times something is done."""
+        """Lets these listeners run until a time; at the times of `at`, something is done."""
 
         async def scenario() -> None:
             self._tasks = {each: asyncio.create_task(each.run()) for each in listeners}
@@ -151,7 +151,7 @@ class World:
         self.simulation.run(scenario())
 
     async def end(self, listener: QueueListener | TimerListener, *, release: bool = False) -> None:
-        """A host ends: in order, so that it releases the lock, or not."""
+        """Ends the listener of a host: in order if `release`, so that it releases the lock, else abruptly."""
         task = self._tasks[listener]
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
@@ -160,7 +160,7 @@ class World:
             await listener.release()
 
     def asked(self, *kinds: str) -> list[tuple[float, str]]:
-        """Requests of these kinds, and when they came."""
+        """Returns the requests of these kinds, and when they came."""
         return [each for each in self.storage.asked if each[1] in kinds]
 
 
@@ -199,7 +199,8 @@ FAULTS: list[tuple[str, str, tuple[int, str] | str, float | None]] = [
 def test_a_fault_of_the_queue_stops_the_host_or_not(
     name: str, kind: str, answer: tuple[int, str] | str, stops: float | None
 ) -> None:
-    """Storage fails from second 10 on, or from the start, for 40 seconds; a message comes before and one after."""
+    """Storage fails for 40 seconds, from second 10 on or from the start. Messages come before and after the beginning
+    of the fault, and each kind of fault stops the host or does not."""
     world = World(takes=5.0, fails=kind in ("update", "poison put"))
     begin = 0.0 if name.startswith("start") else 10.0
     world.storage.faults = [Fault(kind, answer, begin, 50.0)]
@@ -216,7 +217,7 @@ def test_a_fault_of_the_queue_stops_the_host_or_not(
 
 @pytest.mark.parametrize("seconds", [12, 24])
 def test_a_short_loss_of_the_connection_is_borne(seconds: int) -> None:
-    """fault-get-cut: it is noticed at the next of six tries."""
+    """A short loss of the connection to storage stops no host; one of six tries succeeds (fault-get-cut)."""
     world = World()
     world.storage.faults = [Fault("get", CUT, 10.0, 10.0 + seconds)]
     world.run(world.queue_listener(), until=60, at={12: world.put})
@@ -225,7 +226,7 @@ def test_a_short_loss_of_the_connection_is_borne(seconds: int) -> None:
 
 
 def test_a_request_that_is_never_answered_is_repeated_after_a_hundred_seconds() -> None:
-    """fault-get-delay."""
+    """A request that is never answered is repeated after a hundred seconds (experiment fault-get-delay)."""
     world = World()
     world.storage.faults = [Fault("get", NEVER, 10.0, 40.0)]
     world.run(world.queue_listener(), until=200, at={12: world.put})
@@ -233,7 +234,7 @@ def test_a_request_that_is_never_answered_is_repeated_after_a_hundred_seconds() 
 
 
 def test_an_idle_queue_is_looked_at_less_and_less() -> None:
-    """queue-idle, queue-backoff: the back-off begins anew when something was found."""
+    """The pauses between looks into an idle queue grow, until something is found (queue-idle, queue-backoff)."""
     world = World()
     world.run(world.queue_listener(), until=20, at={12: world.put})
     gaps = [round(later - earlier, 1) for earlier, later in pairwise(world.storage.times("get"))]
@@ -243,7 +244,7 @@ def test_an_idle_queue_is_looked_at_less_and_less() -> None:
 
 
 def test_a_queue_that_is_missing_is_waited_for_and_never_created() -> None:
-    """queue-missing."""
+    """A host waits for a queue that is missing, and never creates it (experiment queue-missing)."""
     world = World()
     listener = world.queue_listener()
     del world.storage.queues["q"]
@@ -254,7 +255,7 @@ def test_a_queue_that_is_missing_is_waited_for_and_never_created() -> None:
 
 @pytest.mark.parametrize("takes", [6.0, 700.0])
 def test_a_message_is_hidden_and_its_lease_renewed_at_half_time(takes: float) -> None:
-    """queue-renewal."""
+    """A message is hidden when it is taken, and its lease is renewed at half time (experiment queue-renewal)."""
     world = World(takes=takes)
     world.put()
     world.run(world.queue_listener(), until=takes + 10)
@@ -277,7 +278,8 @@ def test_a_renewal_that_fails_is_repeated_unless_the_message_is_gone(
 
 @pytest.mark.parametrize(("batch", "threshold"), [(16, 8), (4, 2), (2, 2)])
 def test_no_more_run_at_once_than_a_batch_and_the_threshold(batch: int, threshold: int) -> None:
-    """queue-parallel: messages are fetched again as soon as no more than the threshold run."""
+    """No more messages run at once than a batch and the threshold. Messages are fetched again as soon as no more than
+    the threshold run (experiment queue-parallel)."""
     world = World(takes=6.0)
     world.put(count=batch)
     listener = world.queue_listener(batch_size=batch, new_batch_threshold=threshold)
@@ -287,7 +289,8 @@ def test_no_more_run_at_once_than_a_batch_and_the_threshold(batch: int, threshol
 
 
 def test_a_message_whose_function_fails_comes_again_and_is_poison_in_the_end() -> None:
-    """queue-raise: hidden for visibilityTimeout; at its last try it is moved to a queue that is made for it."""
+    """A message whose function fails is hidden for visibilityTimeout. At its last try it is moved to a poison queue,
+    which is made if it is missing (experiment queue-raise)."""
     world = World(fails=True)
     world.put()
     world.run(world.queue_listener(max_dequeue_count=3), until=60)
@@ -310,8 +313,8 @@ def test_a_message_whose_function_fails_comes_again_and_is_poison_in_the_end() -
     ],
 )
 def test_bad_messages_go_to_the_poison_queue(text: str, binary: bool, count: int, poisoned: bool) -> None:
-    """queue-not-base64: at once. queue-utf8: a function that takes text is not called, and all tries count.
-    queue-sizes: whatever is text arrives."""
+    """A message that is not base64 is moved to the poison queue at once (queue-not-base64). For one that is not UTF-8,
+    a function that takes text is not called, and all tries count (queue-utf8). Every text arrives (queue-sizes)."""
     world = World()
     world.storage.put("q", text)
     world.run(world.queue_listener(binary=binary), until=100)
@@ -357,8 +360,8 @@ LOCK = [
 def test_a_refused_renewal_of_a_timers_lock_stops_the_host(
     name: str, answer: tuple[int, str] | str, stops: float | None
 ) -> None:
-    """The lock is renewed every 30 s; timer-frozen: another host may have it. Only 5xx is borne: the timer goes on
-    even when the lock has ended."""
+    """The host stops if the renewal of a timer's lock is refused, as another host may have it (timer-frozen). The lock
+    is renewed every 30 s. Only 5xx is borne: the timer goes on even when the lock has ended."""
     world = World()
     world.storage.faults = [Fault("renew", answer, 65.0, 215.0)]
     world.run(world.timer_listener(), until=300)
@@ -367,7 +370,7 @@ def test_a_refused_renewal_of_a_timers_lock_stops_the_host(
 
 
 def test_one_of_two_hosts_runs_a_timer() -> None:
-    """timer-two-hosts."""
+    """Of two hosts only one runs a timer (experiment timer-two-hosts)."""
     world = World()
     world.run(world.timer_listener(), world.timer_listener(), until=200)
     assert [at for at, _ in world.begun] == [60, 120, 180]
@@ -375,8 +378,9 @@ def test_one_of_two_hosts_runs_a_timer() -> None:
 
 @pytest.mark.parametrize(("release", "second"), [(True, (120, False)), (False, (144.8, True))])
 def test_another_host_takes_the_lock_over(release: bool, second: tuple[float, bool]) -> None:
-    """timer-handover, timer-takeover: at its next look, every 60 s; of a host that died, when the lease has ended. What
-    was missed meanwhile is made up for once, as past due."""
+    """Another host takes over a released lock at its next look, within 60 s, and the lock of a host that died when the
+    lease has ended. An occurrence that was missed meanwhile is made up for once, as past due (experiments
+    timer-handover, timer-takeover)."""
     world = World()
     first, other = world.timer_listener(), world.timer_listener()
     world.storage.faults = [Fault("lock head", (503, "x"), 0.0, 20.0)]  # the hosts look at different times
@@ -386,7 +390,7 @@ def test_another_host_takes_the_lock_over(release: bool, second: tuple[float, bo
 
 @pytest.mark.parametrize(("pause", "expected"), [(75, [(175, True), (180, False)]), (10, [(120, False), (180, False)])])
 def test_an_occurrence_that_was_missed_is_run_at_the_next_start(pause: int, expected: list[tuple[int, bool]]) -> None:
-    """timer-missed: once, before the port is opened; a quick restart misses none."""
+    """A missed occurrence is run once at the next start, before the port opens (experiment timer-missed)."""
     world = World()
     first = world.timer_listener()
     world.run(first, until=100, at={99: lambda: world.end(first, release=True)})
@@ -396,7 +400,7 @@ def test_an_occurrence_that_was_missed_is_run_at_the_next_start(pause: int, expe
 
 
 def test_a_run_that_takes_longer_than_its_period_is_followed_at_once_and_never_past_due() -> None:
-    """timer-long."""
+    """A run longer than its period is followed at once by one that is not past due (experiment timer-long)."""
     world = World(takes=90.0)
     world.run(world.timer_listener(), until=400)
     assert world.begun == [(60, False), (150, False), (240, False), (330, False)]
@@ -413,7 +417,8 @@ def test_a_timer_may_run_at_the_start_as_well_and_keeps_its_schedule_when_it_fai
 def test_blobs_that_are_not_there_at_the_start_delay_the_port_and_timers_alone(
     answer: tuple[int, str] | str, opens: float
 ) -> None:
-    """start-blob: the listener is started again, after growing pauses."""
+    """Blobs that cannot be had at the start delay the opening of the port and the timers, but nothing else: the
+    listener is started again, after growing pauses (experiment start-blob)."""
     world = World()
     world.storage.faults = [Fault("lock head", answer, 0.0, 60.0)]
     listener, opened = world.timer_listener(), list[float]()

@@ -10,12 +10,12 @@ from tools.local.stack import HOST_MODULE
 from tools.local.state import ROOT
 
 CORE_TOOLS = {"path: admin status", "path: admin functions", "path: webhooks"}
-"""What differs where Core Tools serve (`./dev host-check`): they ask for no keys."""
+"""Requests whose answers differ where Core Tools serve (`./dev host-check`): they ask for no keys."""
 _NAMED = "| Request | Recorded | Local host |"
 
 
 def named() -> set[str]:
-    """The requests of the table in docs/functions-host.md that says where the local host differs."""
+    """Returns the requests of the table in docs/functions-host.md that says where the local host differs."""
     lines = iter((ROOT / "docs" / "functions-host.md").read_text().splitlines())
     for line in lines:
         if line == _NAMED:

@@ -38,22 +38,22 @@ class Process:
     running: list[asyncio.TimerHandle] = field(default_factory=list)
 
     def begin(self) -> None:
-        """Import the app."""
+        """Imports the app."""
         self.later(IMPORT_SECONDS, lambda: self.received(self.world.app))
 
     def later(self, seconds: float, act: Callable[[], None]) -> None:
-        """Do something unless the process has ended by then."""
+        """Does something after `seconds`, unless the process has ended by then."""
         self.running.append(asyncio.get_running_loop().call_later(seconds, act))
 
     def send(self, call: Any) -> None:
-        """The host asks for a call."""
+        """Takes a call from the host."""
         assert isinstance(call, Call)
         self.world.begun.append((round(self.world.now, 1), self.world.processes.index(self)))
         seconds = call.payload.value
         self.later(max(0, seconds), self.kill if seconds == CRASH else lambda: self.received(Result(call.number)))
 
     def kill(self) -> None:
-        """It ends at once."""
+        """Ends the process at once."""
         if not self.is_gone:
             self.is_gone = True
             for each in self.running:
@@ -97,7 +97,7 @@ class World:
             self.results[name] = (round(self.now, 1), True)
 
     def run(self, calls: Mapping[str, tuple[float, float]], until: float = 5000) -> None:
-        """Make calls, each at a time and of a length."""
+        """Makes calls, each at a time and of a length."""
 
         async def scenario() -> None:
             workers = Workers(
@@ -114,7 +114,7 @@ class World:
 
 
 def test_what_runs_in_a_process_that_crashes_fails_at_once_and_other_calls_wait() -> None:
-    """worker-kill."""
+    """When a process crashes, what runs in it fails at once, and other calls wait (experiment worker-kill)."""
     world = World()
     world.run({"beside": (1, 20), "crash": (2, CRASH), "next": (2.1, 1)})
     assert world.results == {"beside": (2, False), "crash": (2, False), "next": (2.6 + 1, True)}
@@ -122,7 +122,7 @@ def test_what_runs_in_a_process_that_crashes_fails_at_once_and_other_calls_wait(
 
 
 def test_the_second_restart_waits_and_the_third_crash_stops_the_host() -> None:
-    """worker-exit: the calls after it are never answered."""
+    """The second restart waits; the third crash stops the host, and later calls get no answer (worker-exit)."""
     world = World()
     calls = {"one": (1, CRASH), "two": (2, CRASH), "waits": (3, 1), "three": (20, CRASH), "never": (21, 1)}
     world.run(calls, until=100)
@@ -140,8 +140,9 @@ def test_a_crash_counts_for_half_an_hour(third: float, stops: bool) -> None:
 
 
 def test_a_call_that_overruns_takes_its_neighbours_with_it() -> None:
-    """worker-timeout: its process is replaced after a grace, and killed ten seconds later; calls beside it get no
-    answer before their own time is over, though they have ended long before; new calls are served all the time."""
+    """The process of a call that overruns is replaced after a grace, and killed ten seconds later. Calls beside it get
+    no answer before their own time is over, though they have ended long before. New calls are served all the time
+    (experiment worker-timeout)."""
     world = World(timeout=10)
     world.run({"late": (0, 600), "beside": (5, 8), "before": (5, 6), "new": (12.5, 1)})
     assert world.results == {"before": (11, True), "beside": (17, False), "late": (22, False), "new": (13.6, True)}
@@ -157,6 +158,6 @@ def test_calls_that_overrun_do_not_count_as_crashes() -> None:
 
 
 def test_an_app_that_ends_its_process_when_it_is_imported_stops_the_start() -> None:
-    """worker-exit-import: the real host hangs for ever."""
+    """An app that ends its process on import stops the start; the real host hangs (worker-exit-import)."""
     with pytest.raises(HostError, match="code 3"):
         World(app=Indexed([], "it ended the process with code 3", ends=True)).run({})

@@ -50,14 +50,14 @@ def test_an_app_that_cannot_be_imported_shows_why(tmp_path: Path, text: str, say
 
 
 class _Empty(http.server.BaseHTTPRequestHandler):
-    """A host that could load no function."""
+    """Stands for a host that could load no function."""
 
     def do_GET(self) -> None:
-        """As the platform answers every path then."""
+        """Answers as the platform answers every path then."""
         self.send_error(404)
 
     def log_message(self, format: str, *args: object) -> None:
-        """Nothing: the test asserts what was said."""
+        """Logs nothing: the test asserts what was said."""
 
 
 def test_the_smoke_test_says_which_setting_is_bad(tmp_path: Path) -> None:

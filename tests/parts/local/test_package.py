@@ -83,7 +83,7 @@ def test_no_lock_names_a_package_of_the_one_that_it_includes() -> None:  # pip r
 
 
 def test_core_tools_upload_the_same_files() -> None:
-    """.funcignore leaves exactly what the package takes."""
+    """.funcignore leaves exactly the files that the package has, which Core Tools would upload."""
     ignored = pathspec.GitIgnoreSpec.from_lines((ROOT / ".funcignore").read_text().splitlines())
     listing = subprocess.run(
         ["git", "ls-files"],
@@ -106,7 +106,7 @@ def test_core_tools_upload_the_same_files() -> None:
 
 
 def _locked(name: str) -> dict[str, tuple[str, list[str]]]:
-    """Packages of a lock file, each with its version and marker, and the hashes of its files."""
+    """Returns the packages of a lock file, each with its version and marker, and the hashes of its files."""
     text = (ROOT / name).read_text()
     blocks = re.findall(
         r"^([a-z0-9-]+==[^\n]*?) \\\n((?:    --hash=sha256:[0-9a-f]{64}(?: \\)?\n)+)", text, re.MULTILINE
@@ -223,7 +223,7 @@ def test_the_main_job_runs_from_the_package(stack: Stack) -> None:
 
 
 def _it_has_made_nothing_that_the_infrastructure_does_not(stack: Stack) -> None:
-    """What was made on the first need is declared, the queues of pools apart."""
+    """Checks that all that was made on the first need is declared in the infrastructure, except pools' queues."""
     entities = templates.document("entities.json")
     connection = stack.azurite.connection_string
     with TableServiceClient.from_connection_string(connection) as tables:

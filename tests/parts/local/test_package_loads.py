@@ -18,7 +18,7 @@ from tools.local import package
 from tools.local.state import ROOT
 
 NOWHERE = "InstrumentationKey=00000000-0000-0000-0000-000000000000;IngestionEndpoint=http://127.0.0.1:1/"
-"""Telemetry is on, as deployed, and goes nowhere."""
+"""Connection string with which telemetry is on, as deployed, and goes nowhere."""
 
 _INDEX = """
 import json, os, sys
@@ -36,7 +36,7 @@ os._exit(0)  # without a farewell of the exporters
 
 
 def _found(python: str, program: str, unpacked: Path, environment: Mapping[str, str]) -> dict[str, Any]:
-    """What a program finds in the package: the last line that it prints, as JSON."""
+    """Returns what a program finds in the package: the last line that it prints, as JSON."""
     command = [python, "-c", program, str(unpacked)]
     done = subprocess.run(command, env=environment, cwd=unpacked, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -93,7 +93,7 @@ print(json.dumps({"seconds": seconds, "files": files}))
 def test_what_the_package_imports_is_compiled_and_needed(
     unpacked: Path, record_testsuite_property: Callable[[str, object], None]
 ) -> None:
-    """A cold start imports it: compiled, since no file can be written there, and without telemetry that is off."""
+    """What a cold start imports is compiled, as no file can be written there, and has no unused telemetry."""
     environment = {
         "PATH": os.environ["PATH"],
         "PYTHONPATH": str(unpacked / package.SITE_PACKAGES),

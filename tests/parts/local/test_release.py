@@ -73,7 +73,7 @@ def test_what_does_not_agree_is_named(ready: Path, file: str, old: str, new: str
 
 
 def test_a_fork_may_have_any_name(ready: Path) -> None:
-    """Even a word that documents use, and more than once."""
+    """A fork's address is put in everywhere even if its name is a word that documents use."""
     for name in ("queue", "taskcluster-queue-azure-2", "main"):
         address = f"https://github.com/fork/{name}"
         assert release.set_repository(address, ready) == ["README.md", "pyproject.toml"]
@@ -95,7 +95,7 @@ def test_notes_are_the_section_with_links_that_work_on_their_page(ready: Path) -
 
 @pytest.fixture
 def copied(tmp_path: Path) -> Path:
-    """All pages, and what they lead to, in a repository of their own."""
+    """A repository that has only the pages and the files that they link to."""
     shutil.copyfile(ROOT / "pyproject.toml", tmp_path / "pyproject.toml")
     for page in docs_site.pages(ROOT):
         (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)

@@ -91,7 +91,7 @@ def test_a_port_that_is_taken_is_named_and_nothing_is_started(app: Path, ports: 
 
 
 def _ignore(_: str) -> None:
-    """Says nothing."""
+    """Ignores what is said."""
 
 
 def _fail(text: str) -> None:
@@ -100,7 +100,7 @@ def _fail(text: str) -> None:
 
 @pytest.mark.large
 def test_which_settings_win(app: Path, ports: Ports, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The environment over the file; the stack's own addresses over both."""
+    """The environment wins over the settings file, and the stack's own addresses win over both."""
     values = {
         "CLAIM_TIMEOUT_SECONDS": "5",
         "ROOT_ACCESS_TOKEN": "from-file",

@@ -47,7 +47,7 @@ def test_a_code_is_worth_nothing_after_a_minute(tmp_path: Path) -> None:
 
 
 def redeemed(address: str, **headers: str) -> tuple[int, Any]:
-    """The answer to what the page of an address sends."""
+    """Sends what the page of an address would send, and returns the answer."""
     parts = urlsplit(address)
     origin = f"{parts.scheme}://{parts.netloc}"
     sent = {"content-type": "application/json", "origin": origin, **headers}

@@ -40,7 +40,7 @@ class Played:
 
 
 class Stage:
-    """A pool of played processes."""
+    """A pool whose processes are played."""
 
     def __init__(self, folder: Path, **options: Any) -> None:
         self.played: list[Played] = []

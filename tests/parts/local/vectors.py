@@ -23,7 +23,7 @@ _SHOWN = 200
 
 @dataclass(frozen=True)
 class Vector:
-    """One request."""
+    """One recorded request."""
 
     name: str
     request: bytes
@@ -31,7 +31,7 @@ class Vector:
 
 
 def _spelled_out(value: Any) -> Any:
-    """Without the short forms, in texts and in what holds texts."""
+    """Replaces the short forms in texts, and in whatever holds texts."""
     if isinstance(value, dict):
         return {name: _spelled_out(each) for name, each in value.items()}
     return _TOKEN.sub(_repeated, value) if isinstance(value, str) else value
@@ -66,7 +66,7 @@ VECTORS = [_vector(*entry) for entry in json.loads((Path(__file__).parent / "rec
 
 
 def differences(vector: Vector, port: int) -> dict[str, tuple[Any, Any]]:
-    """What a host on this port does otherwise than was recorded: the recorded and the present value of each field."""
+    """Returns what a host on this port answers differently: the recorded and the present value of each field."""
     found = _answered(vector.request, port)
     names = vector.expected.keys() | found.keys()
     pairs = {name: (vector.expected.get(name), found.get(name)) for name in names}
@@ -106,7 +106,7 @@ def _answered(request: bytes, port: int) -> dict[str, Any]:
 
 
 def _head(stream: BufferedReader) -> tuple[str, dict[str, str]]:
-    """Status and headers; nothing if the connection was closed."""
+    """Reads status and headers; returns nothing if the connection was closed."""
     status = stream.readline().decode("latin-1").removeprefix("HTTP/1.1 ").partition(" ")[0]
     lines = iter(lambda: stream.readline().decode("latin-1").rstrip("\r\n"), "")
     pairs = (line.partition(": ") for line in lines)
@@ -114,7 +114,7 @@ def _head(stream: BufferedReader) -> tuple[str, dict[str, str]]:
 
 
 def _body(stream: BufferedReader, method: bytes, status: int, headers: dict[str, str]) -> tuple[bytes, str]:
-    """What follows the head, and what becomes of the connection after it."""
+    """Reads what follows the head; returns it, and what becomes of the connection after it."""
     if method == b"HEAD" or status in (204, 304):
         return b"", "kept"
     if status < 200:

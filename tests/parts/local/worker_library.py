@@ -43,15 +43,15 @@ class WorkerLibrary:
         self._metadata = {metadata.name: metadata for metadata in events._metadata_result}
 
     def names(self) -> list[str]:
-        """Names of the functions, in the order of the app."""
+        """Returns the names of the functions, in the order of the app."""
         return list(self._metadata)
 
     def metadata(self, name: str) -> Any:
-        """What the library reports to the host of a function: `raw_bindings`, `script_file` …"""
+        """Returns what the library reports to the host of a function: `raw_bindings`, `script_file` …"""
         return self._metadata[name]
 
     def info(self, name: str) -> Any:
-        """What the library keeps of a function: `is_async`, `requires_context`, `input_types` …"""
+        """Returns what the library keeps of a function: `is_async`, `requires_context`, `input_types` …"""
         return self._infos[self._metadata[name].function_id]
 
     def replace(self, name: str, call: Callable[..., Any]) -> None:
@@ -60,11 +60,11 @@ class WorkerLibrary:
         self._infos[identifier] = self._infos[identifier]._replace(func=call)
 
     def datum(self, value: object, kind: str) -> Any:
-        """A value in the library's own currency."""
+        """Returns a value as the library's own Datum."""
         return self._datum(value, kind)
 
     async def invoke(self, name: str, payload: Any, metadata: Mapping[str, Any], trace_parent: str) -> tuple[bool, Any]:
-        """Invoke a function: whether it succeeded, and the Datum that it returned."""
+        """Invokes a function; returns whether it succeeded, and the Datum that it returned."""
         (parameter,) = self.info(name).input_types
         succeeded, result, *_ = await self._invoke(
             str(uuid.uuid4()),

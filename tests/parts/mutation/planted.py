@@ -40,12 +40,12 @@ class Bug:
 
     @property
     def source(self) -> str:
-        """The file as it is."""
+        """Returns the content of the file."""
         return (ROOT / self.file).read_text()
 
     @property
     def function(self) -> str:
-        """The function or method that it is in, by its qualified name."""
+        """Qualified name of the function or method that the bug is in."""
         before, _, _ = self.source.partition(self.old)
         lines = len(before.splitlines()) + len(self.old) - len(self.old.lstrip("\n"))
         line = lines + (not before or before.endswith("\n"))
@@ -84,7 +84,7 @@ def _loaded(owner: ModuleType | type, module: str) -> Iterator[FunctionType]:
 
 
 def _forget() -> None:
-    """What tests have computed once is computed again: another test, or the code without the bug, has made it."""
+    """Clears what tests have cached: it was computed by another test, or by code without the bug."""
     for name, module in list(sys.modules.items()):
         if name.startswith("tests."):
             for value in vars(module).values():
@@ -93,13 +93,13 @@ def _forget() -> None:
 
 
 def plant(bug: Bug) -> None:
-    """The loaded code gets the bug."""
+    """Puts the bug into the loaded code."""
     _forget()
     _exchange(bug.file, ast.parse(bug.source.replace(bug.old, bug.new, 1)), {bug.function})
 
 
 def _exchange(file: str, tree: ast.Module, names: set[str]) -> None:
-    """These functions of a loaded module, and whatever refers to them, get the code of this source."""
+    """Gives functions of a loaded module, and whatever refers to them, the code of this source."""
     module = importlib.import_module(file.removesuffix(".py").replace("/", "."))
     codes = {code.co_qualname: code for code in _codes(compile(tree, str(ROOT / file), "exec"))}
     for function in _loaded(module, module.__name__):
@@ -118,7 +118,7 @@ class Planting:
         self._failed: list[str] = []
 
     def pytest_collection_finish(self) -> None:
-        """Every function with a bug notes that it is called."""
+        """Makes every function with a bug note that it is called."""
         setattr(builtins, _NOTE, lambda function: self._tests[function].setdefault(self._test))
         files: defaultdict[str, set[str]] = defaultdict(set)
         for bug in self._bugs:
@@ -132,7 +132,7 @@ class Planting:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        """What is called meanwhile is called by this test."""
+        """Runs a test, and notes it as the caller of what is called meanwhile."""
         _forget()
         self._test, began = item.nodeid, time.process_time()
         try:
@@ -141,13 +141,13 @@ class Planting:
             self._seconds[item.nodeid], self._test = time.process_time() - began, ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """Any phase may fail."""
+        """Notes the failure of any phase of a test."""
         if report.failed:
             self._failed.append(report.nodeid)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtestloop(self, session: pytest.Session) -> Generator[None, object, object]:
-        """After the tests, the bugs."""
+        """Plants the bugs after the tests have run."""
         result = yield
         if not self._failed:
             items = {item.nodeid: item for item in session.items}
@@ -192,18 +192,18 @@ class Planted:
         self._bug = bug
 
     def pytest_collection_finish(self) -> None:
-        """All modules are loaded."""
+        """Plants the bug once all modules are loaded."""
         plant(self._bug)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The options that ask for it."""
+    """Adds the plugin's options."""
     parser.addoption("--planted", metavar="WORDS", help="plant each bug with these words in its name")
     parser.addoption("--plant", metavar="NAME", help="plant one bug")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing without an option."""
+    """Registers the plugin if an option asks for it."""
     words, name = config.getoption("--planted"), config.getoption("--plant")
     if words is not None:
         config.pluginmanager.register(Planting([bug for bug in BUGS if words in bug.name]))

@@ -53,20 +53,20 @@ class Side:
     receipts: list[Receipt] = field(default_factory=list)
 
     def etag(self, key: str, number: int | None) -> str | None:
-        """An ETag that this row has had or has, one that no row has, or none."""
+        """Returns an ETag that this row has had or has, one that no row has, or none."""
         if number is None:
             return None
         known = self.etags.get(key)
         return known[number % len(known)] if known else _UNKNOWN_ETAG
 
     def receipt(self, number: int) -> Receipt:
-        """A receipt seen earlier, or one that was never given."""
+        """Returns a receipt seen earlier, or one that was never given."""
         if self.receipts:
             return self.receipts[number % len(self.receipts)]
         return Receipt(message_id=str(uuid.UUID(int=0)), pop_receipt="AAAA", visible=datetime(2026, 1, 1, tzinfo=UTC))
 
     def comparable(self, answer: object) -> object:
-        """The answer with everything that the service made up replaced by its first appearance."""
+        """Returns the answer with everything that the service made up replaced by its first appearance."""
         match answer:
             case list():
                 return [self.comparable(item) for item in answer]
@@ -121,7 +121,7 @@ async def _answer(side: Side, step: Step) -> object:
 
 
 async def compare(azurite: Azurite, steps: Sequence[Step]) -> None:
-    """Do each step on both sides and expect the same."""
+    """Does each step on both sides, and compares the answers."""
     name = uuid.uuid4().hex
     memory = MemoryStorage()
     async with AzureStorage.from_connection_string(azurite.connection_string) as account:
@@ -136,7 +136,7 @@ async def compare(azurite: Azurite, steps: Sequence[Step]) -> None:
 
 
 async def _everything(side: Side, step: Step) -> object:
-    """All rows, visible messages or paths, whichever the step may have changed."""
+    """Returns all rows, visible messages or paths, whichever the step may have changed."""
     if step.name == "transact":
         return side.comparable(await side.storage.tables.query("Tasks", side.partition, start="", end="\uffff"))
     if step.name in {"put", "get", "update", "delete"}:
@@ -156,14 +156,14 @@ _MAKE: dict[str, Callable[[str, Mapping[str, Value], str | None], Operation]] = 
 
 
 async def _transact(side: Side, operations: Sequence[tuple[str, str, dict[str, Value], int | None]]) -> object:
-    """Each operation: its kind, key, values, and the number of an ETag that the row has had."""
+    """Carries out operations: the kind, key and values of each, and the number of an ETag that its row has had."""
     made = [_MAKE[kind](key, values, side.etag(key, number)) for kind, key, values, number in operations]
     etags = await side.storage.tables.transact("Tasks", side.partition, made)
     return [_Written(operation.key, etag) for operation, etag in zip(made, etags, strict=True)]
 
 
 async def _set_headers(side: Side, path: str, content_type: str, encoding: str, only: str) -> bool:
-    """With the blob's own ETag, another one, or none."""
+    """Sets headers on condition of the blob's own ETag, of another one, or unconditionally."""
     found = await side.storage.blobs.properties(side.container, path) if only == "as it is" else None
     return await side.storage.blobs.set_headers(
         side.container,

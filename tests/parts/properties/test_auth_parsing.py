@@ -58,7 +58,7 @@ attribute_texts = st.text(max_size=30) | st.sampled_from(["some", "1767225600", 
 
 
 def signed_header(ext: bytes, key: str = TOKEN) -> str:
-    """A header with a good MAC, so that the ext is looked into."""
+    """Returns a header with a good MAC, so that the ext is looked into."""
     text = base64.b64encode(ext).decode()
     signed = hawk.Signed(id="some", ts="1767225600", mac="", nonce="n", ext=text)
     mac = hawk.calculate_mac(signed, key=key, method="GET", resource="/a", site=SITE).decode()
@@ -111,7 +111,7 @@ async def test_any_bewit(bewit: str) -> None:
 
 
 async def cost(header: str, target: str = "/a") -> float:
-    """CPU seconds of one attempt: the best of several, which noise can only raise."""
+    """Returns the CPU seconds of one attempt: the best of several, since noise can only raise them."""
     attempts = []
     for _ in range(20):
         started = time.process_time()
@@ -154,7 +154,7 @@ role_ids = st.text(alphabet="ab", min_size=1, max_size=3)
 def test_a_starred_assumption_covers_every_role_that_it_matches(
     roles: dict[str, list[str]], held: str, role_id: str
 ) -> None:
-    """Who may assume `a*` has at least what each `assume:a…` gives: a star never means less than its instances."""
+    """A held `assume:a*` grants at least what every `assume:a…` grants: a star never means less than its instances."""
     resolver = Roles(roles)
     if satisfies(ScopeSet([held]), role_id):
         expanded = resolver.expand([f"assume:{held}"])

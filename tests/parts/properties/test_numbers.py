@@ -45,7 +45,7 @@ TEXTS = st.recursive(
 
 @pytest.fixture(scope="module")
 def in_node() -> Iterator[Callable[[str], str]]:
-    """Reads and writes a JSON text in one line."""
+    """Returns a function that reads and writes a JSON text of one line in Node.js."""
     with subprocess.Popen(["node", "-e", SCRIPT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as node:
         assert node.stdin is not None
         assert node.stdout is not None

@@ -26,7 +26,7 @@ LATER = format_date(World().clock.now() + timedelta(days=9))
 
 
 def _id(number: int) -> str:
-    """A task's id that sorts as the number does."""
+    """Returns a task's id that sorts as the number does."""
     return f"A{number:020d}A"
 
 
@@ -97,7 +97,8 @@ def test_each_entry_is_on_one_page(listing: str, limit: int, pages: int, more: i
 
 @pytest.mark.parametrize("more", [-1, 0, 1])
 def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_asked_for(more: int) -> None:
-    """Both of one snapshot: the check for the last active row must never see one without the other."""
+    """If a group has fewer active rows than were asked for, they come with its header in one snapshot: the check for
+    the last active row must never see one without the other."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -115,7 +116,7 @@ def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_
 
 @pytest.mark.parametrize("count", [0, 1, MAX_PAGE - 1, MAX_PAGE, MAX_PAGE + 1])
 def test_what_is_due_in_an_hour_is_all_done(count: int) -> None:
-    """More than a transaction, or a page, holds: by one run of the job."""
+    """One run of the job handles everything that is due in an hour, also more than a transaction or a page holds."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 

@@ -33,7 +33,7 @@ def takes_parameter(role: str, scope: str) -> bool:
 
 
 def is_well_formed(roles: RoleSet) -> bool:
-    """Each scope of a role with a star: one parameter at most, and none right after a star."""
+    """Whether the scopes of each role with a star have one parameter at most, and none right after a star."""
     for role, scopes in roles.items():
         marked = [scope.replace(PARAMETER, "\0", 1) for scope in scopes if takes_parameter(role, scope)]
         for scope in list(ScopeSet(marked)):
@@ -120,7 +120,7 @@ def test_the_same_sets_are_accepted_and_mean_the_same(roles: RoleSet, held: list
 @settings(max_examples=examples(300))
 @given(role_sets, held_scopes, held_scopes)
 def test_the_expansion_of_two_sets_is_the_union_of_theirs(roles: RoleSet, one: list[str], other: list[str]) -> None:
-    """Why what is expanded already need not be expanded again."""
+    """The expansion of two sets of scopes together is the union of the expansions of each."""
     if is_accepted(roles):
         found = Roles(roles)
         assert found.expand([*one, *other]) == found.expand(one).union(found.expand(other))
@@ -133,7 +133,8 @@ ladders = st.lists(st.tuples(st.integers(1, 12), ends), min_size=1, max_size=7)
 @settings(max_examples=examples(100))
 @given(ladders)
 def test_no_set_that_is_let_in_takes_more_work_than_the_limit(ladder: Sequence[tuple[int, str]]) -> None:
-    """Each role leads to the next one in several ways: many of these sets grow exponentially."""
+    """No accepted set of roles takes more work than the limit. In these sets each role leads to the next one in several
+    ways, so that many of them grow exponentially."""
     roles = {f"{n}/*": [f"assume:{n + 1}/{way}{end}" for way in range(ways)] for n, (ways, end) in enumerate(ladder)}
     accepted = is_accepted(roles)
     event(f"accepted: {accepted}")

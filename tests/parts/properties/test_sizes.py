@@ -34,7 +34,7 @@ from tests.parts.unit.tasks import NOW, SECOND, a_task, pending_run
 from tests.selection import examples
 
 ROOM = 0.9
-"""Of what a property or a row may hold, a task's own row never takes more."""
+"""The largest share of the limits of a property or a row that a task's own row may take."""
 LONGEST_ID = "w" * 38
 WORKER = Worker(worker_group=LONGEST_ID, worker_id=LONGEST_ID)
 DIGESTS = tuple(digest_of(str(number)) for number in range(rules.MAX_UNFINISHED))
@@ -54,7 +54,7 @@ def _length(value: Value) -> int:
 
 
 def _largest() -> Task:
-    """Pending for the first time, with everything as long as the schemas allow."""
+    """Returns a task that is pending for the first time, with everything as long as the schemas allow."""
     return a_task(
         pending_run(),
         task_queue_id=f"{LONGEST_ID}/{LONGEST_ID}",
@@ -70,7 +70,7 @@ def _largest() -> Task:
 
 
 def _claimed(task: Task) -> Task:
-    """Running, with as many uploads under way as a run may have."""
+    """Returns the task as running, with as many uploads under way as a run may have."""
     after = claims.claim(task, WORKER, HANDLE, NOW + timedelta(minutes=20), NOW).task
     assert after is not None
     run = replace(after.last_run, by_claim_task=True, unfinished=DIGESTS)
@@ -81,7 +81,7 @@ def _claimed(task: Task) -> Task:
 @settings(deadline=None, max_examples=examples(20))
 @given(st.lists(st.sampled_from(list(Resolved)), min_size=MAX_RUNS, max_size=MAX_RUNS))
 def test_status_row_of_the_busiest_task_fits(reasons: list[Resolved]) -> None:
-    """Run after run, as many as there may be, each with all the uploads that a run may leave unfinished."""
+    """The status row fits of a task with the most runs, each with the most unfinished uploads."""
     task = _largest()
     for reason in reasons:
         task = _claimed(task)
@@ -113,7 +113,7 @@ def test_unfinished_uploads_of_a_run_are_limited(more: int) -> None:
 
 LENGTHS = st.sampled_from([0, 1, 1000, 5000, 7500, 14_999, 15_000, 15_001])
 PRINTABLE = [chr(code) for code in range(0x20, 0x7F)]
-"""Of names, as the schema says."""
+"""The characters that names may have by the schema."""
 CHARACTERS = st.sampled_from(["x", '"', "\\", "\n", "\x00", "\x7f", "é", "\u2028", "\ud800", "\U0001f600"])
 
 
@@ -127,7 +127,7 @@ CHARACTERS = st.sampled_from(["x", '"', "\\", "\n", "\x00", "\x7f", "é", "\u202
 def test_artifact_that_is_accepted_can_be_stored(
     name: str, characters: list[str], lengths: list[int], content_type: str
 ) -> None:
-    """Of any characters: some take more space in JSON, or in UTF-16, than others."""
+    """Every artifact that is accepted can be stored, also if its characters take more space in JSON or UTF-16."""
     details = {
         f"d{n}": character * length for n, (character, length) in enumerate(zip(characters, lengths, strict=False))
     }

@@ -35,7 +35,7 @@ from tests.promises.simulator.world import World
 from tests.selection import examples
 
 ROOM = 0.5
-"""Of what a message may hold, no internal message takes more."""
+"""The largest share of a message's limit that an internal message may take."""
 SLUGID = f"{'_' * 8}Q_G{'_' * 10}g"
 LONGEST_ID = "w" * 38
 LATEST = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
@@ -87,7 +87,7 @@ def _fit(memory: MemoryStorage, *queues: str) -> None:
 @settings(deadline=None, max_examples=examples(50))
 @given(TASK_EVENTS | GROUP_EVENTS)
 def test_pointer_to_any_event_fits(event: Event) -> None:
-    """Of names and content types that take several characters in JSON, whose quotes are quoted once more."""
+    """The pointer to any event fits into a message, also if its names are quoted twice in JSON."""
     text = encode_body({"pointer": to_json(event), "attempts": 99, "waits": 99})
     limits.check_text(text)
     assert len(text) <= ROOM * limits.MAX_MESSAGE
@@ -114,7 +114,7 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
 
 @pytest.mark.parametrize("edges", [bounds.EDGES_AT_A_TIME - 1, bounds.EDGES_AT_A_TIME, bounds.EDGES_AT_A_TIME + 1])
 def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> None:
-    """A page of them goes by name, each with its ETag."""
+    """A page of edges that wait for their dependents fits into a message, which names each with its ETag."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -140,7 +140,8 @@ def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> 
 @settings(deadline=None, max_examples=examples(50))
 @given(st.sampled_from(["x", "é", "\ufffd", "\U0001f600", "\x00"]), st.sampled_from([1, 16_384, 49_152, 49_153]))
 async def test_whatever_is_dead_lettered_is_kept_as_far_as_it_fits(character: str, length: int) -> None:
-    """Somebody else's message, or a damaged one, in which each wrong byte became a character of three."""
+    """What is dead-lettered is kept as far as it fits, also a message of somebody else, or a damaged one, in which each
+    wrong byte has become a character of three bytes."""
     clock = VirtualClock()
     memory = MemoryStorage(clock)
     text = character * length

@@ -62,7 +62,7 @@ def test_transaction_is_no_larger_than_it_counts(partition: str, operations: lis
 
 @pytest.mark.parametrize(("rows", "fits"), [(1, True), (5, True), (6, False)])
 def test_transaction_of_four_mebibytes_is_refused_before_it_is_sent(rows: int, fits: bool) -> None:
-    """Each row fits; together they may not."""
+    """A transaction of more than four mebibytes is refused before it is sent, although each of its rows would fit."""
     values: dict[str, Value] = {f"p{number}": bytes(60_000) for number in range(10)}
     operations = [Create(f"{number}", values) for number in range(rows)]
     assert (len(batch.encode(ENDPOINT, TABLE, "p", operations).content) <= limits.MAX_TRANSACTION) == fits
@@ -74,13 +74,13 @@ def test_transaction_of_four_mebibytes_is_refused_before_it_is_sent(rows: int, f
 
 
 class Largest:
-    """A gate that notes the largest transactions; the twin refuses those that Azure would not take."""
+    """A gate that notes the largest transactions. The twin refuses those that Azure would not take."""
 
     def __init__(self) -> None:
         self.operations = 0
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Count the operations."""
+        """Counts the operations."""
         if phase is Phase.BEFORE:
             self.operations = max(self.operations, len(call.keys))
 
@@ -92,12 +92,12 @@ def _world(gate: Largest) -> World:
 
 
 SIZES = [*(2 * packed + step for packed in (16_000, 65_536, 120_000, 480_000) for step in (-400, 0, 400)), 2_000_000]
-"""Characters of noise, which is packed to about half: around what a member row, a property and a row may hold."""
+"""Lengths of random text, packed to half: around the limits of a member row, a property and a row."""
 
 
 @pytest.mark.parametrize("count", [1, 31, 32])
 def test_claims_of_one_call_fit_into_a_transaction(count: int) -> None:
-    """Their index rows and the worker's row go together."""
+    """The index rows of the claims of one call, and the worker's row, fit into one transaction."""
     gate = Largest()
     world = _world(gate)
 

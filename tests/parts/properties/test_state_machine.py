@@ -27,15 +27,15 @@ from tests.selection import examples
 REPORTED = ["worker-shutdown", "malformed-payload", "resource-unavailable", "internal-error", "intermittent-task"]
 RETRIED = {"worker-shutdown": "retry", "intermittent-task": "task-retry", "claim-expired": "retry"}
 RUN_IDS = st.integers(0, 3)
-"""Counted from the end: 0 is the run after the last, 1 the last, and so on."""
+"""Numbers of runs counted from the end: 0 is the run after the last, 1 the last, and so on."""
 
 
 class Conflict(Exception):
-    """409."""
+    """The model refuses the command with 409."""
 
 
 class Unknown(Exception):
-    """404."""
+    """The model refuses the command with 404."""
 
 
 @dataclass
@@ -179,7 +179,7 @@ class StateMachine(RuleBasedStateMachine):
         return f"hint-{self.names}"
 
     def both(self, decide: Callable[[], Decision], model: Callable[[], None]) -> None:
-        """One command."""
+        """Gives one command to both, and compares the outcomes."""
         expected: int | None = None
         try:
             model()
@@ -195,7 +195,7 @@ class StateMachine(RuleBasedStateMachine):
         self.commit(decision)
 
     def commit(self, decision: Decision) -> None:
-        """What the executor does, as far as the status row goes; the decision must bring what the new state needs."""
+        """Does what the executor does to the status row; the decision must bring what the new state needs."""
         before, after = self.task, decision.task
         if after is None:
             return
@@ -274,7 +274,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(worker=st.sampled_from("ab"))
     def poll(self, worker: str) -> None:
-        """Somebody finds the message that counts."""
+        """Claims by the message that counts, as a poller that finds it does."""
         until = self.now + CLAIM_TIMEOUT
         who = Worker(worker_group="g", worker_id=worker)
 
@@ -298,7 +298,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(outcome=st.sampled_from([*REPORTED, "completed", "failed", "nothing"]), minutes=st.integers(0, 25))
     def work(self, outcome: str, minutes: int) -> None:
-        """What happens most: a run is claimed, worked on, and reported, perhaps too late."""
+        """Does what happens most: a run is claimed, worked on, and reported, perhaps too late."""
         self.schedule()
         self.poll("a")
         self.advance(minutes)
@@ -309,7 +309,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(from_end=RUN_IDS, timeout=st.sampled_from([CLAIM_TIMEOUT, CLAIM_TIMEOUT / 2]))
     def reclaim(self, from_end: int, timeout: timedelta) -> None:
-        """By processes whose settings, or clocks, differ."""
+        """Renews a claim, as processes whose settings or clocks differ do."""
         run_id, until = self.run_id(from_end), self.now + timeout
         self.both(
             lambda: claims.reclaim(self.task, run_id, until, self.now, self.name()),
@@ -318,7 +318,7 @@ class StateMachine(RuleBasedStateMachine):
 
     @rule(from_end=RUN_IDS)
     def claim_due(self, from_end: int) -> None:
-        """A claim message fires, perhaps of an older run, perhaps too early."""
+        """Handles a claim message, perhaps of an older run, perhaps too early."""
         run_id = self.run_id(from_end)
         is_last = run_id == len(self.model.runs) - 1
         try:

@@ -126,7 +126,7 @@ def test_all_kinds_answer_as_azurite_at_length(azurite: Azurite, steps: list[Ste
 
 
 async def test_messages_come_back_in_time(azure_storage: Storage, twin: MemoryStorage) -> None:
-    """One second of real time: hidden by a Put, by a Get and by an Update; then all are there, in this order."""
+    """Messages hidden by a Put, a Get and an Update are there after one second of real time, in this order."""
     seen = []
     for storage in (azure_storage, twin.storage):
         queues = storage.queues

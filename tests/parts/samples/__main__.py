@@ -14,7 +14,7 @@ from tools.local.release import version
 
 
 def sample() -> dict[str, object]:
-    """What the code of now stores, with its answers."""
+    """Returns what the present code stores, with its answers."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
     with patch.object(expiring, "LARGE", {}):  # a definition of 1 MB would make the file as large

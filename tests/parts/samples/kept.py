@@ -19,13 +19,13 @@ from tests.parts.twin.queues import StoredMessage
 
 FOLDER = Path(__file__).parent
 _BYTES = "base64:"
-"""Begins the text that stands for bytes; no text that is stored begins so."""
+"""Prefix of texts that stand for bytes; no stored text begins so."""
 _ABOVE = 1_000_000
-"""Numbers of ids and receipts that are made afterwards begin here, so that none is a kept one's."""
+"""Number from which on ids and receipts are made afterwards, so that none equals a kept one."""
 
 
 def written(memory: MemoryStorage) -> dict[str, Any]:
-    """All that the account holds, as JSON."""
+    """Returns all that the account holds, as JSON."""
     return {
         "at": memory.clock.elapsed,
         "tables": {
@@ -62,7 +62,7 @@ def written(memory: MemoryStorage) -> dict[str, Any]:
 
 
 def account_of(kept: dict[str, Any], clock: VirtualClock) -> MemoryStorage:
-    """The account as it was, at its time; the clock must not be past it."""
+    """Restores an account as it was, at its time; the clock must not be past it."""
     clock.advance(kept["at"] - clock.elapsed)
     memory = MemoryStorage(clock)
     for table, rows in kept["tables"].items():
@@ -104,13 +104,13 @@ def account_of(kept: dict[str, Any], clock: VirtualClock) -> MemoryStorage:
 
 
 def save(kept: dict[str, Any], path: Path) -> None:
-    """The same content gives the same bytes."""
+    """Writes a sample so that the same content gives the same bytes."""
     with path.open("wb") as file, gzip.GzipFile(fileobj=file, mode="wb", mtime=0, filename="") as packed:
         packed.write(json.dumps(kept, ensure_ascii=False, sort_keys=True).encode())
 
 
 def load(path: Path) -> dict[str, Any]:
-    """A file that `save` has written."""
+    """Reads a file that `save` has written."""
     kept: dict[str, Any] = json.loads(gzip.decompress(path.read_bytes()))
     return kept
 

@@ -19,7 +19,7 @@ PATH = "demo.v2.kept"
 
 
 async def many_lives(world: World) -> None:
-    """Besides one of everything: what waits, runs, has dependencies, was cancelled, sealed, could not be announced."""
+    """Plays one of everything, and tasks that wait, run, depend, were cancelled, sealed, or not announced."""
     await one_of_everything(world)  # with a quarantined worker: another one claims
     services = world.services
     indexed = await world.create(routes=[f"index.{PATH}"], extra={"index": {"rank": 3}}, priority="highest")
@@ -51,7 +51,7 @@ def _in(world: World, *, days: float) -> str:
 
 
 async def answers(services: Services, task_ids: list[str]) -> dict[str, Any]:
-    """What a deployment says about what it has stored, by the question."""
+    """Returns by question what a deployment says about what it has stored."""
     found: dict[str, Any] = {}
     for task_id in task_ids:
         found[f"status {task_id}"] = await _status(services, task_id)
@@ -63,7 +63,7 @@ async def answers(services: Services, task_ids: list[str]) -> dict[str, Any]:
 
 
 def task_ids(rows: list[Any]) -> list[str]:
-    """The tasks that there are."""
+    """Returns the ids of the tasks in these rows."""
     return sorted(row.partition for row in rows if row.key == keys.TASK_STATUS)
 
 

@@ -1,4 +1,4 @@
-"""What a release has stored is read, gone on with and deleted by the code of now."""
+"""The present code reads, continues and deletes what a release has stored."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DAY = 24 * 3600.0
 
 
 def _goes_on(kept: dict[str, Any]) -> None:
-    """The code of now answers the same, finishes what was begun, and deletes all of it."""
+    """Checks that the present code answers the same, finishes what was begun, and deletes all of it."""
     # Its history of commits is not kept, so what judges it sees no request.
     world = World(Simulation.scripted([]), open_account=lambda clock, gate: account_of(kept, clock))
     ids = task_ids(world.rows(keys.TASKS))

@@ -25,7 +25,7 @@ class StoredBlob:
     etag: str
     blocks: Mapping[str, bytes] = field(default_factory=dict)
     is_foreign: bool = False
-    """Whether it is of another type than the service writes."""
+    """Whether the blob is of another type than the service writes."""
 
 
 class MemoryBlobs:
@@ -38,19 +38,19 @@ class MemoryBlobs:
         self._writes = itertools.count(1)
 
     def blobs(self, container: str) -> Mapping[str, StoredBlob]:
-        """The committed blobs of a container by path. No request."""
+        """Returns the committed blobs of a container by path, without a counted request."""
         return self._blobs.get(container, {})
 
     def staged(self, container: str, path: str) -> Mapping[str, bytes]:
-        """The blocks of a blob that wait for their commit. No request."""
+        """Returns the blocks of a blob that wait for their commit, without a counted request."""
         return self._staged.get((container, path), {})
 
     def state(self) -> str:
-        """All blobs and blocks. No request."""
+        """Returns all blobs and blocks as text, without a counted request."""
         return repr((sorted(self._blobs.items()), sorted(self._staged.items())))
 
     def put_foreign(self, container: str, path: str, content: bytes) -> None:
-        """Puts an append blob there, as the holder of a URL for uploads may. No request of the service's."""
+        """Puts an append blob there, as the holder of a URL for uploads may, without a counted request."""
         self._staged.pop((container, path), None)
         self._store(container, path, content, {}, {"content_type": "text/plain"}, is_foreign=True)
 

@@ -32,19 +32,19 @@ class VirtualClock:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass; a part of a microsecond counts as one, so that a timer is never a hair early."""
+        """Lets time pass; a part of a microsecond counts as one, so that a timer is never a hair early."""
         if seconds < 0:
             raise ValueError("time does not go back")
         self._microseconds += math.ceil(round(seconds * 1e6, 3))
         self._read()
 
     def _read(self) -> None:
-        """The clock is read far more often than it goes."""
+        """Computes the present time once, since it is read far more often than it is advanced."""
         self._exact = self._start + timedelta(microseconds=self._microseconds)
         self._now = self._exact.replace(microsecond=self._exact.microsecond // 1000 * 1000)
 
     async def sleep(self, seconds: float) -> None:
-        """Wait so long: beside the others in a simulation, at once elsewhere (time jumps)."""
+        """Waits for `seconds`: beside the others in a simulation; elsewhere the clock jumps, and it returns at once."""
         loop = asyncio.get_running_loop()
         if getattr(loop, "clock", None) is self:
             await asyncio.sleep(seconds)

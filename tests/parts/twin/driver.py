@@ -30,7 +30,7 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 Choose = Callable[[int], int]
-"""Picks one of so many."""
+"""Function that picks one of `n` choices by its number."""
 
 
 class Deadlock(Exception):
@@ -73,7 +73,7 @@ class Simulation:
         return simulation
 
     def gate(self, call: Call, phase: Phase) -> asyncio.Future[None] | None:
-        """The request's turn, unless it would be the next in any case."""
+        """Makes the request wait for its turn, unless it would be the next in any case."""
         if phase is Phase.AFTER and not self._yield_after:
             return None
         loop = asyncio.get_running_loop()
@@ -84,7 +84,7 @@ class Simulation:
         return turn
 
     def run(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
-        """Run all to their end and answer their results. Raises the first error; None stands for a killed one."""
+        """Runs all to their end and returns their results. Raises the first error; None stands for a killed one."""
         outcomes = self.outcomes(*work)
         for outcome in outcomes:
             if isinstance(outcome, BaseException) and not isinstance(outcome, Killed):
@@ -107,7 +107,7 @@ class Simulation:
         return outcomes
 
     def _let_through(self) -> bool:
-        """Wake one of the waiting requests, or all if they go together; False if there is none."""
+        """Wakes one of the waiting requests, or all if they go together; returns False if there is none."""
         self._waiting = [turn for turn in self._waiting if not turn.done()]
         if not self._waiting:
             return False
@@ -158,7 +158,7 @@ def sample(scenario: Callable[[Simulation], None], seeds: Iterable[int], *, yiel
 
 
 def _ignored(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """What is found out after the end of a loop comes too late for anybody to hear of it."""
+    """Ignores errors that are found after the end of a loop: they come too late for anybody to hear of them."""
 
 
 async def _gathered(work: Sequence[Coroutine[Any, Any, Any]]) -> list[Any]:
@@ -190,7 +190,7 @@ class _SimulationLoop(asyncio.BaseEventLoop):
 
     @property
     def is_idle(self) -> bool:
-        """Whether nothing is left to do now but what is being done."""
+        """Whether nothing is left to do now except for what is being done."""
         if self._ready:
             return False
         return not self._scheduled or self._scheduled[0].when() > self.time() + self._clock_resolution
@@ -217,7 +217,7 @@ class _SimulationLoop(asyncio.BaseEventLoop):
     def run_in_executor(
         self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts
     ) -> asyncio.Future[T]:
-        """What the code leaves to a thread is done at once, so that no order depends on a thread."""
+        """Does at once what the code leaves to a thread, so that no order depends on a thread."""
         done: asyncio.Future[T] = self.create_future()
         try:
             done.set_result(func(*args))

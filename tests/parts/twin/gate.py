@@ -18,7 +18,7 @@ from shared.store.interface import BlobMissing, ReceiptLost, StorageUnavailable,
 T = TypeVar("T")
 
 _TURNS = 8
-"""Enough for tasks that start tasks that start tasks before their first request."""
+"""Number of turns of the event loop after which tasks, and those that they start, have made a request."""
 
 
 class Phase(Enum):
@@ -53,11 +53,9 @@ class Killed(BaseException):
 
 
 class Delayed(Exception):
-    """Raised before the effect: this try takes effect later, and nobody reads its answer.
-
-    `keep` gets the effect, to be called when it is time. `is_tried_again` says whether the client has sent the request
-    once more by then, so that the next try is answered; otherwise it gives up, and knows no outcome.
-    """
+    """Raised before the effect: this try takes effect later, and nobody reads its answer. `keep` gets the effect, to be
+    called when it is time. `is_tried_again` says whether the client has sent the request once more by then, so that the
+    next try is answered; otherwise the client gives up, and knows no outcome."""
 
     def __init__(self, keep: Callable[[Callable[[], object]], None], *, is_tried_again: bool) -> None:
         super().__init__()
@@ -95,7 +93,7 @@ async def _passed_after(turn: Awaitable[None], gates: Sequence[Gate], call: Call
 
 
 async def perform(gate: Gate, call: Call, effect: Callable[[], T]) -> T:
-    """One request: counted once, through the gate, its effect all at once."""
+    """Carries out one request: it is counted once, goes through the gate, and has its effect all at once."""
     begun = counting.begin(call.kind, call.target)
     try:
         while True:
@@ -130,7 +128,7 @@ _process: ContextVar[str] = ContextVar("_process", default="")
 
 
 async def as_process(name: str, work: Awaitable[T]) -> T:
-    """Do the work as the process of that name: what `Kill` kills together. Nameless is the one by default."""
+    """Does the work as the process of that name, which `Kill` kills as a whole. The default has no name."""
     token = _process.set(name)
     try:
         return await work
@@ -157,7 +155,7 @@ class Kill:
     _dead: bool = False
 
     def __call__(self, call: Call, phase: Phase) -> None:
-        """Count, and kill when it is time."""
+        """Counts requests, and kills the process when it is time."""
         if _process.get() != self.process:
             return
         if self._dead:
@@ -181,7 +179,7 @@ class Fail:
     error: Callable[[], Exception] = StorageUnavailable
 
     def __call__(self, call: Call, phase: Phase) -> None:
-        """Fail while there is a failure left."""
+        """Fails while there is a failure left."""
         if phase is self.phase and self.times > 0 and self.chosen(call):
             self.times -= 1
             raise self.error()
@@ -193,18 +191,18 @@ class RandomFaults:
 
     chance: random.Random
     refused: float = 0.0
-    """A 503 that had no effect."""
+    """Chance that a request is answered 503 without an effect."""
     lost: float = 0.0
-    """An effect whose answer is lost: StorageUnavailable."""
+    """Chance that the answer to an effect is lost, and StorageUnavailable is raised."""
     resent: float = 0.0
-    """An effect whose request the client repeats by itself."""
+    """Chance that the client repeats a request by itself after its effect."""
     delayed: float = 0.0
     delay: float = 1.0
-    """At most so many seconds."""
+    """The longest delay of a request, in seconds."""
     sleep: Callable[[float], Awaitable[None]] | None = None
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Roll the dice."""
+        """Decides by chance what happens to the request."""
         if self.sleep is not None and self.chance.random() < self.delayed:
             await self.sleep(self.chance.random() * self.delay)
         if phase is Phase.BEFORE:

@@ -31,23 +31,23 @@ class MemoryStorage:
         return self.storage
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
-        """All rows of a table, or of one partition, in order. No request."""
+        """Returns all rows of a table, or of one partition, in order, without a counted request."""
         return self.tables.rows(table, partition)
 
     def messages(self, queue: str) -> Sequence[StoredMessage]:
-        """All messages of a queue, hidden ones too. No request."""
+        """Returns all messages of a queue, hidden ones too, without a counted request."""
         return self.queues.messages(queue)
 
     def committed(self, container: str) -> Mapping[str, StoredBlob]:
-        """The blobs of a container by path. No request."""
+        """Returns the blobs of a container by path, without a counted request."""
         return self.blobs.blobs(container)
 
     def staged(self, container: str, path: str) -> Collection[str]:
-        """The ids of a blob's blocks that wait for their commit. No request."""
+        """Returns the ids of a blob's blocks that wait for their commit, without a counted request."""
         return self.blobs.staged(container, path)
 
     def state(self) -> str:
-        """All that is there, in words: two accounts of the same state cannot be told apart. No request."""
+        """Returns all that is there as text, which is equal for accounts of the same state, without a request."""
         return f"{self.tables.state()} {self.queues.state()} {self.blobs.state()}"
 
     def _pass(self, call: Call, phase: Phase) -> Awaitable[None] | None:

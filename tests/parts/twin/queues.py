@@ -19,17 +19,17 @@ from tests.parts.twin.names import check_dashed
 
 @dataclass(kw_only=True)
 class Disorder:
-    """What a queue may do although it seldom does; chances are for each message at each Get, decided by `chance`."""
+    """What a queue may do although it seldom does. Chances are for each message at each Get, decided by `chance`."""
 
     chance: random.Random
     reordered: bool = True
-    """Visible messages come in any order."""
+    """Whether visible messages come in any order."""
     late: float = 0.0
-    """A visible message is not shown this time."""
+    """Chance that a visible message is not shown this time."""
     duplicated: float = 0.0
-    """A message that somebody took and has not moved since is given out again before its time."""
+    """Chance that a message that somebody took and has not moved since is given out again before its time."""
     lapsed_receipts_lost: bool = False
-    """A receipt whose message has become visible again is no good any more, even if no one took it since."""
+    """Whether a receipt is no good any more once its message has become visible again, even if no one took it since."""
 
 
 @dataclass(kw_only=True)
@@ -43,7 +43,7 @@ class StoredMessage:
     pop_receipt: str
     dequeue_count: int = 0
     taken: bool = False
-    """Hidden by a Get, not by its owner's Put or Update."""
+    """Whether the message was hidden by a Get, not by its owner's Put or Update."""
 
 
 class MemoryQueues:
@@ -59,15 +59,15 @@ class MemoryQueues:
         self._numbers = itertools.count(1)
 
     def names(self) -> list[str]:
-        """All queues. No request."""
+        """Returns the names of all queues, without a counted request."""
         return sorted(self._queues)
 
     def messages(self, queue: str) -> list[StoredMessage]:
-        """All messages of a queue, hidden ones too, as they were put. No request."""
+        """Returns all messages of a queue, hidden ones too, as they were put, without a counted request."""
         return list(self._queues.get(queue, {}).values())
 
     def state(self) -> str:
-        """All messages, with their receipts. No request."""
+        """Returns all messages with their receipts as text, without a counted request."""
         return repr([(queue, self.messages(queue)) for queue in self.names()])
 
     async def create(self, queue: str) -> None:
@@ -75,7 +75,7 @@ class MemoryQueues:
         await perform(self._gate, Call(Kind.MAKE, queue), lambda: self._make(queue))
 
     async def drop(self, queue: str) -> None:
-        """As in Azure, the queue cannot be made again for `being_deleted_for` seconds."""
+        """Deletes the queue. As in Azure, it cannot be made again for `being_deleted_for` seconds."""
         check_dashed(queue)
 
         def effect() -> None:
@@ -127,7 +127,7 @@ class MemoryQueues:
         return await perform(self._gate, Call(Kind.QUEUE_GET, queue), effect)
 
     async def peek(self, queue: str, *, count: int = 1) -> list[Message]:
-        """As in Azure's answer, `receipt.visible` is only the time of the insertion."""
+        """Returns visible messages. As in Azure's answer, `receipt.visible` is only the time of the insertion."""
         check_dashed(queue)
         limits.check_count(count)
 
@@ -172,7 +172,7 @@ class MemoryQueues:
         await perform(self._gate, Call(Kind.QUEUE_DELETE, queue, receipt.message_id), effect)
 
     def _visible(self, queue: str) -> list[StoredMessage]:
-        """What may be taken now, longest visible first (in the order of insertion among equals)."""
+        """Returns what may be taken now, longest visible first (in the order of insertion among equals)."""
         now = self._clock.exact()
         return sorted(
             (message for message in self.messages(queue) if message.visible <= now),
@@ -180,7 +180,7 @@ class MemoryQueues:
         )
 
     def _offered(self, queue: str) -> list[StoredMessage]:
-        """What a Get is offered: the visible messages in order, or what disorder makes of them."""
+        """Returns what a Get is offered: the visible messages in order, or what disorder makes of them."""
         offered = self._visible(queue)
         disorder = self._disorder
         if disorder is None:
@@ -207,7 +207,7 @@ class MemoryQueues:
 
 
 def _to_the_second(moment: datetime) -> datetime:
-    """Azure states the times of a message without fractions."""
+    """Cuts off the fraction of a time, as Azure states the times of a message."""
     return moment.replace(microsecond=0)
 
 

@@ -51,14 +51,14 @@ class _Fork:
 
     ready: list[str]
     asleep: set[str]
-    """Those whose turn here has been run before, elsewhere."""
+    """Names of processes whose turn at this moment has been run before, in another order."""
     taken: list[str]
-    """Whose turn it was in each run from here; the last one's is now."""
+    """Names of the processes that had the turn in each run from here; the last one has it now."""
     wanted: set[str]
-    """Whose turn has to be tried: what depends on what was taken here begins with theirs."""
+    """Names of processes whose turn has to be tried, as what depends on a step taken here begins there."""
 
     def go_on(self) -> bool:
-        """The next one's turn; False if there is none left."""
+        """Gives the turn to the next process; returns False if there is none left."""
         left = [each for each in self.ready if each in self.wanted - self.asleep - {*self.taken}]
         self.taken += left[:1]
         return bool(left)
@@ -72,7 +72,7 @@ class _Step:
     call: Call
     fork: _Fork | None
     known: dict[str, int]
-    """By process: its last step that this one follows from, itself included."""
+    """By process, the number of its last step that this one follows from, itself included."""
 
 
 class _Waiting:
@@ -92,7 +92,7 @@ class ReducedSimulation(Simulation):
     """
 
     def __init__(self, script: Sequence[int], *, in_order: bool = False, forks: list[_Fork] | None = None) -> None:
-        """`forks` are those of the last run that are to be gone through again; those that follow are added."""
+        """Takes a script of choices, and the forks of the last run to go through again; new ones are added."""
         super().__init__(lambda options: 0)
         self._in_order = in_order
         self._forks = forks
@@ -110,7 +110,7 @@ class ReducedSimulation(Simulation):
         self.is_redundant = False
 
     def gate(self, call: Call, phase: Phase) -> asyncio.Future[None] | None:
-        """The request's turn."""
+        """Makes the request wait for its turn."""
         if phase is Phase.AFTER:
             return None
         waiting = _Waiting(call)
@@ -138,7 +138,7 @@ class ReducedSimulation(Simulation):
         return True
 
     def _take(self, taken: _Waiting, before: Sequence[_Waiting]) -> None:
-        """Let it through. `before` are those that were taken here in earlier runs."""
+        """Lets a request through. `before` are those that were taken here in earlier runs."""
         self._asleep = [
             waiting
             for waiting in (*self._asleep, *before)
@@ -148,7 +148,7 @@ class ReducedSimulation(Simulation):
         taken.turn.set_result(None)
 
     def outcomes(self, *work: Coroutine[Any, Any, Any]) -> list[Any]:
-        """As any simulation's; nothing is taken before what was over before."""
+        """Runs all as any simulation does. Nothing is taken before what was over before."""
         self._since = len(self._steps)
         return super().outcomes(*work)
 
@@ -185,7 +185,8 @@ class ReducedSimulation(Simulation):
         return ready[chosen]
 
     def _note(self, taken: _Waiting, fork: _Fork | None) -> None:
-        """The request follows from what it depends on. What it does not follow from otherwise could come after it."""
+        """Notes that the request follows from the steps that it depends on. A step that it does not follow from in
+        another way could come after it, which has to be tried."""
         known = self._known.setdefault(taken.process, {})
         races = []
         for number in range(len(self._steps) - 1, self._since - 1, -1):
@@ -201,7 +202,7 @@ class ReducedSimulation(Simulation):
             self._try_after(number)
 
     def _try_after(self, number: int) -> None:
-        """Some run takes the last step before an earlier one: what leads to it begins where that one was taken."""
+        """Makes some run take the last step before an earlier one, preceded by what leads to it."""
         step = self._steps[number]
         if step.fork is None:
             return

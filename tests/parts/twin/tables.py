@@ -38,13 +38,13 @@ class MemoryTables:
         self._writes = itertools.count(1)
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
-        """All rows of a table, or of one partition, in order. No request."""
+        """Returns all rows of a table, or of one partition, in order, without a counted request."""
         partitions = self._tables.get(table, {})
         chosen = sorted(partitions, key=_order) if partition is None else [partition]
         return [row for name in chosen for row in _in_order(partitions.get(name, {}).values())]
 
     def state(self) -> str:
-        """All rows, with their ETags. No request."""
+        """Returns all rows with their ETags as text, without a counted request."""
         return repr([(table, self.rows(table)) for table in sorted(self._tables)])
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
@@ -77,7 +77,7 @@ class MemoryTables:
         return await perform(self._gate, Call(Kind.TABLE_READ, table, partition), effect)
 
     async def transact(self, table: str, partition: str, operations: Sequence[Operation]) -> list[str]:
-        """A merge whose result Azure would not store raises ValueError as well."""
+        """Carries out the operations. Raises ValueError also for a merge whose result Azure would not store."""
         check_table(table)
         limits.check_transaction(partition, operations)
         call = Call(Kind.TABLE_WRITE, table, partition, tuple(operation.key for operation in operations))
@@ -115,7 +115,7 @@ class MemoryTables:
 
 
 def _judged(row: Row | None, index: int, operation: Operation) -> Mapping[str, Value] | None:
-    """What the row will hold, None if it will be gone. Raises TransactionRefused."""
+    """Returns what the row will hold, None if it will be gone. Raises TransactionRefused."""
     if isinstance(operation, Create) and row is not None:
         raise TransactionRefused(index, Refusal.EXISTS)
     if isinstance(operation, Merge | Replace | Delete):
@@ -139,7 +139,7 @@ def _selected(row: Row, select: Sequence[str] | None) -> Row:
 
 @lru_cache(maxsize=1 << 14)
 def _order(key: str) -> bytes:
-    """Azure orders keys by their UTF-16 units."""
+    """Returns a key to sort by as Azure does: by UTF-16 units."""
     return key.encode("utf-16-be")
 
 

@@ -27,11 +27,11 @@ ROOT = root_client("root", "root-token-0123456789abcdef")
 
 @dataclass
 class Deployment:
-    """One process on the storage."""
+    """One process on the storage, and its parts."""
 
     keyring: TableKeyring
     refused: list[tuple[str, Refusal]]
-    """What the keyring has told of clients that are refused."""
+    """The refusals that the keyring has reported."""
     clients: ClientAccounts
     roles: RoleAccounts
 
@@ -61,7 +61,7 @@ class ShortPages:
 
 
 def process(twin: MemoryStorage, keys: Sequence[str] = (KEY,), *, page_size: int = 1000) -> Deployment:
-    """A process that has read nothing yet."""
+    """Returns a process that has read nothing yet."""
     runtime = Runtime(now=twin.clock.now, sleep=twin.clock.sleep)
     tables = ShortPages(twin.tables, page_size)
     clients, roles, vault = ClientStore(tables), RoleStore(tables, runtime), Vault(keys)

@@ -17,21 +17,21 @@ RESOLVED = [a_task(resolved_run(reason)) for reason in Resolved]
 
 
 def after(decision: Decision) -> Task:
-    """The task that is committed."""
+    """Returns the task that is committed."""
     assert decision.task is not None
     return decision.task
 
 
 def kinds(effects: Iterable[Any]) -> list[str]:
-    """The names of effects, in order."""
+    """Returns the names of effects, in order."""
     return sorted(type(effect).__name__ for effect in effects)
 
 
 def announced(decision: Decision) -> list[tuple[str, int | None]]:
-    """Exchange and run of each event."""
+    """Returns exchange and run of each event."""
     return [(event.exchange.value, event.run_id) for event in decision.events]
 
 
 def steps(decision: Decision) -> list[list[str]]:
-    """The names of the effects after the commit, step by step."""
+    """Returns the names of the effects after the commit, step by step."""
     return [kinds(step) for step in decision.after]

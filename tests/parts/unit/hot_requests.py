@@ -94,19 +94,19 @@ def answers(status: int, body: str = "", headers: dict[str, str] | None = None) 
 
 
 def name_of(request: web.Request) -> dict[str, str]:
-    """An answer repeats the name of its request."""
+    """Returns the header that names the request, which an answer repeats."""
     return {REQUEST_ID: request.headers[REQUEST_ID]} if REQUEST_ID in request.headers else {}
 
 
 async def cut_off(request: web.Request) -> web.StreamResponse:
-    """The connection ends: the request may have been carried out."""
+    """Ends the connection without an answer: the request may have been carried out."""
     assert request.transport is not None
     request.transport.abort()
     return web.Response()
 
 
 def truncated(hot: Hot) -> Script:
-    """The connection ends in the middle of the body."""
+    """Returns a script that ends the connection in the middle of the body."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         headers = {**hot.headers, **name_of(request), "Content-Length": str(len(hot.body))}
@@ -121,7 +121,7 @@ def truncated(hot: Hot) -> Script:
 
 
 async def silence(request: web.Request) -> web.StreamResponse:
-    """No answer until the client has given up."""
+    """Answers nothing until the client has given up."""
     while request.transport is not None and not request.transport.is_closing():  # noqa: ASYNC110 - no event
         await asyncio.sleep(0.01)
     return web.Response()
@@ -136,7 +136,7 @@ class Unwrapped(Connections):
 
 
 class Identity(AsyncTokenCredential):
-    """Hands out numbered tokens that last so many seconds; a script of errors comes first."""
+    """Hands out numbered tokens that last for a number of seconds; a script of errors comes first."""
 
     def __init__(self, *errors: Exception, lasts: float = 3600) -> None:
         self.claims: list[str | None] = []
@@ -152,14 +152,14 @@ class Identity(AsyncTokenCredential):
         return AccessToken(f"token-{len(self.claims)}", int(time.time() + self.lasts))
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
 
 class IdentityWithInfo(Identity):
-    """Also says when a token should be replaced."""
+    """An identity that also says when a token should be replaced."""
 
     def __init__(self, refresh_in: float | None, lasts: float = 3600) -> None:
         super().__init__(lasts=lasts)
@@ -173,7 +173,7 @@ class IdentityWithInfo(Identity):
 
 @dataclass
 class Service:
-    """Answers by the script, then always as it did last; keeps what it was asked."""
+    """A server that answers by the script, then always as it did last, and keeps what it was asked."""
 
     url: str = ""
     patience: Patience = PATIENCE
@@ -186,7 +186,7 @@ class Service:
         return await self.script[min(len(self.requests), len(self.script)) - 1](request)
 
     def account(self, credential: Credential = KEY, **options: Any) -> AzureStorage:
-        """The account behind this server, as the code under test connects to it. An identity takes it for TLS."""
+        """Returns the account behind this server; an identity takes the server for one with TLS."""
         options.setdefault("patience", self.patience)
         url = self.url if isinstance(credential, AzureNamedKeyCredential) else self.url.replace("http:", "https:")
         return AzureStorage(
@@ -199,7 +199,7 @@ class Service:
 
 @asynccontextmanager
 async def serving(patience: Patience = PATIENCE) -> AsyncIterator[Service]:
-    """A server of its own."""
+    """Yields a server of the test's own."""
     made = Service(patience=patience)
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", made.handle)

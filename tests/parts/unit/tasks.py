@@ -31,18 +31,18 @@ GROUP, WORKER = "group", "worker"
 
 
 def handle(name: str) -> MessageHandle:
-    """A message that the service could move."""
+    """Returns a message that the service could move."""
     return MessageHandle(queue=f"queue-{name}", message_id=name, pop_receipt=f"receipt-{name}")
 
 
 def pending_run(**changes: Any) -> Run:
-    """A run that waits."""
+    """Returns a pending run."""
     run = Run(state=State.PENDING, reason_created=Created.SCHEDULED, scheduled=NOW - 60 * SECOND, generation=0)
     return replace(run, **changes)
 
 
 def running_run(**changes: Any) -> Run:
-    """A run that a worker holds."""
+    """Returns a run that a worker holds."""
     held = {
         "state": State.RUNNING,
         "worker_group": GROUP,
@@ -54,13 +54,13 @@ def running_run(**changes: Any) -> Run:
 
 
 def resolved_run(reason: Resolved = Resolved.COMPLETED, **changes: Any) -> Run:
-    """A run that has ended."""
+    """Returns a run that has ended."""
     ended = {"state": reason.state, "reason_resolved": reason, "resolved": NOW - SECOND}
     return running_run(**{**ended, **changes})
 
 
 def a_task(*runs: Run, **changes: Any) -> Task:
-    """A task with these runs; its messages are known."""
+    """Returns a task with these runs; its messages are known."""
     task = Task(
         task_id=ID,
         task_queue_id="provisioner/pool",
@@ -85,7 +85,7 @@ def a_task(*runs: Run, **changes: Any) -> Task:
 
 
 def a_definition(task_id: str = ID, **changes: Any) -> Definition:
-    """A complete definition that is valid at NOW."""
+    """Returns a complete definition that is valid at NOW."""
     body = {
         "provisionerId": "provisioner",
         "workerType": "pool",
@@ -111,7 +111,7 @@ def a_definition(task_id: str = ID, **changes: Any) -> Definition:
 
 
 def hand_back(task: Task, run_id: int, worker: Worker, taken_until: datetime, sequence: int) -> Decision:
-    """What becomes of a claim of that run that no worker has received."""
+    """Decides how a claim of that run is given back that no worker has received."""
     started = task.runs[run_id].started or NOW
     return claim_ends.take_back(
         task,

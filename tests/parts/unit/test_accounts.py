@@ -177,7 +177,7 @@ async def test_pages_of_clients(here: Deployment, twin: MemoryStorage) -> None:
 
 
 async def test_static_clients_are_known(here: Deployment, twin: MemoryStorage) -> None:
-    """In their place among the others, whatever the pages."""
+    """Static clients are listed among the others in the order of ids, whatever the size of pages."""
     for name in ("a/1", "root2", "roo", "z"):
         await here.clients.create(name, client(twin), ANYTHING)
     root = await here.clients.get("root")

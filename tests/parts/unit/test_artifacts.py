@@ -156,7 +156,8 @@ def test_how_content_comes(mode: UploadMode, length: int | None, upload: Upload)
 @pytest.mark.parametrize("level", [0, 1, 9])
 @given(limit=st.integers(1024, 1 << 18), seed=st.integers(0, 9))
 def test_the_relay_takes_whatever_an_encoder_makes_of_what_is_sent_to_it(level: int, limit: int, seed: int) -> None:
-    """With a name as long as a file system allows; what cannot be compressed grows."""
+    """The relay takes whatever an encoder makes of content that `auto` sends to it: content that cannot be compressed
+    grows, and names may be as long as a file system allows."""
     length = limit
     while length >= 0 and rules.upload_of("auto", length, limit) is Upload.DIRECT:
         length -= 1

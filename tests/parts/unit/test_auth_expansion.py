@@ -96,7 +96,7 @@ def test_an_expansion_that_grows_for_ever_is_refused() -> None:
 
 
 def ladder(levels: int) -> dict[str, list[str]]:
-    """Roles whose expansion doubles with each level."""
+    """Returns roles whose expansion doubles with each level."""
     return {f"p/r{n}/*": [f"assume:p/r{n + 1}/<..>{end}" for end in "ab"] for n in range(levels)}
 
 

@@ -18,7 +18,7 @@ PYTHON = f"{PATH}public%2Fsome%20file%21%281%29.txt"
 JAVASCRIPT = f"{PATH}public%2Fsome%20file!(1).txt"
 TYPED = f"{PATH}public/some%20file!(1).txt"
 AZURE = f"https://internal.example{PATH}public/some%20file!(1).txt"
-"""What the Functions host makes of all of these."""
+"""The URL that the Functions host makes of each of these targets."""
 
 
 GO = {
@@ -28,7 +28,7 @@ GO = {
     "public/$&+=:@ !'()*,;~.x": "public%2F$&+=:@%20%21%27%28%29%2A%2C%3B~.x",
     "public/logs/live:1 [x].log": "public%2Flogs%2Flive:1%20%5Bx%5D.log",
 }
-"""What url.PathEscape makes of names, as Go 1.22 printed it."""
+"""The results of url.PathEscape for some names, as Go 1.22 printed them."""
 PRINTABLE = "".join(map(chr, range(0x20, 0x7F)))
 GO_PRINTABLE = (
     "%20%21%22%23$%25&%27%28%29%2A+%2C-.%2F0123456789:%3B%3C=%3E%3F@ABCDEFGHIJKLMNOPQRSTUVWXYZ%5B%5C%5D%5E_%60"
@@ -37,17 +37,17 @@ GO_PRINTABLE = (
 
 
 def by_go(name: str) -> str:
-    """url.PathEscape."""
+    """Escapes a name as Go's url.PathEscape does."""
     return quote(name, safe="$&+=:@~")
 
 
 def by_javascript(name: str) -> str:
-    """encodeURIComponent."""
+    """Escapes a name as JavaScript's encodeURIComponent does."""
     return quote(name, safe="!*'()~")
 
 
 def by_node(name: str) -> str:
-    """What the npm client signs: Node's url.parse encodes the apostrophe, which encodeURIComponent has left."""
+    """Escapes a name as the npm client does: as encodeURIComponent, and the apostrophe as well."""
     return quote(name, safe="!*()~")
 
 

@@ -1,4 +1,4 @@
-"""From a request to a caller: every credential form, each also tampered with (contract 11)."""
+"""Authentication from a request to a caller, with every form of credentials, each also tampered with (contract 11)."""
 
 import base64
 import contextlib
@@ -59,7 +59,7 @@ def header(
     payload_hash: str = "",
     root_url: str = "https://tc.example.com",
 ) -> dict[str, str]:
-    """An Authorization header as clients make it, computed here from the contract's text."""
+    """Returns an Authorization header as clients make it, computed here from the contract's text."""
     ext_text = "" if ext is None else base64.b64encode(json.dumps(ext).encode()).decode()
     seconds = str(int(ts.timestamp()))
     site = hawk.Site.of(root_url)

@@ -1,8 +1,6 @@
-"""Hand-made signatures are the SDKs' own, for any legal key, option and body, and addresses are what yarl would send.
-
-The SDKs' signing policies are private names of theirs, which `shared.store.connection` uses for all other requests:
-this fails when one of them moves, or signs something else.
-"""
+"""The hand-made signatures equal those of the SDKs for any legal key, option and body, and addresses are as yarl would
+send them. The SDKs' signing policies are private names of theirs, which `shared.store.connection` uses for all other
+requests: this fails when one of them moves, or signs something else."""
 
 from __future__ import annotations
 
@@ -47,7 +45,7 @@ IDS = st.text(st.sampled_from("0123456789abcdef-/+= %\u00e9"), min_size=1, max_s
 
 
 def policy_says(policy: Any, request: Request) -> str:
-    """The header that an SDK's policy adds to this request when it is sent by aiohttp."""
+    """Returns the header that an SDK's policy adds to this request when it is sent by aiohttp."""
     http = HttpRequest(request.method, request.url, headers=request.headers, content=request.content or None)
     if request.content:
         http.headers["Content-Length"] = str(len(request.content))

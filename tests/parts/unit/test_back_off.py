@@ -19,7 +19,7 @@ class Clock:
 
 
 def window(back_off: BackOff, clock: Clock, requests: int, pool: str = "p/w") -> int:
-    """A window with so many requests; the advice of the last one."""
+    """Makes a number of requests in one window, and returns the advice that the last one gets."""
     advice = 0
     for _ in range(requests):
         advice = back_off.in_vain(pool)

@@ -1,4 +1,4 @@
-"""Answers to entity-group transactions: whole, refused, or cut off anywhere."""
+"""Answers to entity-group transactions that are whole, refused, or cut off anywhere."""
 
 from __future__ import annotations
 
@@ -54,6 +54,6 @@ def test_an_answer_that_is_cut_off_leaves_the_outcome_unknown(at: int) -> None:
 
 @given(at=st.integers(REFUSED.index(b"412"), len(REFUSED) - 4))
 def test_a_refusal_that_is_cut_off_names_no_operation(at: int) -> None:
-    """A wrong index would be taken for the refusal of another row."""
+    """A refusal that is cut off names no operation: a wrong index would be taken for the refusal of another row."""
     with pytest.raises(StorageUnavailable):
         batch.decode(REFUSED[:at], OPERATIONS)

@@ -312,7 +312,8 @@ def test_a_claim_that_claim_task_may_have_repeated_is_not_undone() -> None:
 
 @pytest.mark.parametrize("run", [pending_run(), HELD, resolved_run(Resolved.CANCELED)], ids=lambda run: run.state.value)
 def test_the_row_of_a_claim_that_came_to_nothing_is_given_back(run: Run) -> None:
-    """By its message, which names the row: by now no request of the claim can take effect any more."""
+    """The index row of a claim that came to nothing is given back by its claim message, which names the row. By then no
+    request of the claim can take effect any more."""
     task = a_task(run)
     started = NOW - ORPHAN_AFTER
     decision = claim_ends.expire(task, 0, started, NOW, "spare", started)
@@ -327,7 +328,7 @@ def test_the_row_of_a_claim_that_came_to_nothing_is_given_back(run: Run) -> None
 
 
 def test_a_claim_that_may_still_be_committed_loses_its_race() -> None:
-    """The task is committed unchanged; later it is known that the claim cannot come any more."""
+    """A claim that may still be committed loses its race, because the task is committed unchanged."""
     task = a_task(pending_run())
     claim = UndeliveredClaim(
         task_id=task.task_id,

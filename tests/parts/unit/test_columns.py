@@ -69,7 +69,7 @@ def test_what_is_none_has_no_column() -> None:
 
 @pytest.mark.parametrize("column", ["expires", "runs", "isKnown"])
 def test_a_row_that_lacks_another_column_is_spoiled(column: str) -> None:
-    """A default in its place would be taken for what was stored: the number of a task's reruns, for example."""
+    """A row that lacks a column is spoiled: a default would be taken for what was stored."""
     written = COLUMNS.encode(ALL)
     del written[column]
     with pytest.raises(StorageUnavailable, match=column):

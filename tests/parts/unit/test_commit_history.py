@@ -38,7 +38,7 @@ def test_what_is_forgotten_is_in_doubt() -> None:
 
 
 def test_an_older_life_of_the_same_id_is_in_doubt() -> None:
-    """The task was deleted and created again since it was read."""
+    """A commit is in doubt if the task was deleted and created again since it was read."""
     read = _followed(a_task(pending_run()).after_commit(None, "creation"), 5)
     attempt = read.after_commit(read, "attempt")
     assert a_task(pending_run()).after_commit(None, "new").includes(attempt) is None

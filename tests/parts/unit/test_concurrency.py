@@ -11,7 +11,7 @@ from shared.base.concurrency import together
 
 
 class Side:
-    """Coroutines that say how they end."""
+    """Coroutines that note how they end."""
 
     def __init__(self) -> None:
         self.ended: list[str] = []

@@ -10,7 +10,7 @@ _IMPORT = re.compile(r'^(?:import|export)\b[^;]*?\bfrom "(\.[^"]+)"', re.MULTILI
 
 
 def _imports() -> dict[Path, list[Path]]:
-    """What each module of the console loads when it is loaded itself."""
+    """Returns what each module of the console loads when it is loaded itself."""
     modules = [path for path in CONSOLE.rglob("*.js") if "vendor" not in path.parts]
     return {path: [(path.parent / name).resolve() for name in _IMPORT.findall(path.read_text())] for path in modules}
 

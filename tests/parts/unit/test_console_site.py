@@ -73,7 +73,7 @@ def test_whoever_opens_an_unknown_address_gets_the_page_and_programs_do_not(site
 
 
 def test_the_documented_roles_of_people_show_them_what_they_may_do() -> None:
-    """The page of who one is reads one's scopes, which needs one."""
+    """The documented roles of people include the scope to see their own scopes, for the console's page."""
     document = CONSOLE_DOCS.read_text()
     commands = re.findall(r"^ +(.*)\|\s*taskcluster api auth createRole login:", document, re.MULTILINE)
     assert len(commands) == 2
@@ -116,7 +116,7 @@ STATIC = re.compile(r'^(?:import|export)\b(?:[^;]*?\bfrom)?\s*"(\.[^"]+)"', re.M
 
 
 def _loaded_with(first: str, *others: str) -> list[str]:
-    """The modules that a browser loads before it draws: those of the first ones' imports, without what comes later."""
+    """Returns the modules that a browser loads before it draws: those that the first ones import."""
     loaded: list[str] = []
     waiting = [first, *others]
     while waiting:

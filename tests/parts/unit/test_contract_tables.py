@@ -22,7 +22,7 @@ from tools.local.state import ROOT
 OF_INDEX = [endpoint for endpoint in INDEX.endpoints if endpoint.handler.__module__ == index.__name__]
 OF_QUEUE = {endpoint.name: endpoint for endpoint in QUEUE.endpoints}
 NO_ENDPOINTS = {"accessTasks", "completeArtifact", "pollTaskUrl"}
-"""One that is not served, and names of former times for others."""
+"""Names in the contract of one endpoint that is not served, and of old names for others."""
 NO_SCOPES = {"ping", "lbheartbeat", "version", "heartbeat"}
 SAID_BY_THE_OVERVIEW = {
     "lbheartbeat",
@@ -35,7 +35,7 @@ SAID_BY_THE_OVERVIEW = {
     "pendingTasks",
     "taskQueueCountsBatch",
 }
-"""Their rows in 2.1 to 2.3 say all that they do."""
+"""Endpoints whose rows in 2.1 to 2.3 say all that they do."""
 
 
 def section(name: str, following: str) -> str:
@@ -44,7 +44,7 @@ def section(name: str, following: str) -> str:
 
 
 def rows(text: str) -> list[list[str]]:
-    """The cells of each row of a table, without its head."""
+    """Returns the cells of each row of a table, without its head."""
     found = [[cell.strip() for cell in line.strip("|").split("|")] for line in re.findall(r"^\|.*\|$", text, re.M)]
     return [row for row in found[1:] if not set("".join(row)) <= {"-"}]
 
@@ -92,7 +92,7 @@ def test_effect_of_every_endpoint_is_described() -> None:
 
 
 def properties(schema: Any) -> Iterator[str]:
-    """The names of all properties, at any depth."""
+    """Yields the names of all properties, at any depth."""
     match schema:
         case dict():
             for name, part in schema.items():
@@ -112,7 +112,7 @@ def test_schema_of_a_body_is_described_with_all_properties() -> None:
 
 
 def messages() -> dict[str, str]:
-    """What the contract says of the payload of each topic."""
+    """Returns what the contract says of the payload of each topic."""
     found: dict[str, str] = {}
     before = ""
     for _, names, payload, *_ in rows(section("10", "11")):
@@ -131,7 +131,7 @@ def test_row_of_a_message(entry: Any) -> None:
 
 
 def strings(template: Any) -> Iterator[str]:
-    """The scopes of a scope template."""
+    """Yields the scopes of a scope template."""
     match template:
         case str():
             yield template
@@ -158,7 +158,7 @@ def test_every_endpoint_with_scopes_has_a_row_of_scopes() -> None:
 
 
 def spelled(scope: str) -> str:
-    """The parameters of a task queue as the contract writes them."""
+    """Returns a scope with the parameters of a task queue as the contract writes them."""
     return scope.replace("<taskQueueId>", "<provisionerId>/<workerType>")
 
 

@@ -35,7 +35,8 @@ async def test_tasks_that_the_call_starts_are_counted() -> None:
 
 
 async def test_what_a_call_leaves_running_is_not_counted_once_it_is_answered() -> None:
-    """A poll that others wait for as well goes on for hours, in the context of the call that began it."""
+    """Requests that a call leaves running are not counted once it is answered. A poll that others wait for as well goes
+    on for hours, in the context of the call that began it."""
     answered = asyncio.Event()
 
     async def goes_on() -> None:

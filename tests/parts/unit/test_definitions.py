@@ -42,7 +42,7 @@ JSON = st.recursive(
 
 
 def reordered(value: Any) -> Any:
-    """The same JSON, its keys in another order, and its whole numbers in the other notation."""
+    """Returns the same JSON, its keys in another order, and its whole numbers in the other notation."""
     if isinstance(value, dict):
         return {key: reordered(value[key]) for key in reversed(value)}
     if isinstance(value, list):
@@ -220,7 +220,7 @@ def test_the_same_definition_again() -> None:
 
 
 def test_dependencies_beyond_the_limit_are_refused() -> None:
-    """As InputError, which the schema cannot answer: it leaves the number to the domain."""
+    """A task with more dependencies than the limit is refused with InputError, by the domain and not by the schema."""
     names = [f"{number:05d}AAAQACAAAAAAAAAAA" for number in range(MAX_DEPENDENCIES + 1)]
     check_definition(a_definition(dependencies=names[:-1], **dates()), NOW, MAX_DEADLINE)
     with pytest.raises(InputError, match="10001 tasks"):

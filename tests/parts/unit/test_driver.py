@@ -10,7 +10,7 @@ from tests.parts.twin import Fail, Kill, MemoryStorage, Phase, Resent, Simulatio
 
 
 async def _increment(memory: MemoryStorage, safely: bool) -> None:
-    """The classic race: read, add one, write."""
+    """Reads a number, adds one, and writes it: the classic race."""
     tables = memory.storage.tables
     while True:
         row = await tables.get("Counters", "p", "k")
@@ -50,7 +50,7 @@ def test_explore_proves_the_safe_way() -> None:
 
 
 def _trace(seed: int) -> list[tuple[float, str]]:
-    """What happens when, in a run full of asyncio's ways to wait."""
+    """Returns what happens when, in a run full of asyncio's ways to wait."""
     simulation = Simulation.seeded(seed)
     memory = MemoryStorage(simulation.clock, gate=simulation.gate)
     trace: list[tuple[float, str]] = []

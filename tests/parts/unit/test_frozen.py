@@ -14,7 +14,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Slotted:
-    """As most of the domain's."""
+    """A class with slots, as most of the domain's are."""
 
     name: str
     size: int = 1
@@ -23,21 +23,21 @@ class Slotted:
 
 @dataclass(frozen=True)
 class Plain:
-    """With a `__dict__`."""
+    """A class with a `__dict__`."""
 
     name: str
 
 
 @dataclass(frozen=True, eq=False)
 class Identity:
-    """Equal to itself only."""
+    """A class whose instances equal only themselves."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Checked:
-    """Not every value is one."""
+    """A class that not every value is valid for."""
 
     name: str
 
@@ -69,7 +69,7 @@ def test_a_copy_checks_what_making_one_checks() -> None:
 
 
 def test_the_type_checker_refuses_assignments() -> None:
-    """mypy reports a suppression that it does not need: each of these lines fails its run once it allows them."""
+    """The type checker refuses assignments to fields: otherwise mypy reports an unneeded suppression here."""
     one, other = Slotted(name="a"), Plain("a")
     one.name = "b"  # type: ignore[misc]
     other.name = "b"  # type: ignore[misc]

@@ -116,7 +116,7 @@ async def connected(**options: Any) -> AsyncIterator[Connections]:
 
 
 def ending(*parts: bytes) -> Handler:
-    """Sends so much, and ends the connection."""
+    """Returns a handler that sends these parts, and ends the connection."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         for part in parts:
@@ -133,7 +133,7 @@ async def silence(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) ->
 
 @pytest.mark.parametrize("text", WHOLE.values(), ids=WHOLE.keys())
 async def test_whole_answers(text: str) -> None:
-    """Their connection is used again, whatever their framing."""
+    """The connection of a whole answer is used again, whatever the answer's framing."""
     async with serving() as server, connected() as connections:
         server.script = [text.encode()]
         for _ in range(3):
@@ -178,7 +178,7 @@ async def test_broken_answers(text: str) -> None:
 @pytest.mark.parametrize("name", ["by length", "in chunks"])
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.99])
 async def test_answers_that_are_cut(name: str, share: float) -> None:
-    """On a connection that is new: the request may have been carried out."""
+    """An answer that is cut on a new connection raises Disconnected: the request may have been carried out."""
     whole = WHOLE[name].encode()
     async with serving() as server, connected() as connections:
         server.script = [ending(whole[: int(len(whole) * share)]), whole]
@@ -190,7 +190,8 @@ async def test_answers_that_are_cut(name: str, share: float) -> None:
 
 
 async def test_a_connection_that_the_service_closed_while_it_was_idle_is_no_failure() -> None:
-    """Also if it ends just as the request is sent. An answer that began is not asked for again here."""
+    """A connection that the service closed while it was idle is replaced, also if it ends just as the request is sent.
+    If an answer has begun, the request is not sent again."""
     async with serving() as server, connected() as connections:
         server.script = [FINE, ending(), FINE, ending(FINE[:20]), FINE]
         for _ in range(2):
@@ -252,7 +253,7 @@ def of_server(certificate: tuple[Path, Path]) -> ssl.SSLContext:
 
 
 async def test_with_tls(certificate: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    """The roots are those that OpenSSL finds, or that the environment names. The server is told its name."""
+    """TLS connections trust OpenSSL's roots, or those that the environment names, and send the server's name."""
     names: list[str | None] = []
     context = of_server(certificate)
     context.set_alpn_protocols(["h2", "http/1.1"])
@@ -282,13 +283,13 @@ async def test_a_certificate_that_nobody_vouches_for(certificate: tuple[Path, Pa
 
 
 class FakeTransport:
-    """Takes what is written."""
+    """A transport that keeps what is written."""
 
     def __init__(self) -> None:
         self.is_aborted = False
 
     def write(self, data: bytes) -> None:
-        """It is sent."""
+        """Keeps what is written."""
 
     def get_write_buffer_size(self) -> int:
         return 0
@@ -299,7 +300,7 @@ class FakeTransport:
 
 @given(st.binary(max_size=60), st.integers(0, 200), st.lists(st.integers(0, 300), max_size=4))
 async def test_nonsense_never_hangs_nor_passes(noise: bytes, at: int, cuts: list[int]) -> None:
-    """Bytes in the midst of an answer: either an answer comes, or an error, once the connection has ended."""
+    """Bytes inserted into an answer lead to an answer or an error, never to a hang."""
     text = FINE[:at] + noise + FINE[at:]
     answer, transport = await feed(text, cuts)
     assert isinstance(answer, StorageAnswer | NoAnswer)

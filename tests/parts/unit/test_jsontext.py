@@ -28,7 +28,7 @@ from shared.base.jsontext import (
 from tests.selection import examples
 
 NUMBERS = json.loads(Path(__file__).with_name("numbers_of_javascript.json").read_text())
-"""Numbers as a caller may write them, each with what JSON.stringify(JSON.parse(…)) of Node.js 20 makes of it."""
+"""Numbers as a caller may write them, each with what Node.js 20 makes of it by JSON.stringify(JSON.parse(…))."""
 TEXTS = st.text() | st.text(alphabet='\\"[]{},:eE0123456789', max_size=20)
 VALUES = st.recursive(
     st.none()
@@ -47,7 +47,7 @@ def nesting_of(value: Any) -> int:
 
 
 def size_of(value: Any) -> int:
-    """What a value adds to the limit besides itself: each list or object counts once more, with what is in it."""
+    """Returns what a value adds to the limit: each list or object counts once more, with what is in it."""
     inner = list(value.values()) if isinstance(value, dict) else value if isinstance(value, list) else None
     return 0 if inner is None else max(len(inner), 1) + sum(map(size_of, inner))
 
@@ -93,7 +93,7 @@ def test_any_text_is_read_as_json_does_or_refused(text: str) -> None:
 
 
 def exactly(text: bytes | str) -> str:
-    """A JSON text in which 1 and 1.0 differ, but 1e-6 and 0.000001 do not."""
+    """Returns a JSON text in which 1 and 1.0 differ, but 1e-6 and 0.000001 do not."""
     return json.dumps(json.loads(text), sort_keys=True)
 
 

@@ -22,7 +22,7 @@ SDKS = (
 
 
 OTHERS_AT_MOST = 476
-"""Modules that are not ours, nor those a bare Python has: of azure-functions, pydantic, stdlib. 465 on 3.11."""
+"""The most modules of others that may be loaded besides those of a bare Python; 465 on 3.11."""
 BESIDE = ["aiohttp", "azure.servicebus", "azure.storage.blob", "azure.storage.queue", "cryptography"]
 _LOAD = (
     "from shared.base.settings import load_settings; load(load_settings()).join();"
@@ -31,7 +31,8 @@ _LOAD = (
 
 
 def test_the_index_loads_few_modules_and_no_sdk_and_they_are_loaded_beside() -> None:
-    """A new module of another package costs a millisecond or two of each start: aiohttp had brought 92, settings 60."""
+    """The index of the functions loads few modules, and no SDK; SDKs are loaded in parallel. A further module costs a
+    millisecond or two of each start: aiohttp had brought 92, settings 60."""
     ours = "('functions', 'shared', 'function_app', 'coverage')"
     needed, others, beside = run(
         "import sys; before = {*sys.modules}; import functions.loading; load = functions.loading.load_sdks;"
@@ -53,7 +54,7 @@ def test_a_managed_identity_needs_one_more() -> None:
 
 
 def run(script: str, **changes: str) -> list[list[str]]:
-    """The words of each line that a process prints which has the settings of an example, but for these."""
+    """Returns the words of each line that a process prints which has the settings of an example, with some changes."""
     environment = {**os.environ, **settings_docs.EXAMPLE_VALUES, **changes}
     command = [sys.executable, "-c", script]
     done = subprocess.run(command, cwd=state.ROOT, env=environment, capture_output=True, text=True, check=True)

@@ -1,4 +1,4 @@
-"""Numbers that pages tell operators, against what decides them."""
+"""Numbers that pages tell operators, compared with what decides them."""
 
 from __future__ import annotations
 
@@ -57,7 +57,8 @@ def test_a_page_has_the_number_that_counts(page: str, pattern: str, value: objec
 
 
 def test_when_what_cannot_be_deleted_is_tried_again() -> None:
-    """tests/promises/simulator/test_expiry_failures.py sees the expiry job wait as long."""
+    """The documentation states the times after which a failed deletion is tried again that
+    tests/promises/simulator/test_expiry_failures.py asserts."""
     (said,) = _said(OPERATIONS, r"retried after ([\d, ]+) and then every (\d+) hours")
     code = _text("tests/promises/simulator/test_expiry_failures.py")
     assert f"[{said[0]}, {said[1]}, {said[1]}]" in code

@@ -42,7 +42,7 @@ def published(key_id: str, key: rsa.RSAPrivateKey | ec.EllipticCurvePrivateKey, 
 
 
 async def never_before(fingerprint: str, expires: datetime) -> datetime:
-    """No token was exchanged before."""
+    """Records an exchange as the first one of its token."""
     return utc_now()
 
 
@@ -87,7 +87,7 @@ class Issuer:
 
 
 def token(key: Any = RSA, algorithm: str = "RS256", headers: dict[str, Any] | None = None, **changes: Any) -> str:
-    """An ID token; a claim of None is left out."""
+    """Returns an ID token; a claim of None is left out."""
     now = int(time.time())
     claims = {
         "iss": ISSUER,
@@ -152,7 +152,7 @@ def workloads(issuer: Issuer, *roles: str) -> WorkloadSignIn:
 
 
 def job_token(**changes: Any) -> str:
-    """A token as jobs of GitHub Actions get it: without a nonce."""
+    """Returns a token as jobs of GitHub Actions get it: without a nonce."""
     claims: dict[str, Any] = {"aud": ROOT_URL, "sub": SUBJECT, "nonce": None, "repository": "my-org/my-repo", **changes}
     return token(**claims)
 
@@ -166,7 +166,7 @@ async def test_a_workload_has_the_role_of_its_subject() -> None:
 
 
 async def test_a_name_for_nothing_has_no_share_of_its_own() -> None:
-    """Whoever makes a branch has a subject, and whoever registers at a public provider is somebody."""
+    """Only a subject that a role names has a share of its own: otherwise anybody could get shares."""
     own, others = "github:repo:my-org/my-repo:ref:refs/heads/main", "github:repo:my-org/*"
     sign_in = workloads(Issuer(), own, others, "github:repo:my-*")
     main, one, two, strange = [
@@ -211,7 +211,7 @@ async def test_a_token_of_a_person_is_none_of_a_workload_and_the_other_way_round
 
 
 NOW, LONG = int(time.time()), 86_400
-"""When this module is imported, and seconds that no run of the tests takes from then on."""
+"""The time when this module is imported, and more seconds than any run of the tests takes."""
 REFUSED: dict[str, tuple[str, str]] = {
     "no JWT": ("nonsense", "no JWT"),
     "empty": ("", "no JWT"),

@@ -17,10 +17,10 @@ OF_CLIENTS = {"created", "deadline", "expires", "task_expires", "expiry", "start
 OF_CLIENTS |= {"quarantine_until", "upload_until"}
 """Times that clients set, or that are computed from theirs."""
 NO_TIMES = {"now", "_now", "read", "waiting", "reconciler", "later", "first", "last", "hour"}
-"""Fields of these names are methods, keys or counts elsewhere."""
+"""Names of fields that are times in some records, and methods, keys or counts elsewhere."""
 DATES = {"datetime", "datetime | None"}
 PRESENT = {"now", "came", "looked"}
-"""What has one of these names is the present."""
+"""Names of variables that hold the present time."""
 ALLOWED = {
     "since.at - known_since.at": "both of one process",
     "seen.last - seen.first": "likewise",
@@ -44,7 +44,7 @@ ALLOWED = {
 
 
 def fields(trees: list[ast.Module]) -> set[str]:
-    """The names of fields of records that are times."""
+    """Returns the names of fields of records that are times."""
     return {
         node.target.id
         for tree in trees
@@ -57,7 +57,7 @@ def fields(trees: list[ast.Module]) -> set[str]:
 
 
 def compared(tree: ast.AST, times: set[str]) -> Iterator[str]:
-    """Where two times that were written down are compared: <, -, max and the like."""
+    """Yields where two times that were written down are compared: <, -, max and the like."""
     for scope in ast.walk(tree):
         if not isinstance(scope, ast.FunctionDef | ast.AsyncFunctionDef | ast.Module):
             continue
@@ -77,7 +77,7 @@ def compared(tree: ast.AST, times: set[str]) -> Iterator[str]:
 
 
 def _local_times(scope: ast.AST, times: set[str]) -> Iterator[str]:
-    """Parameters of a function that are times, and what it calls a time of a record."""
+    """Yields parameters of a function that are times, and the variables that it sets to a time of a record."""
     for node in ast.walk(scope):
         match node:
             case ast.arg(arg=name, annotation=ast.expr() as kind) if ast.unparse(kind) in DATES:

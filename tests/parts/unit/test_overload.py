@@ -21,13 +21,13 @@ MEGABYTE = 1024 * 1024
 
 @dataclass
 class Arriving:
-    """A call of a client, as the load sees it."""
+    """A call of a client that arrives."""
 
     client: str | None = "somebody"
     size: int = 0
     refused: ApiError | None = None
     checks: asyncio.Event | None = None
-    """Set once the checks may end."""
+    """Event that is set once the checks may end."""
 
     async def check(self) -> Share:
         if self.checks is not None:
@@ -39,25 +39,25 @@ class Arriving:
 
 @dataclass
 class Door:
-    """Calls that a load has to do with, each under way until it is told to end."""
+    """Calls that arrive at a load, each of which is under way until it is told to end."""
 
     load: Load
     admitted: list[str | None] = field(default_factory=list)
-    """Whose calls had their turn, in this order."""
+    """Clients whose calls had their turn, in this order."""
     refused: list[str | None] = field(default_factory=list)
-    """Whose calls got no turn."""
+    """Clients whose calls got no turn."""
     ended_polls: int = 0
     under_way: list[asyncio.Event] = field(default_factory=list)
-    """What ends each of them, in the order of their turns."""
+    """Events that end the calls under way, in the order of their turns."""
 
     async def call(self, *arrivals: Arriving) -> list[asyncio.Task[None]]:
-        """Calls that arrive in this order, each as far as it gets now."""
+        """Lets calls arrive in this order, each as far as it gets now."""
         begun = [asyncio.create_task(self._handled(arrival)) for arrival in arrivals]
         await settled()
         return begun
 
     async def end(self, count: int) -> None:
-        """Ends so many of the calls under way, one after the other."""
+        """Ends `count` of the calls under way, one after the other."""
         for _ in range(count):
             self.under_way.pop(0).set()
             await settled()
@@ -77,7 +77,7 @@ class Door:
 
 
 async def settled() -> None:
-    """Everything that can go on has gone on."""
+    """Returns when everything that can go on has gone on."""
     for _ in range(20):
         await asyncio.sleep(0)
 
@@ -109,7 +109,7 @@ async def test_a_call_whose_turn_does_not_come_in_time_is_refused() -> None:
 
 
 async def test_a_call_that_is_still_being_checked_keeps_nobody_from_a_place() -> None:
-    """A name that is not known yet costs a request to storage, which may last."""
+    """A call whose name is still looked up in storage, which may take long, keeps nobody from a place."""
     door, checked = Door(Load(4, 10)), asyncio.Event()
     await door.call(*[Arriving("a")] * 4)
     slow = await door.call(Arriving("slow", checks=checked), Arriving("b"))
@@ -147,7 +147,7 @@ async def test_the_share_that_fills_the_room_pays_for_it() -> None:
 
 
 async def test_a_flood_of_unknown_names_does_not_push_out_a_client_that_is_known() -> None:
-    """While storage is asked for names that do not exist, all room is theirs: who is known passes them."""
+    """Calls with unknown names, which storage is asked for, do not push out a client that is known."""
     door = Door(Load(4, 10))
     await door.call(*[Arriving("a")] * 4)
     await door.call(*(Arriving(None, checks=asyncio.Event()) for _ in range(8 * CALLS_WAITING_FOR_EACH)))

@@ -38,12 +38,12 @@ NOT_FOR_EVERYBODY = {
     "operations",
     "listPoisonMessages",
 }
-"""GET as well: what only operators, workers and object storage's clients need."""
+"""GET calls that are not for everybody: only operators, workers and object storage's clients need them."""
 PUBLIC_NAMES: dict[str, str | list[str]] = {"name": "public/x", "names": ["public/x"]}
 
 
 def _allowed(endpoint: Endpoint) -> bool:
-    """Whether a caller without credentials may call it, for artifacts: those below `public/`."""
+    """Whether a caller without credentials may make this call; for artifacts, on those below `public/`."""
     assert endpoint.scopes is not None
     params: dict[str, str | bool | list[str]] = dict.fromkeys(params_of(endpoint.scopes), "x")
     params |= {name: ["x"] for name in re.findall('"in": "(\\w+)"', json.dumps(endpoint.scopes))}

@@ -16,7 +16,7 @@ from tests.parts.unit.test_openid import ISSUER, NONCE, OTHER_RSA, Issuer, publi
 
 
 class SlowIssuer(Issuer):
-    """Answers, or fails, only when it is let to."""
+    """A provider that answers, or fails, only when it is told to."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -33,7 +33,7 @@ class SlowIssuer(Issuer):
 
 
 async def found(keys: PublishedKeys, key_id: str) -> str:
-    """How a search for a key ends."""
+    """Returns how a search for a key ends."""
     try:
         key: PyJWK = await keys.find(key_id, "RS256")
     except (AuthenticationFailed, ServiceUnavailable) as error:
@@ -42,7 +42,7 @@ async def found(keys: PublishedKeys, key_id: str) -> str:
 
 
 async def turns_of_the_loop(number: int = 10) -> None:
-    """Lets all who can go on go on."""
+    """Lets everything that can go on do so."""
     for _ in range(number):
         await asyncio.sleep(0)
 
@@ -100,7 +100,7 @@ async def test_keys_are_not_used_for_longer_than_they_last_while_the_provider_is
 
 @asynccontextmanager
 async def answering(*pieces: bytes, length: int | None = None) -> AsyncIterator[tuple[str, asyncio.Semaphore]]:
-    """A server whose answer comes in pieces, each after the semaphore is released once more."""
+    """Serves an answer in pieces, each after the semaphore is released once more."""
     goes_on = asyncio.Semaphore(0)
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

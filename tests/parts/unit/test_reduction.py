@@ -23,7 +23,7 @@ EXPLORERS: list[Explorer] = [explore_distinct, partial(explore_distinct, in_orde
 
 
 async def _step(memory: MemoryStorage, step: str, name: str, held: list[Any]) -> object:
-    """One request and what its caller learns by it."""
+    """Makes one request, and returns what its caller learns by it."""
     storage = memory.storage
     word, _, key = step.partition(" ")
     match word:
@@ -53,7 +53,7 @@ async def _step(memory: MemoryStorage, step: str, name: str, held: list[Any]) ->
 
 
 def _ends(explorer: Explorer, programs: list[Program]) -> tuple[set[str], int]:
-    """What the callers may learn, and what may be left, in all orders."""
+    """Returns what the callers may learn and what may be left, in all orders, and the number of runs."""
     ends: set[str] = set()
 
     def scenario(simulation: Simulation) -> None:
@@ -82,7 +82,7 @@ def _ends(explorer: Explorer, programs: list[Program]) -> tuple[set[str], int]:
 @settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.lists(st.sampled_from(STEPS), min_size=1, max_size=4), min_size=2, max_size=2))
 def test_reduced_orders_reach_every_outcome(programs: list[Program]) -> None:
-    """Exactly the same ends, with no more runs."""
+    """The reduced exploration reaches exactly the same ends as the full one, with no more runs."""
     all_ends, all_runs = _ends(explore, programs)
     for explorer in EXPLORERS:
         ends, runs = _ends(explorer, programs)

@@ -49,7 +49,7 @@ OURS: dict[str, Any] = {
         ]
     }
 }
-"""Scope expressions that take old forms besides today's (contract 2.2)."""
+"""Scope expressions that take old forms besides today's (contract 2.2), by endpoint."""
 
 OLDER = {"defineTask", "pollTaskUrls", "declareProvisioner", "declareWorkerType"}
 """Calls of older clients (contract 2.1)."""
@@ -71,7 +71,7 @@ ONLY_HERE = {
 """Endpoints that Taskcluster does not have."""
 
 PUBLIC = {"signIn", "signInOptions"}
-"""Those of the auth service, which need no scopes."""
+"""Endpoints of the auth service that need no scopes."""
 
 AS_ANOTHER = {"entityAuditHistory": "getEntityHistory", "clientAuditHistory": "listAuditHistory"}
 """Endpoints of the auth service that Taskcluster does not have, and which of its own needs the same scopes."""
@@ -212,7 +212,7 @@ def test_scopes_that_only_the_contract_states(name: str) -> None:
 
 
 def _plain(value: Any) -> Any:
-    """A list of one scope is that scope: an AllOf of one asks for the same."""
+    """Returns an AllOf of one scope as that scope alone, which means the same."""
     if isinstance(value, dict):
         if list(value) == ["AllOf"] and len(value["AllOf"]) == 1 and isinstance(value["AllOf"][0], str):
             return value["AllOf"][0]

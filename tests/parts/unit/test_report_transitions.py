@@ -78,7 +78,7 @@ def test_an_exception_that_is_retried(reason: Resolved) -> None:
 
 
 def test_a_retry_is_of_the_generation_of_its_task() -> None:
-    """Else nothing that waits for the resolution of a task that was run again would hear of its retry's."""
+    """A retry has the generation of its task, so that what waits for a rerun task hears of its retry's end."""
     ended = replace(RUNNING.last_run, state=State.FAILED, reason_resolved=Resolved.FAILED, resolved=NOW)
     again = replace(RUNNING.last_run, reason_created=Created.RERUN, generation=1)
     reopened = replace(RUNNING, runs=(ended, again), generation=1)
@@ -105,7 +105,7 @@ def test_an_exception_that_is_final(reason: Resolved) -> None:
 
 
 def test_repeats_of_an_exception_that_was_retried() -> None:
-    """No resolution is queued for a run that is followed by another (trap 46)."""
+    """A repeated report of a retried exception announces it again, and queues no resolution (trap 46)."""
     for retry in (pending_run(reason_created=Created.RETRY), running_run(reason_created=Created.RETRY)):
         task = a_task(resolved_run(Resolved.WORKER_SHUTDOWN), retry)
         decision = report_exception(task, 0, Resolved.WORKER_SHUTDOWN)
@@ -121,7 +121,7 @@ def test_repeats_of_an_exception_that_was_retried() -> None:
 
 @pytest.mark.parametrize("reason", Resolved)
 def test_a_run_forgets_its_unfinished_uploads_when_it_ends(reason: Resolved) -> None:
-    """Digests of many runs together would not fit into a property."""
+    """A run forgets its unfinished uploads when it ends: those of many runs would not fit into a property."""
     task = a_task(running_run(unfinished=("digest",) * 100))
     for decision in (
         transitions.resolve(task, 0, reason, NOW),

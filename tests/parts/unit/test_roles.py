@@ -132,7 +132,7 @@ async def test_roles_that_share_and_roles_that_may_do_everything_are_no_cycle(he
 
 
 def problem(roles: dict[str, list[str]]) -> str:
-    """Why these roles may not be; empty if they may."""
+    """Returns why these roles are not allowed; empty if they are."""
     try:
         for _piece in check(Roles(roles)):
             pass
@@ -148,7 +148,7 @@ async def test_two_who_change_roles_at_once_cannot_make_a_cycle_together(twin: M
     other: list[str] = []
 
     async def meanwhile(call: Call, phase: Phase) -> None:
-        """Another process changes a role between our read and our write."""
+        """Changes a role by another process between our read and our write."""
         if call.target == ROLES and call.kind is Kind.TABLE_WRITE and phase is Phase.BEFORE and not other:
             other.append("done")
             await there.roles.update("b", role("assume:a"), ANYTHING)

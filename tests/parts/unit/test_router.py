@@ -84,7 +84,7 @@ def test_methods_of_a_path() -> None:
 
 @given(st.sampled_from(QUEUE.endpoints), st.data())
 def test_every_endpoint_is_found_by_what_clients_send(endpoint: Endpoint, data: st.DataObject) -> None:
-    """Clients percent-encode every argument: whatever it is, the route gives it back."""
+    """The router finds every endpoint with arguments of any text, which clients percent-encode."""
     params = {name: data.draw(st.text(min_size=1, max_size=12), label=name) for name in endpoint.params}
     path = re.sub(r"<([^>]+)>", lambda match: quote(params[match[1]], safe=""), endpoint.route)
     match = ROUTER.find(endpoint.method, QUEUE.prefix + path)

@@ -14,7 +14,7 @@ from shared.runtime import Runtime, attempts
 def collected(
     retries: Retries = LOST_RACE, *, jitter: float = 1.0, stop_at: int | None = None
 ) -> tuple[list[int], list[float]]:
-    """The numbers of the attempts, and the seconds of the pauses."""
+    """Returns the numbers of the attempts, and the seconds of the pauses."""
     numbers: list[int] = []
     pauses: list[float] = []
 

@@ -20,7 +20,7 @@ GOOD = {
 
 @pytest.fixture(autouse=True)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but good settings."""
+    """Sets an environment that has nothing but good settings."""
     for name in Settings.model_fields:
         monkeypatch.delenv(name.upper(), raising=False)
     for name, value in GOOD.items():

@@ -1,4 +1,4 @@
-"""Of what a process has too little, everybody has a share: turns, a reserve, and the largest gives way."""
+"""Shares in what a process has too little of: they take turns, and the largest gives way."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def signature(text: str, key: str) -> str:
 
 
 def fields(signed: SignedQueue) -> dict[str, str]:
-    """The query, each parameter once."""
+    """Returns the query, each parameter once."""
     query = parse_qs(signed.sas, keep_blank_values=True, strict_parsing=True)
     assert all(len(values) == 1 for values in query.values())
     return {name: values[0] for name, values in query.items()}
@@ -49,7 +49,7 @@ def access_with(
     *,
     queue_endpoint: str = "https://acct.queue.core.windows.net",
 ) -> SignedAccess:
-    """Access to the account `acct`, whose URLs of queues this key signs."""
+    """Returns access to the account `acct`, whose URLs of queues this key signs."""
     return SignedAccess(
         account="acct",
         queue_endpoint=queue_endpoint,
@@ -120,10 +120,10 @@ class Identity(AsyncTokenCredential):
         return AccessTokenInfo("the-token", 4_000_000_000)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
 
 class Unwrapped(Transport):
@@ -135,7 +135,7 @@ class Unwrapped(Transport):
 
 
 class Azure:
-    """Delegates keys as Azure does, or refuses."""
+    """A server that delegates keys as Azure does, or refuses."""
 
     def __init__(self) -> None:
         self.status = 200

@@ -1,4 +1,4 @@
-"""The repository stays small: each part has no more lines than it had when it was cut down."""
+"""Each part of the repository has no more lines than its bar."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_TEXT = tuple(f":(exclude,glob)**/*.{each}" for each in ("webp", "gz", "xz"))
 
 
 def lines_of(*paths: str) -> int:
-    """The lines of all files that git tracks under these paths."""
+    """Returns the number of lines of all files that git tracks under these paths."""
     command = ["git", "ls-files", "-z", "--", *paths, *NO_TEXT]
     listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout.decode()
     files = [ROOT / name for name in listed.split("\0") if name]
@@ -23,5 +23,5 @@ def lines_of(*paths: str) -> int:
 
 @pytest.mark.parametrize(("paths", "most"), [(WORKER, 2_848), (PRODUCT, 32_345), (TESTS, 71_891), (ALL, 162_346)])
 def test_no_part_grows(paths: tuple[str, ...], most: int) -> None:
-    """Who adds more than is left takes away as much, or says in the commit why the part may grow."""
+    """No part has more lines than its bar; a change that adds takes away as much, or says why not."""
     assert 0 < lines_of(*paths) <= most

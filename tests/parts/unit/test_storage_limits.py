@@ -1,4 +1,4 @@
-"""What is refused before it is sent."""
+"""Checks that refuse a storage request before it is sent."""
 
 import pytest
 from hypothesis import given
@@ -100,7 +100,7 @@ _ROWS = st.dictionaries(st.from_regex(r"[a-z_]{1,9}", fullmatch=True), _VALUES)
 def test_what_is_estimated_is_never_less_than_what_is_sent(
     partition: str, rows: list[tuple[str, dict[str, Value]]]
 ) -> None:
-    """Only what may be too large is measured exactly."""
+    """The estimated size of a row is never less than its exact size."""
     for key, values in rows:
         estimate = limits.check_values(partition, key, values)
         assert estimate >= limits.entity_size(partition, key, values)

@@ -63,7 +63,7 @@ async def test_what_may_pass_is_tried_again(service: Service, status: int | str)
 
 
 async def test_requests_of_the_sdks_are_tried_again_and_count_once(service: Service) -> None:
-    """Also when another request's answer comes, as after a try that was given up."""
+    """Requests of the SDKs are tried again and count once, also after the answer to another request."""
 
     async def of_another(request: web.Request) -> web.StreamResponse:
         return web.Response(headers={REQUEST_ID: "another"})
@@ -93,7 +93,7 @@ async def test_no_connection_is_storage_unavailable_without_the_address(service:
 
 
 async def test_a_repeat_may_be_refused_by_the_first_try(service: Service) -> None:
-    """The first insert won and its answer was lost: the caller sees the refusal and decides by its operation id."""
+    """A repeat is refused if the answer to the first insert was lost; an operation id tells its caller."""
     service.script = [_status(503), _status(409, "EntityAlreadyExists")]
     async with service.account() as account:
         with pytest.raises(TransactionRefused) as caught:

@@ -17,7 +17,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 CALLER = "p/w", Worker(worker_group="g", worker_id="w")
 WAIT = 20.0
 MOST_IN_A_SERIES = 3
-"""Answers of 503 to one call of a worker whose repetitions come to different processes."""
+"""The most answers of 503 to one call of a worker whose repetitions come to different processes."""
 
 
 def at(seconds: float) -> datetime:
@@ -56,7 +56,7 @@ def stamps(*seconds: float) -> list[float]:
 def test_what_an_answer_of_503_came_to(
     came: float, waits: list[float], elsewhere: float | None, missed: int, is_vain: bool
 ) -> None:
-    """The worker was answered so 10 s after its call; it has called again, here, at `came`."""
+    """The series notes whether a worker, answered 503 10 s after its call, has repeated the call at `came`."""
     series = Series(began=at(0), told=at(10)).called(at(came))
     known = series.noted(at(came), stamps(*waits), None if elsewhere is None else at(elsewhere))
     assert (known.missed, known.is_vain, known.told) == (missed, is_vain, None)
@@ -69,7 +69,7 @@ class Process:
         self.tellings = Tellings(lambda: self.now)
 
     def call(self, row: WorkerRecord, came: datetime, lasts: float, outcome: str) -> tuple[WorkerRecord, str]:
-        """A call that is noted and then ended so; the worker's row, and the answer."""
+        """Notes a call and ends it with this outcome; returns the worker's row and the answer."""
         self.now = came
         wait: Wait = self.tellings.called(CALLER, came)
         if outcome != "claims":

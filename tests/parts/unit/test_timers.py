@@ -1,4 +1,4 @@
-"""How often the timers run, against what depends on it."""
+"""Compares how often the timers run with what depends on it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STARTED = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _every(schedule: str) -> timedelta:
-    """The time between two runs."""
+    """Returns the time between two runs."""
     parsed = parse_schedule(schedule)
     first = parsed.next(STARTED)
     return parsed.next(first) - first

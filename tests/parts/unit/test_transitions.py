@@ -51,7 +51,9 @@ def test_an_unscheduled_task_becomes_pending(command: Command, reason: Created) 
 
 @pytest.mark.parametrize("task", [RUNNING, RETRIED, *RESOLVED])
 def test_schedule_leaves_a_task_with_runs_and_announces_its_first_one_while_a_repeat_is_recognised(task: Task) -> None:
-    """The call that scheduled it may have died before it said so, and a worker was faster than the repeat."""
+    """Scheduling a task that has runs changes nothing, and announces its first run for as long as a repeat is
+    recognised: the call that scheduled it may have died before it announced it, and a worker was faster than the
+    repeat."""
     decision = schedule(task)
     assert (decision.task, decision.ahead, decision.after) == (None, (), ())
     assert announced(decision) == [("task-pending", 0)]
@@ -100,7 +102,7 @@ def test_an_unscheduled_task_ends_with_a_run_of_its_own(reason: Resolved) -> Non
 
 @pytest.mark.parametrize("task", [PENDING, RUNNING, RETRIED])
 def test_end_of_a_task_with_dependencies_touches_its_member_row(task: Task) -> None:
-    """A listing may have seen it unscheduled, and none of its index rows since."""
+    """Ending a task with dependencies rewrites its member row, which a listing may have seen last."""
     waited = cancel(replace(task, dependencies=1))
     assert sorted(kinds(waited.after[0])) == sorted([*kinds(cancel(task).after[0]), "RewriteMember"])
 

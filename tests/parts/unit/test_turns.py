@@ -1,4 +1,4 @@
-"""One reading for all who ask at the same time."""
+"""Concurrent callers share one reading."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def settled() -> None:
 
 
 class Reading:
-    """Counts how often it is read; fails while it is told to."""
+    """Counts how often it is read, and fails while it is told to."""
 
     def __init__(self) -> None:
         self.number = 0
@@ -50,7 +50,7 @@ async def test_who_reads_and_goes_away_leaves_the_reading_to_the_next() -> None:
 
 
 class Silent:
-    """An identity that gives no token, and a storage that gives no delegated key, after a long time."""
+    """An identity that gives no token, and a storage that gives no delegated key, which fail only after a long time."""
 
     def __init__(self) -> None:
         self.asked = 0

@@ -1,4 +1,4 @@
-"""Whoever writes a row on no condition has a line in the table of design 15, which says why a late one is harmless."""
+"""Every write of a row without a condition has a line in the table of design 15."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 CONDITION = {"Delete": 1, "Merge": 2, "Replace": 2}
-"""The position of the ETag; without one, any row of that key is deleted or changed."""
+"""Position of the ETag among an operation's arguments; without one, any row of that key is changed."""
 
 
 def unconditional(tree: ast.AST, function: str = "") -> Iterator[str]:
-    """The functions that make operations which name no ETag: one for each operation."""
+    """Yields the functions that make operations without an ETag, once for each operation."""
     for node in ast.iter_child_nodes(tree):
         is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         inside = node.name if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) else function
@@ -33,7 +33,7 @@ def _is_unconditional(call: ast.Call) -> bool:
 
 
 def writers() -> set[str]:
-    """As `folder/module.function`; what a module makes once and for all is told by its name alone."""
+    """Returns the writers as `folder/module.function`, or as the module for operations at module level."""
     found = set[str]()
     for path in sorted((ROOT / "shared").rglob("*.py")):
         text, module = path.read_text(), f"{path.parent.name}/{path.stem}"

@@ -96,7 +96,7 @@ async def test_a_service_that_is_busy_is_asked_again(service: Service, credentia
 async def test_each_try_is_dated_and_signed_by_itself(
     service: Service, hot: Hot, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The service refuses what was signed a quarter of an hour ago."""
+    """Each try has its own date and signature, since the service refuses what was signed a quarter of an hour ago."""
     seconds = itertools.count(1_000_000_000, 600)
     monkeypatch.setattr(wire, "time", SimpleNamespace(time=lambda: next(seconds)))
     service.script = [answers(503), fine(hot)]
@@ -136,7 +136,7 @@ async def test_half_an_answer_is_none(service: Service, hot: Hot) -> None:
     "body", ["", "<html>a proxy</html>", "{}", "[]", '{"value":[{"RowKey":"k"}]}', '"x"', "\x00", "<a/>", MESSAGES[:80]]
 )
 async def test_nonsense_is_storage_unavailable(service: Service, hot: Hot, body: str) -> None:
-    """A write whose answer cannot be read may have happened: its outcome is unknown, never guessed."""
+    """An answer that cannot be read raises StorageUnavailable, as a write may have happened."""
     service.script = [answers(hot.status, body, {"Content-Type": "text/html"})]
     async with service.account(KEY) as account:
         with pytest.raises(StorageUnavailable) as caught:
@@ -146,7 +146,7 @@ async def test_nonsense_is_storage_unavailable(service: Service, hot: Hot, body:
 
 @every_kind
 async def test_what_will_not_pass_is_refused_at_once(service: Service, credential: Credential, hot: Hot) -> None:
-    """403: the token or the key is not right, or this machine's clock is not."""
+    """Answers that no retry changes, such as 403 for a wrong key or clock, raise StorageRefused at once."""
     for status in (301, 401, 403, 405, 501, 505):
         service.requests.clear()
         service.script = [answers(status, "", {"x-ms-error-code": "AuthenticationFailed", "Location": "/elsewhere"})]
@@ -159,8 +159,8 @@ async def test_what_will_not_pass_is_refused_at_once(service: Service, credentia
 
 @asynccontextmanager
 async def surplus(hot: Hot) -> AsyncIterator[tuple[str, list[int]]]:
-    """A server that answers the first request twice: that answer comes once more before the one to the second request.
-    Yields its address, and how many requests each connection has brought."""
+    """Yields the address of a server that answers the first request twice: that answer comes once more before the one
+    to the second request. Also yields how many requests each connection has brought."""
     served: list[int] = []
     first = b""
 
@@ -192,7 +192,7 @@ async def surplus(hot: Hot) -> AsyncIterator[tuple[str, list[int]]]:
 
 @every_kind
 async def test_an_answer_that_nobody_asked_for_is_nobody_s_answer(service: Service, hot: Hot) -> None:
-    """Its connection is closed, and the request is sent once more on another one."""
+    """After an unexpected answer the connection is closed, and the request is sent on another one."""
     async with surplus(hot) as (service.url, served), service.account(KEY) as account:
         await hot.send(account.storage)
         with counting() as operations:

@@ -12,10 +12,8 @@ from tools.admin.cli import app
 
 
 def run_command(arguments: Sequence[str], environment: Mapping[str, str], given: str = "") -> tuple[int, str, str]:
-    """Exit code, output and messages of a command with these variables and no others, that is `given` this input.
-
-    A defect shows as it does in a process of its own: as a traceback among the messages.
-    """
+    """Returns exit code, output and messages of a command that has these variables and no others, and `given` as its
+    input. A defect shows as it does in a process of its own: as a traceback among the messages."""
     removed = {name: None for name in os.environ if name not in environment}
     done = CliRunner().invoke(
         app, list(arguments), input=given, env={**removed, **environment}, prog_name="./dev admin"

@@ -15,18 +15,18 @@ from tools.local.stack import Stack, StackOptions
 
 SETTINGS = {"LONG_POLL_SECONDS": "2"}
 FRONT = 15
-"""The port of what stands in front of a host, relative to the host's."""
+"""Port of what stands in front of a host, relative to the host's."""
 
 
 @pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """A running stack, one for the tests of this folder. Tests use pools of names of their own in it."""
+    """A running stack for the tests of this folder, which use pools of names of their own in it."""
     yield from started(StackOptions(free_ports(), in_memory=True, app_settings=SETTINGS))
 
 
 @pytest.fixture
 def operator(stack: Stack, tmp_path: Path) -> Operator:
-    """Somebody at the running stack."""
+    """An operator at the running stack."""
     return Operator(stack, tmp_path)
 
 

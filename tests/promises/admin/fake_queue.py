@@ -1,4 +1,4 @@
-"""A queue in memory, of which each property can be planted otherwise."""
+"""A queue in memory, each property of which a test can change."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tools.admin.verification import queue_checks
 
 
 class FakeQueue:
-    """A queue in memory that does what is planted, and otherwise what Azure does."""
+    """A queue in memory that behaves as Azure's does, except for what a test has changed."""
 
     def __init__(self, plant: str) -> None:
         self.plant = plant
@@ -20,7 +20,7 @@ class FakeQueue:
         self.serial = 0
 
     def refuse(self, code: str) -> None:
-        """Raise what the storage clients raise."""
+        """Raises what the storage clients raise."""
         error = HttpResponseError(message=code)
         error.error_code = code  # type: ignore[attr-defined]  # as the storage clients do
         raise error

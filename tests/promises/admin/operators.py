@@ -36,7 +36,7 @@ class Operator:
         self.pool = f"admin/p{uuid.uuid4().hex[:12]}"
 
     def run(self, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-        """Exit code, output and messages of a command."""
+        """Runs a command; returns exit code, output and messages."""
         return run_command(arguments, {**self.environment, **(environment or {})})
 
     def result(self, *arguments: str) -> Any:
@@ -70,7 +70,7 @@ class Operator:
         return task_id
 
     def quarantine(self, worker_id: str, reason: str, span: str) -> None:
-        """As `taskcluster api queue quarantineWorker` does it."""
+        """Quarantines a worker as `taskcluster api queue quarantineWorker` does."""
         wanted = {"quarantineUntil": taskcluster.fromNow(span).isoformat(), "quarantineInfo": reason}
         self.queue().quarantineWorker(*self.pool.split("/"), "g", worker_id, wanted)
 
@@ -79,7 +79,7 @@ class Operator:
         return taskcluster.Auth(self._options)
 
     def create_client(self, client_id: str) -> None:
-        """As `taskcluster api auth createClient` does it."""
+        """Creates a client as `taskcluster api auth createClient` does."""
         wanted = {"description": "", "expires": taskcluster.fromNow("1 hour").isoformat(), "scopes": []}
         self.auth().createClient(client_id, wanted)
 

@@ -1,7 +1,5 @@
-"""What the documents use of Taskcluster's own command: `taskcluster api SERVICE METHOD ARGUMENT...` and `from-now`.
-
-The command is a program in Go, which tests would have to download.
-"""
+"""Implements what the documents use of Taskcluster's own command: `taskcluster api SERVICE METHOD ARGUMENT...` and
+`from-now`. The command is a program in Go, which tests would have to download."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ import taskcluster
 
 
 def main(arguments: list[str]) -> Any:
-    """What the command prints."""
+    """Returns what the command prints."""
     if arguments[0] == "from-now":
         return taskcluster.fromNow(" ".join(arguments[1:])).isoformat()
     _, service, method, *given = arguments

@@ -1,4 +1,4 @@
-"""An account is lost; another one goes on from the files: on Azurite, with names of its own for each."""
+"""An account is lost, and another one continues from the exported files, both on Azurite."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from tools.local.entities import TABLES
 
 @pytest.fixture
 async def other_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
-    """Where the backup is restored."""
+    """The account into which the backup is restored."""
     async with AzureStorage.from_connection_string(own_connection_string(azurite)) as account:
         yield account
 
@@ -162,7 +162,7 @@ async def test_roles_are_exported_as_they_were_at_one_time(
     export, left = backup._export, changes
 
     async def beside_changes(client: TableClient, file: IO[str], counted: Callable[[int], None]) -> int:
-        """They fall between the rows: `a` was read before, `z` is read after them."""
+        """Changes roles between the reads of two rows: `a` was read before, `z` is read after."""
         nonlocal left
         count = await export(client, file, counted)
         if left:

@@ -18,14 +18,14 @@ from tools.local.entities import TABLES
 
 
 def _in_this_process(command: Sequence[str], *, env: Mapping[str, str], **_: object) -> CompletedProcess[str]:
-    """A step of the drill: five new interpreters would take as long as all that the steps do."""
+    """Runs a step of the drill in this process: five new interpreters would take as long as all that the steps do."""
     return CompletedProcess(command, *run_command(command[command.index("tools.admin") + 1 :], env))
 
 
 def _drilled(
     operator: Operator, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: str
 ) -> tuple[int, str, str]:
-    """Exit code, output and messages of `./dev drill`, which an operator runs with the names of the account, too."""
+    """Returns exit code, output and messages of `./dev drill`, run with the names of the account, too."""
     named = {"STORAGE_ACCOUNT_NAME": "stqueue", "SERVICEBUS_NAMESPACE": "sb-queue"}
     with monkeypatch.context() as patch:
         for name in drill.OF_THE_DEPLOYMENT:

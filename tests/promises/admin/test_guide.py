@@ -39,7 +39,7 @@ _USED = re.compile(r"\$([A-Za-z_][A-Za-z0-9_]*)")
 
 
 def blocks(*pages: Path) -> list[str]:
-    """The shell commands of pages (the guide, and then the incidents' by default), block by block."""
+    """Returns the shell commands of pages (by default the guide, and then the incidents), block by block."""
     found = []
     for page in pages or (GUIDE, *INCIDENTS):
         text = page.read_text()
@@ -53,10 +53,8 @@ def blocks(*pages: Path) -> list[str]:
     "page", [GUIDE, *(each for each in INCIDENTS if each.stem != "region")], ids=lambda page: page.stem
 )
 def test_the_commands_of_a_page_run(page: Path, operator: Operator) -> None:
-    """One block after the other, as an operator would; Azure's own tools are replaced by doubles.
-
-    tests/promises/infra/test_region.py plays that of a lost region.
-    """
+    """The commands of a page run one block after the other, as an operator would run them; Azure's own tools are
+    replaced by doubles. tests/promises/infra/test_region.py runs the page about a lost region."""
     tools = operator.folder / "tools"
     tools.mkdir()
     for name in PLAYED:

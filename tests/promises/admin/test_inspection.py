@@ -145,7 +145,7 @@ async def _no_edge_from_another_group(world: World, cast: Cast) -> str:
 
 
 async def _without_expiry_row(world: World, cast: Cast) -> str:
-    """That of its group, which is to be swept."""
+    """Removes the row by which the task's group is to be swept."""
     task = _task(world, cast.running)
     for row in world.rows(keys.EXPIRY):
         if row.key == keys.expiring(keys.SWEPT_GROUP, task.task_group_id):
@@ -247,7 +247,8 @@ def test_a_dependent_that_was_not_unblocked_and_a_group_that_was_not_announced_a
 
 @pytest.mark.parametrize("is_sealed", [False, True])
 def test_a_group_whose_guards_are_of_a_later_call_than_its_header_works_once_it_is_repaired(is_sealed: bool) -> None:
-    """As an export has it that reads the header before a call on the group, and the guards after it."""
+    """A group whose guards are of a later call than its header works once it is repaired. An export that reads the
+    header before a call on the group, and the guards after it, has such a group."""
     world = World()
 
     async def story() -> None:

@@ -21,12 +21,12 @@ from tools.admin.inspection import inspect_group, inspect_task
 
 OPERATOR = "operator"
 SETTLED = 16 * 60
-"""Seconds after which a check looks at everything."""
+"""Seconds after which a check examines everything."""
 
 
 @dataclass
 class AtRequest:
-    """A gate: something happens once, right before or after the operator's request of that number, from 1."""
+    """A gate that does something once, right before or after the operator's request of that number, from 1."""
 
     number: int
     phase: Phase
@@ -35,7 +35,7 @@ class AtRequest:
     happened: bool = False
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Let everything pass."""
+        """Lets everything pass."""
         if process_name() != OPERATOR:
             return
         if phase is Phase.BEFORE:
@@ -62,7 +62,7 @@ async def claim(world: World) -> None:
 
 
 async def nothing(world: World) -> None:
-    """All is well."""
+    """Changes nothing."""
 
 
 async def _lose(world: World, table: str, partition: str, key: str) -> None:
@@ -81,7 +81,7 @@ def records(world: World) -> Records:
 
 
 async def check(world: World) -> list[str]:
-    """`task check --repair` and `group check --repair`."""
+    """Runs `task check --repair` and `group check --repair`."""
     look = records(world)
     found = [*await inspect_group(look, GROUP), *await inspect_task(look, A), *await inspect_task(look, B)]
     for finding in found:
@@ -91,7 +91,7 @@ async def check(world: World) -> list[str]:
 
 
 def play(number: int, phase: Phase, *, running: bool, damage: Story, call: Story) -> tuple[AtRequest, list[str]]:
-    """One run: the tasks, the damage, the check with the call in it; then everything ends and is looked at."""
+    """Plays one run: the tasks, the damage, the check with the call in it; then everything ends and is examined."""
     gate = AtRequest(number, phase)
     world = World(Simulation.scripted([]), gate)
     world.is_ordered = False

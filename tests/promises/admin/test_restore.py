@@ -1,4 +1,4 @@
-"""Every row that the app can write comes back from an export, whatever its text, and however often the restore dies."""
+"""Every row that the app can write is restored from an export, however often the restore dies."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ KINDS = {
     "Index": {"task", "namespace"},
     "Expiry": {"group-tasks", "listed", "worker", "client", "artifact", "upload", "index", "cursor"},
 }
-"""The rows of design 3 whose keys say what they are."""
+"""The kinds of rows of design 3, by their keys."""
 
 
 def open_world() -> World:
@@ -47,7 +47,7 @@ def open_world() -> World:
 
 
 async def one_of_everything(world: World) -> None:
-    """Whatever the app can be made to store, with text of many languages wherever a caller may write any."""
+    """Stores whatever the app can be made to store, with text of many languages wherever a caller may write any."""
     await everything(world)
     services, now = world.services, world.clock.now()
     metadata = {"name": LANGUAGES, "owner": "a@example.com", "source": "https://example.com/", "description": LANGUAGES}
@@ -84,7 +84,7 @@ async def one_of_everything(world: World) -> None:
 
 
 def exported(world: World, folder: Path) -> dict[str, list[Row]]:
-    """The files as the export writes them, of a store in memory."""
+    """Returns the rows of a store in memory, and writes them to files as the export does."""
     rows = {table: world.rows(table) for table in TABLES}
     for table, some in rows.items():
         with gzip.open(folder / f"{table}.jsonl.gz", "wt", encoding="utf-8") as file:

@@ -19,7 +19,7 @@ from tools.local.state import ROOT
 
 DOCUMENT = (ROOT / "docs" / "assumptions.md").read_text()
 EXPECTED = {check.name for check in CHECKS if check.emulated}
-"""Where the local stack is known to differ."""
+"""Checks whose result the local stack is known to differ in."""
 
 
 def _named(*names: str) -> list[Check]:
@@ -72,11 +72,11 @@ class Front:
         self.target, self.plant = stack.options.ports.api, plant
 
     def changed(self, path: str, content: bytes) -> bytes:
-        """The body as it is passed on: as it is."""
+        """Returns the body as it is passed on, here unchanged."""
         return content
 
     def answer(self, handler: BaseHTTPRequestHandler) -> None:
-        """Hand a call on, and its answer back, with the planted change."""
+        """Passes a call on, and its answer back, with the planted change."""
         path, plant = handler.path, self.plant
         if plant == "encodes paths again":
             path = path.replace("%2F", "%252F")
@@ -128,7 +128,7 @@ def _listening(front: Front) -> Iterator[None]:
         do_GET = do_POST = do_PUT = _any
 
         def log_message(self, format: str, *args: object) -> None:
-            """Nothing."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", front.target + FRONT), Handler)
     thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})

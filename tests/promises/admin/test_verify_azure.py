@@ -17,7 +17,7 @@ APP = {"AZURE_SUBSCRIPTION_ID": "s", "AZURE_RESOURCE_GROUP": "rg-test", "AZURE_F
 
 
 def _managed(settings: Mapping[str, str], states: Mapping[str, str], roles: Iterable[str]) -> Deployment:
-    """A deployment of which Azure's management plane says this."""
+    """Returns a deployment of which Azure's management plane says this."""
 
     def arm(method: str, path: str, version: str, query: Mapping[str, str] | None = None) -> Any:
         assert path.startswith("/subscriptions/s/resourceGroups/rg-test/providers/")
@@ -73,7 +73,7 @@ def test_settings_and_roles_as_azure_has_them(
 
 @pytest.mark.parametrize("error", [Differs, requests.ConnectionError])
 def test_no_signature_is_shown(error: type[Exception]) -> None:
-    """What is printed is pasted into issues and chats."""
+    """No signature of a URL is shown, since printed messages are pasted into issues and chats."""
     url = "https://st.queue.core.windows.net/q/messages?sv=2026&sig=abc%2Bdef%3D&se=9 and https://x/y?bewit=c2VjcmV0"
 
     def fails(deployment: Deployment) -> str:

@@ -28,7 +28,7 @@ Bodies = dict[str, dict[str, Any]]
 
 
 def _azure() -> Bodies:
-    """What Azure has after a deployment of the example, by id in lower case."""
+    """Returns what Azure has after a deployment of the example, by id in lower case."""
     cloud = Cloud(INFRA)
     cloud.deploy("example", {"properties": {"parameters": {name: {"value": each} for name, each in GIVEN.items()}}})
     return {**cloud.resources, f"/subscriptions/{SUBSCRIPTION}": {"tenantId": TENANT}}

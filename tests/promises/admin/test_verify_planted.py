@@ -1,4 +1,4 @@
-"""Every check of `verify` with something that does otherwise: the real services, but for what is planted."""
+"""Every check of `verify` finds what is planted in services that are otherwise real."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from tools.local.stack import Stack
 
 
 class Otherwise:
-    """Something real, of which the methods that are given behave in another way. `real` is the first argument."""
+    """Something real with some methods replaced. These get the real thing as their first argument."""
 
     def __init__(self, real: Any, **methods: Callable[..., Any]) -> None:
         self._real = real
@@ -88,7 +88,7 @@ def _sender(**methods: Callable[..., Any]) -> Plant:
 
 
 def _timers(*runs: tuple[str, timedelta]) -> Plant:
-    """What the host has recorded: names of timers, and how long ago they ran."""
+    """Plants the host's record of timers: their names, and how long ago they ran."""
 
     def plant(deployment: Deployment) -> None:
         now = datetime.now(UTC)
@@ -170,7 +170,7 @@ def drops_all(real: Any, messages: ServiceBusMessage) -> None:
 
 
 def filters_changed(before: str, after: str) -> Callable[..., Any]:
-    """As if the expression were another one: what a service does that reads it in another way."""
+    """Makes a filter behave as if its expression were another one: as a service would that reads it in another way."""
 
     def create(real: Any, topic: str, subscription: str, name: str, *, filter: SqlRuleFilter) -> Any:
         changed = SqlRuleFilter(str(filter.sql_expression).replace(before, after))
@@ -250,7 +250,7 @@ PLANTS: tuple[tuple[str, str, Plant], ...] = (
 
 @contextmanager
 def _deployment(stack: Stack, plant: Plant) -> Iterator[Deployment]:
-    """Differences of emulators count like any other."""
+    """Yields a deployment with the plant, in which differences of emulators count like any other."""
     with Deployment(stack.environment) as deployment:
         deployment.emulated = False
         plant(deployment)
@@ -278,7 +278,7 @@ RIGHT: tuple[tuple[str, Plant], ...] = (
     ("row-sizes", _tables(create_entity=within(1024 * 1024))),
     ("timers-run", _timers(("expire", timedelta(minutes=19)), ("reconcile", timedelta(minutes=9)))),
 )
-"""Where the local stack differs from Azure: what Azure does."""
+"""For each difference between the local stack and Azure, a plant that does what Azure does."""
 
 
 @pytest.mark.parametrize(("check", "plant"), RIGHT, ids=[check for check, _ in RIGHT])
@@ -296,7 +296,7 @@ class Rewriting(Front):
         self._change = change
 
     def changed(self, path: str, content: bytes) -> bytes:
-        """The body as it is passed on."""
+        """Returns the body as it is passed on."""
         try:
             body = json.loads(content)
         except ValueError:
@@ -305,7 +305,7 @@ class Rewriting(Front):
 
 
 def grants_more(path: str, body: Any) -> Any:
-    """URLs for polling with which everything is allowed, as the account's key can sign them."""
+    """Makes URLs for polling with which everything is allowed, as the account's key can sign them."""
     for queue in body.get("queues", ()):
         url = urlsplit(queue["signedPollUrl"])
         _, account, name, _ = url.path.split("/")

@@ -20,11 +20,11 @@ OPTIONS = {"key_vault": "kv", "expires_in": "52w"}
 
 
 class Failed(Exception):
-    """The vault does not take a secret."""
+    """The vault has not taken a secret."""
 
 
 class Deployment:
-    """The auth API as far as the commands use it, by its own rules, and the vault. The call number `fails_at` fails."""
+    """A fake of the auth API, by its own rules, and of the vault; the call number `fails_at` fails."""
 
     def __init__(self) -> None:
         self.clients: dict[str, dict[str, Any]] = {}
@@ -71,7 +71,7 @@ class Deployment:
         return f"{url}?bewit={client['accessToken']}"
 
     def works(self) -> bool:
-        """Whether both secrets of the vault are those of the clients."""
+        """Whether the secrets in the vault are the present ones of the clients."""
         token, bewit = worker_clients.secret_names(POOL)
         return (self.vault.get(token), self.vault.get(bewit)) == (
             self.clients[WORKER]["accessToken"],

@@ -1,4 +1,4 @@
-"""An app that says what arrives, and does what it is asked: to see what a host does with requests, answers and ends."""
+"""An app that tells what arrives and does what it is asked, so that tests see what a host does with it."""
 
 import asyncio
 import base64
@@ -19,7 +19,7 @@ def _note(**what: Any) -> None:
 
 
 async def _do(order: dict[str, Any]) -> None:
-    """Note the beginning, do what is asked, note the end; whatever ends it before is noted as well."""
+    """Notes the beginning, does what is asked, and notes the end; also notes whatever ends it before."""
     _note(begun=order.get("id"))
     try:
         await asyncio.sleep(float(order.get("sleep", 0)))
