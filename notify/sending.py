@@ -138,8 +138,7 @@ class Notifier:
         return failures
 
     async def _definition(self, task_id: str) -> dict[str, Any] | None:
-        """Returns the definition of a task; None if there is no such task any more, as for a group that has no decision
-        task."""
+        """Returns the definition of a task; None if there is none, as for a group without a decision task."""
         try:
             found: dict[str, Any] = await self.queue.task(task_id)
         except TaskclusterRestFailure as error:

@@ -20,8 +20,7 @@ Schedule = Callable[[str], Awaitable[None]]
 
 
 class Graph:
-    """The tasks of a graph, indexed by the tasks that they need. After a start, say which have completed already
-    (`has_completed`)."""
+    """The tasks of a graph, by the tasks that they need. After a start, say which have completed (`has_completed`)."""
 
     def __init__(self, needs: Mapping[str, Iterable[str]], schedule: Schedule) -> None:
         self._needs = {task_id: frozenset(needed) for task_id, needed in needs.items()}

@@ -75,8 +75,7 @@ def _new_file(path: Path) -> IO[bytes]:
 
 
 async def _export_settled(client: TableClient, table: str, raw: IO[bytes], report: Report) -> int:
-    """Exports a table. The table of roles is exported again for as long as a role changes meanwhile. Raises BackupError
-    if that never ends."""
+    """Exports a table; that of roles again for as long as a role changes. Raises BackupError if that never ends."""
     for _attempt in range(_ATTEMPTS):
         raw.seek(0)
         raw.truncate()
@@ -170,8 +169,7 @@ def _noted(folder: Path, account: str) -> dict[str, int] | None:
 
 
 def _note(folder: Path, account: str, counts: Mapping[str, int]) -> None:
-    """Replaces the note of how far a restore is, in one step: a process that dies leaves the note that was there
-    before."""
+    """Replaces the note of a restore's progress in one step: a process that dies leaves the earlier note."""
     new = folder / f"{_RESTORE}.new"
     try:
         new.write_text(json.dumps({"account": account, "entities": counts}), encoding="utf-8")
@@ -228,8 +226,7 @@ async def scheduled_sweeps(account: AzureStorage) -> AsyncIterator[str]:
 
 
 async def _all_of(rows: AsyncIterable[TableEntity]) -> AsyncIterator[TableEntity]:
-    """Yields rows as they come, and none of a table that is not there yet, since the app makes tables when it first
-    needs them."""
+    """Yields rows as they come; none of a missing table, since the app makes tables when it first needs them."""
     try:
         async for row in rows:
             yield row

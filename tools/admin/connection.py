@@ -131,8 +131,7 @@ class _NoDeployment(Exception):
 
 
 def _strict(client: Any) -> Any:
-    """Returns a class of clients that accept only answers that are JSON: the public client returns others as they
-    are."""
+    """Returns a class of clients that accept only answers in JSON; the public client returns any."""
 
     class Strict(client):  # type: ignore[misc]  # the public client has no types
         def _makeHttpRequest(self, *args: Any) -> Any:  # noqa: N802 - the client's name

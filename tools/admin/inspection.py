@@ -129,8 +129,7 @@ def _overdue(records: Records, task: Task, repairs: TaskRepairs) -> Iterator[Fin
 
 
 async def _deletion(records: Records, task: Task, repairs: TaskRepairs) -> list[Finding]:
-    """Finds a task whose deletion is not scheduled. Either a sweep of its group finds it among the members, or it has a
-    row of its own."""
+    """Finds a task whose deletion is not scheduled, neither by a sweep of its group nor by a row of its own."""
     group = await records.groups.header(task.task_group_id)
     member = await records.storage.tables.get(keys.GROUPS, task.task_group_id, keys.member(task.task_id))
     sweep = group if member is not None else None
@@ -199,8 +198,7 @@ async def _has_edge(records: Records, required: Task, task: Task) -> bool:
 
 
 async def _index(records: Records, task: Task, definition: Definition) -> list[Finding]:
-    """Finds index entries that a completed task asks for and that are missing, unless a better entry is there or the
-    path was deleted since."""
+    """Finds index entries that a completed task asks for and that are missing, and not replaced or deleted."""
 
     async def enter() -> bool:
         assert resolved is not None, "it has completed"
@@ -267,8 +265,7 @@ async def _guards_of(records: Records, group: Group) -> list[Finding]:
 
 
 def _remove_orphans(records: Records, due: str) -> Repair | None:
-    """Returns the repair that removes orphaned rows: the check that follows a resolution does that, and is called for
-    once more if one is due."""
+    """Returns the repair that removes orphaned rows: it calls for the check that is due, if one is."""
     return (lambda: _check_again(records, due)) if due else None
 
 
@@ -289,8 +286,7 @@ async def _check_again(records: Records, due: str) -> bool:
 
 
 def _again(records: Records, task: Task) -> Repair:
-    """Returns the repair that calls the handler of a resolved task's last run once more; the handler judges by the
-    status row of then."""
+    """Returns the repair that has the resolution of a task's last run handled once more."""
 
     async def repair() -> bool:
         await put_resolved(records, task)

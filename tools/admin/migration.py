@@ -184,8 +184,7 @@ def _settle(
     dry_run: bool,
     update: bool,
 ) -> None:
-    """Creates or changes one item, unless it is the same. If the deployment refuses that, the refusal is noted and the
-    next item comes."""
+    """Creates or changes one item, unless it is the same. A refusal is noted, and the next item comes."""
     if here is not None and _comparable(here) == _comparable(wanted):
         outcome.same += 1
         return

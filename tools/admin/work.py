@@ -62,8 +62,7 @@ def request(queue: Any, method: str, path: str, body: Any = None, **query: Any) 
 
 
 def each(title: str, task_ids: Sequence[str], action: Callable[[str], Any]) -> None:
-    """Does something to many tasks, one after the other. Exit code 1 if it was refused for any of them; it is done for
-    the others all the same."""
+    """Does something to many tasks, one after the other. Exit code 1 if one of them refused it."""
     refused = 0
     progress = Progress()
     for number, task_id in enumerate(task_ids, 1):

@@ -203,8 +203,7 @@ def _hand_out(auth: Any, task_queue_id: str, secret_names: tuple[str, str], key_
 
 
 def _put(key_vault: str, name: str, value: str) -> None:
-    """Stores a secret in the vault. The value is passed in a file, since other users of the machine can read the
-    arguments of a command."""
+    """Stores a secret in the vault, by a file: other users of the machine can read a command's arguments."""
     with tempfile.NamedTemporaryFile("w", encoding="utf-8", prefix="secret-") as file:  # readable by its owner alone
         file.write(value)
         file.flush()

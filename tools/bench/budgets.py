@@ -22,8 +22,7 @@ CALLS: Mapping[str, Cost] = {
 resolution is not the first of its group that the process follows up."""
 
 SHARED: Cost = {"R": 3}
-"""Additional cost of a task whose calls several processes share: claimWork, reclaimTask and reportCompleted read it
-first."""
+"""Additional cost of a task whose calls several processes share, since they have to read it first."""
 
 SHARED_PUT: Cost = {"R": 2}
 """Additional cost of an upload by relay to a process that has not created the artifact."""
@@ -33,16 +32,14 @@ UPLOAD: Cost = {"BW": 2, "W": 1}
 FOLLOWED: Cost = {"D": 1}
 """Cost of the resolved message if the process that has followed the resolution up removes it: no function wakes."""
 EXPIRY: Cost = {"R": 1.4, "W": 1.3}
-"""Cost of a task's deletion: its rows, and a twentieth of what is read and deleted for its group. The blobs' deletion
-is free."""
+"""Cost of a task's deletion: its rows, and a twentieth of its group's. The blobs' deletion is free."""
 READ: Cost = {"R": 1, "BR": 1}
 """Cost of reading an artifact by its signed URL."""
 
 NOTE: Cost = {"W": 1}
 """Cost of noting which task queues wait for workers, besides the gauges."""
 GAUGES: Cost = {"R": 2.5, "G": 6}
-"""Cost of one reading of the gauges: the directory, refused clients, every other time the ends of all clients, the
-lengths of queues."""
+"""Cost of reading the gauges: directory, refused clients, lengths of queues, and every other time clients."""
 GAUGES_A_POOL: Cost = {"R": 1}
 """Additional cost of each task queue in a reading of the gauges."""
 

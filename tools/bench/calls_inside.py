@@ -224,8 +224,7 @@ def _layer(file: str) -> str:
 
 
 def by_layer(profile: cProfile.Profile, calls: int) -> dict[str, tuple[float, float]]:
-    """Returns for each layer the calls of functions and the microseconds of one call. What C functions take counts for
-    their caller."""
+    """Returns for each layer calls and microseconds of one call. C functions count for their caller."""
     found: dict[str, list[float]] = {}
     for entry in profile.getstats():
         if isinstance(entry.code, str):

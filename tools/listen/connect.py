@@ -54,8 +54,7 @@ class Namespace:
 
 
 def _transport(connection_string: str) -> dict[str, Any]:
-    """Returns the option by which the SDK administers the local broker over plain HTTP, for which it has no switch; no
-    option otherwise."""
+    """Returns the option by which the SDK administers the local broker over plain HTTP; elsewhere no option."""
     if "usedevelopmentemulator=true" not in connection_string.lower():
         return {}
     from tools.local.service_bus_admin import AsyncPlainHttpTransport

@@ -24,8 +24,7 @@ MAX_SQL = 1024
 """The most characters of a SQL filter."""
 
 MAX_RULES = 64
-"""The most rules that one pattern may take. Each is an evaluation, and on Standard a credit, for every message of the
-topic."""
+"""The most rules that one pattern may take. Each is an evaluation, and on Standard a credit, for every message."""
 
 _STAR, _HASH = "*", "#"
 _ESCAPES = r"\^!$@&;"
@@ -244,8 +243,7 @@ def _leads_to_hash(tokens: Sequence[str], index: int) -> bool:
 
 
 def _like(parts: Sequence[str], literal: str) -> str:
-    """Returns a LIKE condition with these parts, of which `%` and `__` are wildcards and all others stand for
-    themselves."""
+    """Returns a LIKE condition with these parts, of which only `%` and `__` are wildcards."""
     sign = next((sign for sign in _ESCAPES if sign not in literal), None)
     if sign is None:
         raise PatternError(f"the pattern has all of {_ESCAPES}, so that no escape character is left")

@@ -61,8 +61,7 @@ def _profile() -> Any:
 
 
 def root_url(ports: Ports) -> str:
-    """Returns the URL at which clients find the stack. It has an address instead of `localhost`, which may mean ::1,
-    where nothing listens."""
+    """Returns the URL at which clients find the stack: an address, as `localhost` may mean ::1."""
     return f"http://127.0.0.1:{ports.api}"
 
 

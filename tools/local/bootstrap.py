@@ -92,8 +92,7 @@ def set_up(root: Path, steps: Sequence[Step]) -> None:
 
 
 def _run_all(root: Path, todo: Sequence[Step]) -> None:
-    """Runs each step as soon as the steps that it waits for have ended. At the end, raises the error of the first step
-    that failed."""
+    """Runs each step once the steps before it have ended. Then raises the error of the first step that failed."""
     with ThreadPoolExecutor(len(todo) or 1) as threads:
         running: dict[str, Future[None]] = {}
         for number, step in enumerate(todo, 1):

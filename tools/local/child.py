@@ -50,8 +50,7 @@ class Process(Protocol):
 
 
 def spawn(argv: Sequence[str], log: Path, env: Mapping[str, str], cwd: Path | None) -> Process:
-    """Starts a process with a pipe as its standard input, whose output is appended to `log`, in a session of its
-    own."""
+    """Starts a process in a session of its own, with a pipe as standard input; appends its output to `log`."""
     with log.open("ab") as output:
         return subprocess.Popen(
             list(argv),

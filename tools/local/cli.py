@@ -55,8 +55,7 @@ ELSEWHERE = ("STORAGE_ACCOUNT_NAME", "SERVICEBUS_NAMESPACE", "TASKCLUSTER_CERTIF
 
 @dataclass(frozen=True)
 class Tool:
-    """A command of another module. It speaks to the stack on the default port unless the shell's variables say
-    otherwise."""
+    """A command of another module, which works on the stack on the default port unless variables say otherwise."""
 
     name: str
     module: str
@@ -362,8 +361,7 @@ def _is_program(path: Path) -> bool:
 
 
 def _run_tool(name: str, module: str, arguments: list[str], port: int | None) -> None:
-    """Replaces this process by the tool. The tool works on the deployment that the environment names, or on the local
-    stack of `port`."""
+    """Replaces this process by the tool, which works on the environment's deployment, or on the local stack."""
     from tools.local import control
     from tools.local.state import StackState
 

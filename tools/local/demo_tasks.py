@@ -32,8 +32,7 @@ class Example:
     cancel: bool = False
     """Whether the client cancels the task before it can start."""
     abandoned: bool = False
-    """Whether the task is in a second group, which is sealed and cancelled as a whole. The tasks of that group wait for
-    themselves."""
+    """Whether the task is in a second group, which is sealed and cancelled as a whole before any can start."""
 
     @property
     def shows(self) -> str:

@@ -25,8 +25,7 @@ _EVENTS_A_LINE = 2
 
 
 def tasks_table(examples: Sequence[Example], statuses: Mapping[str, Status], title: str, width: int) -> Table:
-    """Returns a table with a line per task: its state, its runs with their workers and reasons, and where there is room
-    its purpose."""
+    """Returns a table with a line per task: state, runs with workers and reasons, and perhaps its purpose."""
     table = Table(title=title, title_justify="left", box=None, padding=(0, 1, 0, 0))
     table.add_column("Task", no_wrap=True)
     table.add_column("State", no_wrap=True)
@@ -63,8 +62,7 @@ def final_report(
     expected: Counter[str],
     width: int,
 ) -> RenderableType:
-    """Returns the tasks as they ended, and the events by exchange: how many were seen, and how many were expected if
-    that differs."""
+    """Returns the tasks as they ended, and the events by exchange: how many were seen and expected."""
     events = Table(title="Events", title_justify="left", box=None, padding=(0, 2, 0, 0), show_header=False)
     cells = []
     for exchange in sorted(seen.keys() | expected.keys()):

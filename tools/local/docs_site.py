@@ -67,15 +67,13 @@ def lay_out(root: Path, source: Path, revision: str) -> None:
 
 
 def build(root: Path = ROOT, *, revision: str = "main") -> int:
-    """Builds the site into .local/site/html; returns the exit code. A link or an anchor that leads nowhere is an
-    error."""
+    """Builds the site into .local/site/html; returns the exit code. A dead link or anchor is an error."""
     lay_out(root, root / SOURCE, revision)
     return _run(root, "mkdocs", "build", "--strict")
 
 
 def main(*, serve: bool, publish: str, alias: str) -> int:
-    """Builds the site; serves it on the loopback interface until Ctrl-C, or pushes it as a version. Returns the exit
-    code."""
+    """Builds the site, and serves it until Ctrl-C or pushes it as a version. Returns the exit code."""
     code = build(revision=f"v{publish}" if publish[:1].isdigit() else "main")
     if code != 0:
         return code

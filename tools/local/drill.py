@@ -109,8 +109,7 @@ def run(source: Mapping[str, str], port: int, folder: Path, drill: Drill) -> Non
 
 
 def _free(port: int) -> Ports:
-    """Returns the second stack's ports. Raises DrillError for a port that cannot be had, before an export that may take
-    long."""
+    """Returns the second stack's ports. Raises DrillError for a taken one, before the export begins."""
     try:
         ports = Ports.derive(port)
         ports.check_free()

@@ -14,8 +14,7 @@ PLATFORM_CONTAINERS = ("deployments",)
 """Containers in which Azure keeps the package that it runs."""
 
 HOST_CONTAINERS = ("azure-webjobs-hosts", "azure-webjobs-secrets")
-"""Containers for the Functions host's own leases and keys. They are declared, since the app may write in named
-containers only."""
+"""Containers of the Functions host's leases and keys: the app may write only in containers that are named."""
 
 
 def document() -> str:

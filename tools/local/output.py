@@ -25,8 +25,7 @@ def prepare() -> None:
 
 
 def as_json(value: Any, indent: int | None = None) -> str:
-    """Returns a value as JSON for standard output, with escapes for what a terminal would obey, or the encoding may
-    lack."""
+    """Returns a value as JSON, with escapes for what a terminal would obey, or its encoding may lack."""
     is_utf8 = (getattr(sys.stdout, "encoding", None) or "utf-8").lower().replace("-", "") == "utf8"
     text = json.dumps(value, indent=indent, ensure_ascii=not is_utf8)
     return text.translate(_ESCAPED)

@@ -111,8 +111,7 @@ def main(output: Path, *, dependencies: bool, unpacked: bool = False, app: App =
 
 
 def _for_azd(package: Path, folder: Path) -> Path:
-    """Returns the package as a folder, which azd zips again. It has a .funcignore, without which azd leaves out
-    compiled modules."""
+    """Returns the package as a folder for azd, with a .funcignore that keeps compiled modules in."""
     shutil.rmtree(folder, ignore_errors=True)
     unpack(package, folder)
     (folder / ".funcignore").touch()

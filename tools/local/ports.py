@@ -21,8 +21,7 @@ class PortTakenError(Exception):
 
 @dataclass(frozen=True)
 class Ports:
-    """The port numbers of a stack on port N with H host processes: hosts have N … N+H-1, the others ports from N+10
-    on."""
+    """The port numbers of a stack on port N with H hosts: hosts have N … N+H-1, the others N+10 and more."""
 
     hosts: tuple[int, ...]
     blob: int

@@ -63,8 +63,7 @@ def images(root: Path = ROOT) -> list[Image]:
 
 
 def problems(root: Path = ROOT, *, tag: str = "", published_by: str = "") -> Iterator[str]:
-    """Yields what keeps this commit from being released; `published_by` is GitHub's name of the repository, if it is
-    known."""
+    """Yields what keeps this commit from being released; `published_by` is GitHub's name of the repository."""
     number = version(root)
     if tag and tag != f"v{number}":
         yield f"the tag is {tag}, and pyproject.toml has the version {number}"

@@ -72,8 +72,7 @@ class ServiceBus:
 
     @property
     def connection_string(self) -> str:
-        """Connection string for `ServiceBusClient`, and for the administration client with a transport of
-        service_bus_admin.py."""
+        """Connection string for the SDK's clients; the administration client also needs a special transport."""
         return service_bus_connection_string(self.port)
 
     @property

@@ -82,8 +82,7 @@ def settings_table() -> str:
 
 
 def example() -> str:
-    """Returns local.settings.example.json: every setting with its meaning, and a value that works with `./dev up`'s
-    ports."""
+    """Returns local.settings.example.json: every setting with its meaning, and a value for `./dev up`."""
     values = dict(HOST_SETTINGS)
     for name, field in _fields():
         default = "" if field.is_required() or field.default is None else str(field.default)

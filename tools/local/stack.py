@@ -66,8 +66,7 @@ class StackOptions:
     azure_paths: bool = True
     """Whether hosts treat paths as deployed Functions do; else they treat them as Core Tools do (design 8)."""
     with_host: bool = True
-    """Whether hosts are started. If not, only storage and broker are, for a Functions host that somebody else
-    starts."""
+    """Whether hosts are started, and not only storage and broker for a host that somebody else starts."""
     subscriptions: tuple[str, ...] = ()
     """Match-all subscriptions declared on every topic."""
     in_memory: bool = False
@@ -92,8 +91,7 @@ class StackOptions:
     root_url: str | None = None
     """The URL at which clients find the stack, if something stands in front of its hosts."""
     uploads: bool = False
-    """Whether one more host is started: the app that takes relayed uploads, as a deployment with `uploadsApp` has
-    it."""
+    """Whether one more host is started: the app that takes relayed uploads (`uploadsApp`)."""
 
 
 class Stack:
@@ -198,8 +196,7 @@ class Stack:
             return self._hosts[place]
 
     def app_pid(self, place: Place | None = None) -> int | None:
-        """Returns the id of the process in which a host (default: that on the API's port) runs the app; None while
-        there is none."""
+        """Returns the id of the process in which a host (default: the API's) runs the app; None if there is none."""
         pid = self.host(self.options.ports.api if place is None else place).pid
         return next((app for forking in _children(pid) for app in _children(forking)), None)
 

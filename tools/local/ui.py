@@ -48,6 +48,5 @@ def main(port: int, *, show: bool) -> None:
 
 
 def _has_desktop() -> bool:
-    """Whether there is a desktop on which a browser can open a window: without one, a text browser would take over the
-    terminal."""
+    """Whether a browser can open a window; without one, a text browser would take over the terminal."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -61,8 +61,7 @@ class WorkerPool:
     folder: Path
     """Folder in which each worker gets a folder for its tasks and caches. That is removed when the worker has ended."""
     logs: Path
-    """Folder of the workers' logs. If it is the same as `folder`, the log of a worker that has ended in order is
-    removed too."""
+    """Folder of the workers' logs. If it equals `folder`, logs of workers that ended in order are removed."""
     environment: Mapping[str, str] = field(repr=False)
     """Root URL and credentials of the workers."""
     start: Callable[..., Child] = Child.start

@@ -39,8 +39,7 @@ def load_path(task_queue_id: str) -> str:
 
 
 def reader(task_queue_id: str, say: Callable[[str], None]) -> Callable[[], int | None]:
-    """Returns a function that reads the number of unresolved runs. It returns None, and says why, if that is not
-    possible now."""
+    """Returns a function that reads the number of unresolved runs, or says why it cannot and returns None."""
     credentials = {field: os.environ[name] for field, name in VARIABLES.items() if os.environ.get(name)}
     options = {"rootUrl": os.environ["TASKCLUSTER_ROOT_URL"], "credentials": credentials, "maxRetries": 0}
     queue = taskcluster.Queue(options)
@@ -109,8 +108,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _asked_to_end() -> threading.Event:
-    """Returns an event that the first signal to end sets. The signal interrupts nothing, so a worker is never started
-    by half."""
+    """Returns an event that the first signal to end sets, so that a worker is never started by half."""
     asked = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: asked.set())

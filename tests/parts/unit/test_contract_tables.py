@@ -1,6 +1,5 @@
 """The tables of docs/contract.md agree with the code: routes, bodies and scopes of endpoints (2.1, 2.2, 18.2), messages
-(10). Of endpoints' effects and of schemas' properties it is only seen that the contract speaks of them.
-"""
+(10). Of endpoints' effects and of schemas' properties it is only seen that the contract speaks of them."""
 
 from __future__ import annotations
 

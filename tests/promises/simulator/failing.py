@@ -77,8 +77,7 @@ def finish_each(
     seen: set[Left],
 ) -> None:
     """The call with a fault at each of these requests. It is answered, or fails retryably; then `finish` repeats it, if
-    it was not answered, and handles what is due. Of faults that leave the same, as noted in `seen`, one is finished.
-    """
+    it was not answered, and handles what is due. Of faults that leave the same, as noted in `seen`, one is finished."""
     for number, at in numbered:
         try:
             done = make(number)

@@ -91,8 +91,7 @@ class Deployment:
         return self._undo.enter_context(requests.Session())
 
     def api(self, name: str) -> Any:
-        """The public client, with the credentials of the environment. It tries each call once: a retry would hide a
-        failure."""
+        """The public client, with the environment's credentials. It tries once: a retry would hide a failure."""
         options = {"rootUrl": self.root_url, "credentials": credentials(self.environment), "maxRetries": 0}
         return getattr(taskcluster, name)(options, self.session)
 
@@ -186,8 +185,7 @@ class Deployment:
 
 
 def _transport(connection_string: str) -> dict[str, Any]:
-    """Returns the option by which the SDK administers the local broker over plain HTTP, for which it has no switch; no
-    option otherwise."""
+    """Returns the option by which the SDK administers the local broker over plain HTTP; elsewhere no option."""
     if "usedevelopmentemulator=true" not in connection_string.lower():
         return {}
     from tools.local.service_bus_admin import PlainHttpTransport

@@ -98,8 +98,7 @@ class Bill:
         }
 
     def _busy(self, rate: float) -> float:
-        """Returns the share of the time in which an instance is billed for at least the shortest billed time per
-        execution."""
+        """Returns the share of the time in which an instance is billed, at the least time billed per execution."""
         return 1 - math.exp(-rate * float(self.model.assume["least_billed_seconds"]))
 
     def service_bus_cost(self, *, idle: bool = False) -> dict[str, float]:
@@ -161,8 +160,7 @@ class Bill:
         }
 
     def per_million_tasks(self) -> float:
-        """Returns what a million more tasks cost where instances are busy anyway: requests, calls, CPU, data,
-        events."""
+        """Returns what a million more tasks cost on busy instances: requests, calls, CPU, data, events."""
         model = self.model
         sku, task = model.profile["storageSku"], model.task()
         price = {name: value[sku] if isinstance(value, dict) else value for name, value in model.prices.items()}

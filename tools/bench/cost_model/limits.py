@@ -14,8 +14,7 @@ QUEUE_LIMIT = 2_000
 PARTITION_LIMIT = 2_000
 """The most rows a second of a partition."""
 CREDITS_LIMIT = 1_000
-"""The most credits a second of a Standard namespace: one for each message sent or received and each filter looked
-at."""
+"""The most credits a second of a Standard namespace: one for each message and each filter looked at."""
 
 
 def capacity(model: Model) -> list[tuple[str, float, float]]:

@@ -125,8 +125,7 @@ class Bench:
         self.meter.note(seen)
 
     def _graphs(self) -> None:
-        """Measures how fast as many tasks are created and completed in each shape of a graph, and without
-        dependencies."""
+        """Measures how fast tasks are created and completed: without dependencies, and in each shape of a graph."""
         for name, shape in SHAPES.items():
             self._graph(name, shape(self.preset.graph))
         self._many_dependencies()
@@ -207,8 +206,7 @@ class Bench:
         self.meter.result.curves += [*curves.values(), *lists]
 
     def _sampled(self, kind: Kind, samples: int) -> dict[str, float]:
-        """Returns the median milliseconds of each call of one client. Afterwards as many tasks are pending as
-        before."""
+        """The median milliseconds of each call of one client. Afterwards as many tasks are pending as before."""
         clock = Clock()
         for _ in range(samples):
             task_id = clock.timed("createTask", self._calls.create, kind)

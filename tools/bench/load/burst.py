@@ -1,5 +1,4 @@
-"""A burst: one client creates many tasks at once, beside others that create one a second. Measures how long each of
-them waits."""
+"""A burst: how long calls wait when one client creates many tasks at once, beside other clients."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ REFUSED = "refused, and sent again"
 
 
 def named(target: Target, number: int) -> Target:
-    """Returns another client of the same deployment, by credentials that this one issues; the same one if it cannot
-    issue any."""
+    """Returns another client of the deployment, by credentials that this one issues if it can."""
     if target.certificate:
         return target
     now = datetime.now(UTC)

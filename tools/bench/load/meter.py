@@ -27,8 +27,7 @@ class Meter:
     unsettled: Callable[[], int] = lambda: 0
     """Returns the number of messages of resolutions that are not followed up yet, as far as that can be seen."""
     _unsettled_before: int = 0
-    """Number of such messages that earlier parts have left: a check of a group that met a createTask under way is due
-    again after minutes."""
+    """Number of such messages that earlier parts have left, for example checks that are due again later."""
 
     @contextmanager
     def measured(self, part: str) -> Iterator[Callable[..., Seen]]:

@@ -39,8 +39,7 @@ class Load:
     cold: bool = False
     """Whether the simulation begins without an instance of any kind."""
     settled: bool = False
-    """Whether the simulation begins with the instances that the cost model holds to be right for the load; else with
-    those that stand ready."""
+    """Whether it begins with as many instances as the cost model gives the load, not those standing ready."""
     calls: bool = True
     """Whether calls are simulated; else only messages of queues are, at the rates of the load."""
     kill_at: tuple[float, ...] = ()
@@ -134,8 +133,7 @@ class Deployment:
     # What clients do
 
     def client(self, name: str, call: Call, partition: int = 0, cpu: float = 0.0) -> Generator[simpy.Event, None, bool]:
-        """Simulates a call, with `cpu` seconds for its content, tried again as Taskcluster's client does. Returns False
-        if it failed."""
+        """Simulates a call, tried again as Taskcluster's client does. Returns False if it failed."""
         began = self.env.now
         self.counts["calls"] += 1
         for attempt in range(CLIENT_RETRIES + 1):
@@ -183,8 +181,7 @@ class Deployment:
             yield from self.account.round_trip(READ, 0)
 
     def pick_up(self) -> float:
-        """Returns the seconds until one of the processes in which a worker of the pool waits looks at the queue
-        next."""
+        """The seconds until one of the processes in which a worker of the pool waits looks at the queue next."""
         waiting = self.front.held / max(1.0, float(self.model.load["pools_with_waiters"]))
         processes = max(1, min(math.ceil(waiting), len(self.front.instances)))
         return min(self.dice.uniform(0, self.model.assume["idle_poll_seconds"]) for _ in range(processes))

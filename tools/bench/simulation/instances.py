@@ -50,8 +50,7 @@ class Instance:
         return self.env.timeout(self.free_at - self.env.now)
 
     def run(self, call: Call, partition: int, cpu: float = 0.0) -> Steps:
-        """Simulates a call, with `cpu` seconds for its content. Returns False if storage refuses for too long, or the
-        instance dies."""
+        """Simulates a call, with `cpu` seconds for its content. Returns False if storage or the instance fails."""
         self.open += 1
         cpu += self.size.call_cpu
         for level in call:

@@ -21,8 +21,7 @@ second that it then takes."""
 
 
 def fingerprint() -> str:
-    """Returns a hash of everything that the numbers follow from, except for the simulation itself: a document with
-    another one is stale."""
+    """Returns a hash of everything that the numbers follow from, except for the simulation itself."""
     texts = [
         INPUTS.read_text(encoding="utf-8"),
         *((ROOT / "infra" / "profiles" / f"{name}.json").read_text(encoding="utf-8") for name in PROFILES),

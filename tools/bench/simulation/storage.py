@@ -18,8 +18,7 @@ Steps = Generator[simpy.Event, None, bool]
 """A part of a simulated process, which returns whether it succeeded."""
 
 ROWS: dict[str, float] = {"W Groups": 3.0, "R Groups": 1.0, "W Pools": 2.0}
-"""Number of rows that a request touches in the partition of a group or a pool: seven and six a task, as in the cost
-model."""
+"""Rows that a request touches in the partition of a group or a pool, as in the cost model."""
 
 
 @dataclass
@@ -77,8 +76,7 @@ class Account:
         """Refusals by the limit that was reached."""
 
     def round_trip(self, requests: RoundTrip, partition: int) -> Steps:
-        """Sends the requests together, to the groups, pools and bands of this number. Returns False if one never
-        succeeded."""
+        """Sends the requests together, to partitions of this number. Returns False if one never succeeded."""
         retries = self.patience.retries
         for attempt in range(retries.tries):
             requests = tuple(request for request in requests if not self._accepts(request, partition))

@@ -55,8 +55,7 @@ class Fleet:
                 self._start()
 
     def lose_one(self, chance: random.Random, *, kill: bool) -> None:
-        """Kills a worker, or asks it to end; another takes its place. Does nothing before the first worker was
-        started."""
+        """Kills a worker, or asks it to end; another one replaces it. Does nothing before the first worker."""
         with self._lock:
             if not self._workers:
                 return

@@ -218,8 +218,7 @@ class Chaos:
 
 
 def _waves(planned: list[Planned]) -> list[list[Planned]]:
-    """Returns the tasks in waves: each task comes in a later wave than those that it depends on, so a wave can be
-    created in parallel."""
+    """Returns the tasks in waves that can be created in parallel, each after those that it depends on."""
     depth: dict[str, int] = {}
     for task in planned:
         depth[task.task_id] = 1 + max((depth[required] for required in task.dependencies), default=-1)

@@ -103,8 +103,7 @@ class Environment:
                 raise Refused(f"azd env set {', '.join(changed)} fails")
 
     def predicted(self, parameters: Parameters) -> dict[str, Any]:
-        """Returns what Azure predicts of a deployment: changes, and diagnostics of what it has left out. Raises
-        Refused."""
+        """Returns what Azure predicts of a deployment: changes, and what it has left out. Raises Refused."""
         everything = {
             **parameters,
             "environmentName": self.name,
@@ -125,8 +124,7 @@ class Environment:
 
 
 def _principal(variables: Mapping[str, str], subscription: str) -> tuple[str, str]:
-    """Returns id and type of the principal that deploys. Not every version of azd knows the type, and azd passes
-    neither to hooks."""
+    """Returns id and type of the principal that deploys, which azd does not pass to hooks."""
     kind = variables.get("AZURE_PRINCIPAL_TYPE", "")
     if not kind:
         account = az("account", "show", "--subscription", subscription, "--query", "user.type")

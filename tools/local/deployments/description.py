@@ -27,8 +27,7 @@ NOT_DESCRIBED = {
     "messageSigningKeys",
     "accessTokenKeys",
 }
-"""Parameters that no description gives: the name of the file, who deploys which build, and secrets, which hooks hand
-over once."""
+"""Parameters that no description gives: the file's name, who deploys which build, and secrets."""
 
 Parameters = dict[str, Any]
 
@@ -102,8 +101,7 @@ def of_variables(environment: Mapping[str, str]) -> Parameters:
 
 
 def to_variables(parameters: Parameters) -> dict[str, str]:
-    """Returns all variables of azd's environment for a description; a variable is empty if the template's default is to
-    be used."""
+    """Returns all variables of azd's environment for a description; empty ones stand for the defaults."""
     given: dict[str, str] = {}
     known = types()
     for name, variable in described().items():
@@ -117,8 +115,7 @@ def to_variables(parameters: Parameters) -> dict[str, str]:
 
 
 _LIST_DEFAULTS = {"artifactCorsOrigins": '["*"]'}
-"""Lists whose default in main.bicep is not empty. For these a variable must not be empty, since azd refuses that as
-invalid JSON."""
+"""Lists whose default in main.bicep is not empty. azd refuses an empty variable for these as invalid JSON."""
 
 
 def of_deployment(recorded: Mapping[str, Any]) -> Parameters:

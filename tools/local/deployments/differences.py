@@ -28,8 +28,7 @@ SINGLE = {
     "microsoft.web/sites",
     "microsoft.operationalinsights/workspaces",
 }
-"""Types of resources with data, or with a name that others use. If templates no longer name such a resource, a new one
-takes its place."""
+"""Types of resources with data, or with names in use: one that templates drop is replaced by a new one."""
 _REDUNDANCY = ("LRS", "ZRS", "GRS", "RAGRS", "GZRS", "RAGZRS")
 _TIERS = ("Basic", "Standard", "Premium")
 _DURATION = re.compile(r"P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?(?:(\d+)S)?)?")
@@ -202,8 +201,7 @@ def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
 
 
 def left_out(diagnostics: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
-    """Yields a danger for what Azure has not looked at, although it says that it succeeded: no guard sees what changes
-    there."""
+    """Yields a danger for each resource that Azure has not looked at: no guard sees what changes there."""
     for each in diagnostics:
         if each.get("level") != "Info":
             yield Danger("unseen", f"{each.get('code')}: {_short(each.get('message'))} ({each.get('target')})")

@@ -24,8 +24,7 @@ def _document(name: str) -> Any:
 def needed(
     account: str, app: str, deployment: str, operator: tuple[str, str] | None
 ) -> Iterator[tuple[str, str, str, str]]:
-    """Yields each role assignment that is needed: role id, scope, principal and its type. `operator` is an id and a
-    type."""
+    """Yields each role assignment that is needed: role id, scope, principal and its type."""
     ids, entities = _document("roles.json"), _document("entities.json")
     containers = f"{account}/blobServices/default/containers"
     for role in APP:

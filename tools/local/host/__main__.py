@@ -23,8 +23,7 @@ SETTINGS = "local.settings.json"
 
 
 def main() -> int:
-    """Runs the host until SIGINT or a fault ends it: exit code 0. Exit code 2 means that it could not be started; one
-    line says why."""
+    """Runs the host until SIGINT or a fault ends it (exit code 0). Exit code 2: it could not be started."""
     arguments = _parser().parse_args()
     try:
         run(arguments)

@@ -151,8 +151,7 @@ def _query(scope: Mapping[str, Any]) -> str:
 def _request_datum(
     scope: Mapping[str, Any], url: str, headers: Mapping[str, str], values: Mapping[str, str], body: bytes
 ) -> Datum:
-    """Returns the request in the form in which the host hands it to a worker (parameters without a value are
-    dropped)."""
+    """The request in the form in which the host hands it to a worker (parameters without a value are dropped)."""
     query: dict[str, str] = {}
     spelling: dict[str, str] = {}
     for name, value in parse_qsl(scope["query_string"].decode("latin-1")):
@@ -189,8 +188,7 @@ async def _send_datum(send: Send, method: str, answer: Datum | None) -> None:
 
 
 def cookie_line(morsel: Morsel[str]) -> str:
-    """Returns a cookie as ASP.NET writes what it has read: in its order, in small letters, always with a domain and a
-    path."""
+    """Returns a cookie as ASP.NET writes it: in its order, in small letters, with a domain and a path."""
     parts = [f"{morsel.key}={morsel.coded_value}"]
     parts += [f"{name}={morsel[name]}" for name in ("expires", "max-age") if morsel[name]]
     parts += [f"{name}={morsel[name]}" for name in ("domain", "path")]

@@ -10,8 +10,7 @@ class Backoff:
     """Platform's randomised exponential back-off: the minimum after something was found, then doubling (±20 %)."""
 
     def __init__(self, maximum: float, jitter: Callable[[], float], *, minimum: float = MINIMUM_SECONDS) -> None:
-        """Takes the shortest and the longest wait in seconds; `maximum` is no less than `minimum`. `jitter` gives
-        numbers in [0, 1)."""
+        """Takes the shortest and the longest wait in seconds; `jitter` gives numbers in [0, 1)."""
         self._minimum = minimum
         self._maximum = maximum
         self._jitter = jitter

@@ -52,8 +52,7 @@ _MAX_VISIBILITY_SECONDS = 7 * 86_400
 
 @dataclass(frozen=True, kw_only=True)
 class QueueOptions:
-    """The section `extensions.queues`, one set of options for all queue functions. Times are in seconds, defaults are
-    the platform's."""
+    """The section `extensions.queues`, for all queue functions. Times in seconds; defaults are the platform's."""
 
     batch_size: int = 16
     new_batch_threshold: int = 8
@@ -152,8 +151,7 @@ def _timeout(top: Mapping[str, Any]) -> float | None:
 
 
 def _log_level(value: object) -> int:
-    """Returns the level of the lines that functions log. Everything else under "logging" is about the host's own
-    telemetry."""
+    """Returns the level of the lines that functions log. The rest of "logging" is about the host's telemetry."""
     levels = _mapping(_mapping(value, "logging").get("logLevel", {}), "logging.logLevel")
     name = USER_LINES if USER_LINES in levels else "default"
     given = _text(levels, "logging.logLevel", name, "information")

@@ -34,8 +34,7 @@ class Retries(AsyncRetryPolicy[Any, Any]):
         self._method_whitelist |= {"POST"}
 
     def configure_retries(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Returns the options of retries that a request's pipeline has; those about a secondary location are left to
-        other policies."""
+        """Returns the options of retries of a request's pipeline, without those about a secondary location."""
         for name in ("hosts", "location_mode", "retry_to_secondary"):
             options.pop(name, None)
         return super().configure_retries(options)
@@ -126,8 +125,7 @@ def is_out_of_time(error: AzureError) -> bool:
 
 
 def name_of(error: AzureError) -> str:
-    """Returns what a log says of an error, without addresses or keys: `403 AuthorizationFailure`, or the error's
-    type."""
+    """Returns an error in words without addresses or keys: `403 AuthorizationFailure`, or its type."""
     if isinstance(error, HttpResponseError):
         return f"{error.status_code} {getattr(error, 'error_code', None) or ''}".rstrip()
     return type(error).__name__

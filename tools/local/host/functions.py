@@ -29,8 +29,7 @@ class HttpTrigger:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueTrigger:
-    """A queue trigger. `connection` names the setting that holds the connection; `binary` says that the function gets
-    bytes, not text."""
+    """A queue trigger. `connection` names a setting; `binary` says that the function gets bytes, not text."""
 
     queue: str
     connection: str

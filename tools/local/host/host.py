@@ -133,8 +133,7 @@ class Host:
         return [each for each in self._listeners if isinstance(each, TimerListener)]
 
     def _make_listeners(self, functions: Sequence[IndexedFunction]) -> None:
-        """Makes the listeners of all functions, or of those that FUNCTIONS_TARGET_GROUP names (`http`: none,
-        `function:NAME`)."""
+        """Makes the listeners of all functions, or of those that FUNCTIONS_TARGET_GROUP names."""
         group = self._settings.get(_GROUP, "")
         for function in functions:
             made = self._listener(function)

@@ -35,8 +35,7 @@ class Invokes(Protocol):
         metadata: Mapping[str, Datum] | None = None,
         trace: TraceContext | None = None,
     ) -> Datum | None:
-        """Runs the function once; returns its encoded return value, None without a `$return` binding. Raises
-        InvocationFailed."""
+        """Runs the function once; returns its encoded return value, if it has one. Raises InvocationFailed."""
 
 
 class Invoker:

@@ -23,8 +23,7 @@ class Schedule:
 
 
 def parse_schedule(text: str) -> Schedule:
-    """Reads an expression of the form `15 */5 * * * *`. Raises ValueError for any other form, and for minutes that do
-    not divide an hour."""
+    """Reads an expression such as `15 */5 * * * *`. Raises ValueError for other forms and uneven intervals."""
     match = _SUPPORTED.fullmatch(text)
     minutes = int(match[2] or 1) if match else 0
     if match is None or not minutes or 60 % minutes:

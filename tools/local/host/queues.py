@@ -33,8 +33,7 @@ _MAX_NAME = 63
 _LEAST_RENEWAL_SECONDS = 60.0
 """Shortest time in seconds between a failed renewal of a lease and the next one."""
 _GONE = ("PopReceiptMismatch", "MessageNotFound", "QueueNotFound", "QueueBeingDeleted", "QueueDisabled")
-"""Error codes of an update or delete for which there is nothing left to do, since somebody else has the message, or it
-is gone."""
+"""Error codes of an update or delete of a message that is gone, or that somebody else has."""
 _NO_QUEUE = ("QueueNotFound", "QueueBeingDeleted")
 
 _log = logging.getLogger(__name__)
@@ -180,8 +179,7 @@ class QueueListener:
                 raise
 
     async def _hide(self, message: QueueMessage, seconds: int) -> bool:
-        """Hides a message for `seconds` more. Returns whether it is still held by this listener; then it has its new
-        receipt."""
+        """Hides a message for `seconds` more. Returns whether this listener still has it."""
         try:
             updated = await self._queue.update_message(message.id, message.pop_receipt, visibility_timeout=seconds)
         except HttpResponseError as error:

@@ -23,8 +23,7 @@ from tools.local.host.ncrontab import Schedule
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 _LONGEST_SLEEP = 30.0
-"""The longest time in seconds that a listener sleeps. It bounds how late a timer is after the machine slept or its
-clock was set."""
+"""The longest sleep in seconds: it bounds how late a timer is after the clock was set."""
 _START_RETRIES = (2.0, 120.0)
 """Seconds between tries to start a listener: the first pause, and the longest."""
 _LEAST_RENEWAL_SECONDS = 1.0
@@ -167,8 +166,7 @@ class TimerListener:
 
 
 def timer_payload(status: ScheduleStatus | None, *, past_due: bool) -> Datum:
-    """Returns a timer's information as the host hands it to a worker; `status` is None for a timer that is not
-    monitored."""
+    """A timer's information as the host hands it to a worker; `status` is None for a timer that is not monitored."""
     known = status and {
         "Last": status.last.isoformat(),
         "LastUpdated": status.updated.isoformat(),

@@ -9,8 +9,7 @@ class Times:
     """The times of the host. Tests shorten some of them (`--times`)."""
 
     take: int = 600
-    """How long a queue message is hidden when it is taken. The lease is renewed at half time while the function
-    runs."""
+    """How long a taken message is hidden. The lease is renewed at half time while the function runs."""
     lease: int = 60
     """Length of a timer's lock, which is renewed at half time. Another host looks for it as often."""
     answer: float = 100.0

@@ -12,8 +12,7 @@ class Wire(asyncio.Protocol):
     """One end of a connection. Both ends are this program's own, so that incoming messages are trusted."""
 
     def __init__(self, received: Callable[[Any], None], lost: Callable[[], None]) -> None:
-        """Takes functions: `received` is called with each message, `lost` when the other process has ended or closed
-        the connection."""
+        """Takes functions: `received` is called with each message, `lost` when the other process has gone."""
         self._received = received
         self._lost = lost
         self._buffer = bytearray()

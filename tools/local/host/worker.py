@@ -57,8 +57,7 @@ class App:
     """The app of a folder, which runs the functions that the host asks for, and sends their outcomes."""
 
     def __init__(self, directory: Path, threads: int | None) -> None:
-        """Imports the app. `threads` is the number of threads for synchronous functions; None means Python's
-        default."""
+        """Imports the app. `threads` is the number of threads for synchronous functions (None: Python's default)."""
         self._indexed = _load(directory)
         self._functions = {function.name: function for function in self._indexed.functions}
         self._invoker = Invoker(threads=threads)

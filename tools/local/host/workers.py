@@ -113,8 +113,7 @@ class Workers:
     """Runs functions in the app's process."""
 
     def __init__(self, launch: Launch, *, timeout: float | None, times: Times, stop: Callable[[str], None]) -> None:
-        """Takes functionTimeout in seconds, None for no bound; `stop` is called when the host must end, with the
-        reason."""
+        """Takes functionTimeout in seconds (None: no bound); `stop` is called if the host must end, with the reason."""
         self._launch = launch
         self._timeout = timeout
         self._times = times

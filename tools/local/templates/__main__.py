@@ -57,8 +57,7 @@ def of_files(infra: Path) -> Iterator[str]:
 
 
 def check(infra: Path = INFRA, environments: Mapping[str, Mapping[str, str]] | None = None) -> list[str]:
-    """Returns everything that is wrong with the templates, each with the first scenario that shows it (default: all
-    scenarios)."""
+    """Returns everything that is wrong with the templates, each with the first scenario that shows it."""
     found: dict[str, str] = {}
     try:
         for text in of_files(infra):

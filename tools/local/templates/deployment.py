@@ -1,5 +1,4 @@
-"""Evaluates what a template deploys: checks its parameters, and evaluates its symbols when they are needed, as Azure
-would."""
+"""Evaluates what a template deploys: checks its parameters, and evaluates symbols as they are needed."""
 
 from __future__ import annotations
 
@@ -110,8 +109,7 @@ class Template(Evaluator):
         ]
 
     def _body(self, body: Expression, condition: bool) -> dict[str, Value]:
-        """Returns the values of a body. Of a resource that is not deployed, these are only the ones that say where it
-        would be."""
+        """Returns the values of a body; for a resource that is not deployed, only name, parent and scope."""
         if condition:
             return dict(self.value(body, {}))
         assert isinstance(body, Object)

@@ -48,8 +48,7 @@ class Name(Expression):
 
 @dataclass(frozen=True)
 class Member(Expression):
-    """Access to a member: `of.name`; `index` is an expression for `of[index]`. If it is safe (`.?`, `[?`), what is not
-    there is null."""
+    """Access to a member: `of.name` or `of[index]`. If it is safe (`.?`, `[?`), what is not there is null."""
 
     of: Expression
     index: Expression

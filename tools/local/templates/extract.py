@@ -22,8 +22,7 @@ _DESCRIBED = {"ObjectType", "DiscriminatedObjectType", "ResourceType", "Resource
 
 
 def extract(clone: Path, wanted: Iterable[str], commit: str) -> dict[str, Any]:
-    """Returns the document: types by pool and index, the versions that exist. Raises KeyError for a type that does not
-    exist."""
+    """Returns the document: types by pool and index, and versions. Raises KeyError for an unknown type."""
     index = {
         name.lower(): (name, entry["$ref"])
         for name, entry in json.loads((clone / "generated" / "index.json").read_text(encoding="utf-8"))[

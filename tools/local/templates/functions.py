@@ -120,8 +120,7 @@ KNOWN = {*FUNCTIONS, *WITH_LAMBDAS, *WITH_FILES, *ONCE, *OF_A_PLACE}
 
 
 def call(function: str, arguments: list[Value]) -> Value:
-    """Returns the value of a function. If an argument is `Later`, so is the value; if one is `Unknown`, the value is
-    unknown."""
+    """Returns the value of a function. With an argument that is `Later` or `Unknown`, the value is so, too."""
     unknown = next((each for each in arguments if isinstance(each, Unknown)), None)
     if unknown is not None:
         return Unknown(f"{function}({unknown.what})")

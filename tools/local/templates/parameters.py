@@ -25,8 +25,7 @@ _BOUNDS: dict[str, Callable[[Value, Value], bool]] = {
 
 
 def settled(value: Value) -> Value:
-    """Returns a value as the template sees it as its parameter: all values are known when the template's deployment
-    begins."""
+    """A value as the template sees it as its parameter: all values are known when the template's deployment begins."""
     if isinstance(value, Later):
         return str(value)
     if isinstance(value, list):

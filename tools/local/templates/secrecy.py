@@ -1,5 +1,4 @@
-"""Checks that secure parameters stay secure: no value in the file, none in an output, none passed on to what records
-it."""
+"""Checks that secure parameters stay secure: no value in the file, none in outputs, none recorded."""
 
 from __future__ import annotations
 

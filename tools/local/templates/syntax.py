@@ -171,8 +171,7 @@ class _Reader:
         return b"?" in self.source[parts[0].end_byte : parts[1].start_byte]
 
     def _array(self, parts: list[tree_sitter.Node], line: int) -> Array:
-        """Reads an array. Raises SyntaxFault for what the grammar takes for two items and Bicep for one:
-        `[call(x).member]`."""
+        """Reads an array. Raises SyntaxFault where the grammar takes one item for two: `[call(x).member]`."""
         for before, after in pairwise(parts):
             if not re.search(rb"[,\n]", self.source[before.end_byte : after.start_byte]):
                 raise SyntaxFault(

@@ -201,7 +201,6 @@ _DOMAINS = {
 
 
 def answer(resource_type: str, name: str, path: str) -> str | None:
-    """Returns the value that Azure would give a property, if it follows from the resource's name; an invented one if
-    any value will do."""
+    """Returns the value that Azure would give a property, from the resource's name, or an invented one."""
     pattern = _DOMAINS.get(resource_type.lower(), {}).get(path)
     return pattern and pattern.format(name=name, guid=guid(name, path))
