@@ -1,8 +1,5 @@
-"""The tables of budgets in docs/design.md, read: what each call may cost, in requests and round trips.
-
-Those of section 6 and its like have a row for each call and variant, that of section 12 one for calls that read by a
-list.
-"""
+"""Reads the tables of budgets in docs/design.md: what each call may cost, in requests and round trips. Those of section
+6 and its like have a row for each call and variant, that of section 12 one for calls that read by a list."""
 
 from __future__ import annotations
 
@@ -26,13 +23,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a call costs."""
+    """The requests and round trips of a call."""
 
     operations: int
     is_exact: bool
-    """Whether it is neither more nor less than that."""
+    """Whether the call makes exactly this number of requests; else it is an upper bound."""
     depth: int | None
-    """At the most; None where it is chance which of many chains of requests is the longest."""
+    """The most round trips; None if chance decides which of many chains of requests is the longest."""
 
 
 ONE_READ = "status; task; getArtifact; findTask; listPoisonMessages"
@@ -40,14 +37,14 @@ ONE_READ = "status; task; getArtifact; findTask; listPoisonMessages"
 
 @cache
 def table() -> Mapping[str, Row]:
-    """All rows by their name; the name of a variant begins with its call: "claimWork … n tasks"."""
+    """Returns all rows by their names; that of a variant begins with its call: "claimWork … n tasks"."""
     tables = [_cells(each) for each in _tables("| Call | Order | Operations | Depth |")]
     return dict(row for each in tables for row in _rows(each))
 
 
 @dataclass(frozen=True)
 class ByList:
-    """What a call costs that reads something for each of a list (design 12)."""
+    """The cost of a call that reads something for each item of a list (design 12)."""
 
     formula: str
     most: int
@@ -56,13 +53,13 @@ class ByList:
 
     @property
     def operations(self) -> int:
-        """At the most."""
+        """Returns the most requests."""
         return evaluated(self.formula, self.most)
 
 
 @cache
 def by_lists() -> Mapping[str, ByList]:
-    """The calls that read by a list, by their name."""
+    """Returns the calls that read by a list, by their names."""
     found: dict[str, ByList] = {}
     (rows,) = (_cells(each) for each in _tables("| Call | Reads for each of | Most reads | Its turn |"))
     for calls, _, cost, turn in rows:
@@ -73,7 +70,7 @@ def by_lists() -> Mapping[str, ByList]:
 
 
 def _tables(head: str) -> list[str]:
-    """The rows of all tables with these columns."""
+    """Returns the rows of all tables with these columns."""
     text = (ROOT / "docs" / "design.md").read_text()
     return [after.split("\n\n")[0] for after in text.split(f"{head}\n|---|---|---|---|\n")[1:]]
 
@@ -91,10 +88,8 @@ def _rows(cells: list[list[str]]) -> Iterator[tuple[str, Row]]:
 
 
 def figures(*names: str, n: int = 0) -> Figures:
-    """Of a row and of those that add to it, or of a call that reads by a list of n, where `n` is what they call n.
-
-    Raises KeyError for unknown names.
-    """
+    """Returns the figures of a row and of those that add to it, or of a call that reads by a list; `n` is what their
+    formulas call n. Raises KeyError for unknown names."""
     lists = {name: Row(each.formula, "") for name, each in by_lists().items()}
     rows = [{**lists, **table()}[name] for name in names]
     assert [row.operations.startswith("+") for row in rows] == [False, *(True for _ in rows[1:])], names
@@ -106,7 +101,7 @@ def figures(*names: str, n: int = 0) -> Figures:
 
 
 def evaluated(formula: str, n: int) -> int:
-    """The value of a sum of numbers and multiples of n. Raises ValueError for anything else."""
+    """Returns the value of a sum of numbers and multiples of n. Raises ValueError for anything else."""
     total = 0
     for term in formula.lstrip("≤+ ").split("+"):
         matched = _TERM.fullmatch(term.strip())

@@ -1,4 +1,4 @@
-"""What it takes to count the storage requests of a call: two processes on one account, and tasks in every state."""
+"""Counts the storage requests of a call, by two processes on one account, and tasks in every state."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ PASSED = "… after a call on its group of which the process does not know"
 
 @dataclass
 class Topics:
-    """Takes every event; sends are no storage requests, and not counted (design 6)."""
+    """A publisher that takes every event; sends are no storage requests, and not counted (design 6)."""
 
     messages: list[EventMessage] = field(default_factory=list)
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
-        """Accepts them."""
+        """Accepts all messages."""
         self.messages.extend(messages)
 
 
 def settings(**changes: Any) -> Settings:
-    """Settings of a deployment whose addresses are not used."""
+    """Returns settings of a deployment whose addresses are not used."""
     return Settings.model_validate(
         {
             "taskcluster_root_url": "https://tc.example.com",
@@ -61,10 +61,10 @@ def settings(**changes: Any) -> Settings:
 
 
 class Bench:
-    """An account with a process of API calls and one of handlers. `warm` it before anything is counted."""
+    """An account with a process of API calls and one of handlers. Call `warm` before anything is counted."""
 
     def __init__(self, storage: Storage, now: Callable[[], datetime] = utc_now) -> None:
-        """`now` is the world's clock."""
+        """Takes the storage, and the clock of the tested deployment."""
         self.storage = storage
         self.topics = Topics()
         self._now = now
@@ -75,12 +75,12 @@ class Bench:
         """A task group that is known, and lasts."""
 
     def process(self, **changes: Any) -> Services:
-        """The use-cases of another process."""
+        """Returns the use cases of another process."""
         runtime = Runtime(now=lambda: self._now() + self.ahead)
         return assemble(settings(**changes), runtime, self.storage, self.topics)
 
     async def warm(self) -> None:
-        """Make queues, the band, the directory's and the worker's rows, and let both processes know of them."""
+        """Makes queues, the band, and the rows of directory and worker, and lets both processes know of them."""
         for services in (self.handlers, self.calls):
             for claim_task in (True, False):
                 definition = self.definition()
@@ -96,16 +96,14 @@ class Bench:
         assert await self.calls.work.claim_work(POOL, WORKER, 1, 0.01) == []
 
     async def _remove_superseded_message(self) -> None:
-        """claimTask leaves the run's first message, which polls put back for a second or more until it is an orphan.
-
-        It would come up again in the middle of what is measured, as time passes.
-        """
+        """Removes the first message of a run that claimTask has left. Polls put it back for a second or more until it
+        is an orphan; it would come up again in the middle of what is measured."""
         queue = pending_queue(POOL, "lowest")
         (message,) = await self.storage.queues.get(queue, count=32, hidden_for=60)
         await self.storage.queues.delete(queue, message.receipt)
 
     async def measure(self, call: Awaitable[Any]) -> Operations:
-        """The requests of a call."""
+        """Returns the requests of a call."""
         with counting() as operations:
             await call
         return operations
@@ -113,7 +111,7 @@ class Bench:
     def definition(
         self, task_id: str | None = None, *, expires: timedelta = timedelta(days=2), **changes: Any
     ) -> Definition:
-        """A task of the known group."""
+        """Returns the definition of a task of the known group."""
         now = self._now()
         provisioner_id, worker_type = POOL.split("/")
         body = {
@@ -140,61 +138,61 @@ class Bench:
         return Definition(task_id=task_id or new_slugid(), body={**body, **changes})
 
     async def create(self, **changes: Any) -> str:
-        """A new task."""
+        """Creates a task and returns its id."""
         definition = self.definition(**changes)
         await self.calls.create_task(definition)
         return definition.task_id
 
     async def claims(self, count: int, services: Services | None = None) -> list[Claim]:
-        """So many claims, by default by the process of calls."""
+        """Claims `count` tasks, by default by the process of calls."""
         found: list[Claim] = []
         while len(found) < count:
             found += await (services or self.calls).work.claim_work(POOL, WORKER, count - len(found), 5)
         return found
 
     async def running(self, **changes: Any) -> str:
-        """A new task that runs."""
+        """Creates and claims a task and returns its id."""
         task_id = await self.create(**changes)
         (claim,) = await self.claims(1)
         assert claim.task.task_id == task_id
         return task_id
 
     async def claim_due(self, task_id: str) -> Awaitable[None]:
-        """The handler of the claim message of a task's first run, which was put now."""
+        """Returns the handler of the claim message of a task's first run, as if it was put now."""
         task = await self.calls.stores.tasks.status(task_id)
         assert task is not None and task.last_run.started is not None, "the run is claimed"
         return self.handlers.timers.claim_due(task_id, 0, utc_now(), task.last_run.started)
 
     async def finish(self, claim: Claim) -> None:
-        """A claim completed, and everything that follows from it."""
+        """Completes a claim, and handles everything that follows from it."""
         await self.complete(claim)
         await self.resolved_due(claim.task.task_id)
 
     async def finish_indexed(self, routes: Sequence[str]) -> None:
-        """A task that is in the index by now, so that the namespaces of its routes are known."""
+        """Completes a task that is put in the index, so that the namespaces of its routes are known."""
         await self.resolved_due(await self.completed(routes=list(routes)))
 
     async def complete(self, claim: Claim) -> None:
-        """reportCompleted."""
+        """Calls reportCompleted."""
         await self.calls.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)
 
     async def completed(self, **changes: Any) -> str:
-        """A new task that is completed; its resolved message has not been handled."""
+        """Creates and completes a task and returns its id; its resolved message has not been handled."""
         task_id = await self.running(**changes)
         await self.calls.lifecycle.report(task_id, 0, Resolved.COMPLETED)
         return task_id
 
     async def unscheduled(self, **changes: Any) -> str:
-        """A new task that waits for itself."""
+        """Creates a task that waits for itself, and returns its id."""
         task_id = new_slugid()
         return await self.create(task_id=task_id, dependencies=[task_id], **changes)
 
     async def count_call(self, group: str) -> None:
-        """A call of another process on all of the group."""
+        """Calls another process for all tasks of the group, which raises the group's number."""
         await self.process().group_jobs._counted(GroupJob(task_group_id=group, kind="cancel"))
 
     async def resolved_due(self, task_id: str, run_id: int = 0, services: Services | None = None) -> None:
-        """The handler of a resolved message, by default in its own process."""
+        """Handles a resolved message, by default in the process of handlers."""
         await (services or self.handlers).resolution.resolved_due(
             ResolvedBody(task_id=task_id, run_id=run_id, put=utc_now())
         )
@@ -210,7 +208,7 @@ class Budget:
     name: str
     rows: tuple[str, ...]
     n: int
-    """What those rows call n."""
+    """The value of n in those rows."""
     scenario: Scenario
 
 
@@ -218,7 +216,8 @@ BUDGETS: list[Budget] = []
 
 
 def budget(name: str, *rows: str, n: int = 0) -> Callable[[Scenario], Scenario]:
-    """The scenario prepares, then measures one call that costs what the first row says, and what the others add."""
+    """Registers a scenario: it prepares, then measures one call that costs what the first row says, and what the others
+    add."""
 
     def register(scenario: Scenario) -> Scenario:
         BUDGETS.append(Budget(name, rows, n, scenario))
@@ -228,7 +227,7 @@ def budget(name: str, *rows: str, n: int = 0) -> Callable[[Scenario], Scenario]:
 
 
 def poll_answer(text: str, message_id: str, pop_receipt: str) -> str:
-    """The XML that a worker gets when it polls a queue by itself."""
+    """Returns the XML that a worker gets when it polls a queue by itself."""
     now = datetime.now(UTC).strftime("%a, %d %b %Y %H:%M:%S GMT")
     return (
         f'<?xml version="1.0" encoding="utf-8"?><QueueMessagesList><QueueMessage><MessageId>{message_id}</MessageId>'

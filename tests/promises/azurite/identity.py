@@ -1,7 +1,5 @@
-"""An Azurite that asks for bearer tokens, on https with a certificate made here, and an identity that has them.
-
-Azurite looks at a token's issuer, audience and times, not at its signature or at roles.
-"""
+"""An Azurite that asks for bearer tokens, on https with a certificate made here, and an identity that has them. Azurite
+checks a token's issuer, audience and times, not its signature or roles."""
 
 from __future__ import annotations
 
@@ -34,7 +32,7 @@ AUDIENCE = "https://storage.azure.com"
 
 
 def make_certificate(folder: Path) -> tuple[Path, Path]:
-    """Files of a certificate for 127.0.0.1 that is its own authority, and of its key."""
+    """Makes files of a certificate for 127.0.0.1 that is its own authority, and of its key."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "azurite")])
     now = datetime.now(UTC)
@@ -59,7 +57,7 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
 
 
 class Identity(AsyncTokenCredential):
-    """Has tokens as Microsoft Entra gives them, except for the signature. `claims` are in place of the usual ones."""
+    """Hands out tokens as Microsoft Entra does, except for the signature. `claims` replace the usual ones."""
 
     def __init__(self, **claims: Any) -> None:
         self._claims = claims
@@ -67,7 +65,7 @@ class Identity(AsyncTokenCredential):
         """What tokens were asked for."""
 
     async def get_token(self, *scopes: str, **_: Any) -> AccessToken:
-        """A token for an hour."""
+        """Returns a token for an hour."""
         self.scopes.extend(scopes)
         now = int(datetime.now(UTC).timestamp())
         claims = {
@@ -85,7 +83,7 @@ class Identity(AsyncTokenCredential):
         return AccessToken(".".join((*encoded, "c2lnbmF0dXJl")), now + 3600)
 
     async def close(self) -> None:
-        """Nothing is open."""
+        """Closes nothing."""
 
     async def __aexit__(
         self,
@@ -93,11 +91,11 @@ class Identity(AsyncTokenCredential):
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None:
-        """Nothing is open."""
+        """Closes nothing."""
 
 
 def trusting(certificate: Path) -> dict[str, Any]:
-    """Options of an account whose connections trust this certificate, for the event loop that runs."""
+    """Returns options of an account whose connections trust this certificate, for the event loop that runs."""
     transport = Transport(Patience())
     context = ssl.create_default_context(cafile=str(certificate))
     transport.session = aiohttp.ClientSession(
@@ -107,7 +105,7 @@ def trusting(certificate: Path) -> dict[str, Any]:
 
 
 def open_account(azurite: Azurite, certificate: Path, identity: Identity) -> AzureStorage:
-    """An unused account as deployed code opens it, but for its address and for whom its transport trusts."""
+    """Opens an unused account as deployed code does, except for its address and the trusted certificate."""
     name = own_account()
     urls = {service: f"https://127.0.0.1:{port}/{name}" for service, port in azurite.ports.items()}
     return AzureStorage(Endpoints(**urls), identity, **trusting(certificate))

@@ -1,4 +1,4 @@
-"""Requests in rounds, so that the depth of a call is counted exactly, however busy the machine is."""
+"""Sends requests in rounds, so that the depth of a call is counted exactly, however busy the machine is."""
 
 from __future__ import annotations
 
@@ -18,11 +18,9 @@ T = TypeVar("T")
 
 
 class Rounds:
-    """Holds each answer until every request under way has its own.
-
-    What follows one of them then begins beside what follows the others. Without this, a slow answer lets what depends
-    on another one begin, and end, before it: a level more for all that comes after, though nothing waits for it.
-    """
+    """Holds each answer until every request under way has its own. What follows one of them then begins beside what
+    follows the others. Otherwise a slow answer would let what depends on a quick one begin, and end, before it: one
+    level more for all that comes after, though nothing waits for it."""
 
     def __init__(self) -> None:
         self.exchange = _Exchange(self)
@@ -85,14 +83,14 @@ class _Transport(Transport):
 
 
 class _PresentTime(VirtualClock):
-    """The machine's."""
+    """The clock of the machine."""
 
     def exact(self) -> datetime:
         return datetime.now(UTC)
 
 
 def twin_in_rounds() -> Storage:
-    """The twin, as an account that lives now."""
+    """Returns the in-memory twin as an account whose time is the present."""
     rounds = Rounds()
 
     async def gate(call: Call, phase: Phase) -> None:

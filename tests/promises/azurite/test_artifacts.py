@@ -32,7 +32,7 @@ NAMES = ["public/log", 'private/"a" b%20c/#?\\+*[.]', "x" * 1000, "~", " "]
 
 
 class Days:
-    """A deployment whose time can be moved on; one task of it is running."""
+    """A deployment whose time can be moved on, with one running task."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
@@ -71,7 +71,7 @@ class Days:
         await self.services.work.claim_work(POOL, Worker(worker_group="g", worker_id="w"), 1, 5)
 
     async def put(self, name: str, expires: datetime | None = None) -> None:
-        """An `s3` artifact whose content goes straight into storage."""
+        """Creates an `s3` artifact, and puts its content straight into storage."""
         wanted = Artifact(
             name=name,
             storage_type=StorageType.S3,
@@ -85,31 +85,31 @@ class Days:
         await self.storage.blobs.put_block(stored.container, stored.path, BLOCK, b"x")
 
     async def stored(self, name: str) -> Stored:
-        """The artifact."""
+        """Returns the artifact."""
         found = await ArtifactStore(self.storage).get(self.task_id, 0, name)
         assert found
         return found
 
     async def resolve(self) -> None:
-        """The run is completed, and the message about it is handled."""
+        """Completes the run, and handles the message about it."""
         await self.services.lifecycle.report(self.task_id, 0, Resolved.COMPLETED)
         message = ResolvedBody(task_id=self.task_id, run_id=0, put=self.now())
         await self.services.resolution.resolved_due(message)
 
     async def names(self) -> list[str]:
-        """What the list says."""
+        """Returns the names that the list has."""
         found, _ = await self.services.artifacts.reading.page(self.task_id, 0, start="", limit=1000)
         return [artifact.name for artifact in found]
 
     async def blobs(self) -> set[str]:
-        """Every blob of an artifact, without the artifact's version."""
+        """Returns every blob of an artifact, without the artifact's version."""
         found: set[str] = set()
         for container in (keys.PRIVATE, keys.PUBLIC):
             found |= {path.rpartition(".")[0] for path in await self.storage.blobs.list_paths(container, "")}
         return found
 
     async def expire(self, ahead: timedelta) -> None:
-        """The timer, after so much time."""
+        """Runs the timer function after this time."""
         self.ahead = ahead
         await self.services.expiration.run(60)
 

@@ -1,8 +1,6 @@
-"""What each call costs in a warm process, as the tables of design 6 and of its contexts have it. `pytest -rP` shows it.
-
+"""What each call costs in a warm process is what the tables of design 6 and of its contexts say. `pytest -rP` shows it.
 By default on the twin, and on Azurite the whole life of a task, whose calls make most of the requests; with `--all`
-each call on Azurite as well.
-"""
+each call on Azurite as well."""
 
 from __future__ import annotations
 
@@ -35,12 +33,12 @@ ELSEWHERE = {
     "getArtifact … of gzip": _ARTIFACTS,
     "life of an ordinary task, 2.4 artifacts by relay": "tests/promises/azurite/test_budgets.py",
 }
-"""Rows of the table that other tests measure."""
+"""Rows of the tables that other tests measure."""
 
 
 @pytest.fixture(params=["twin", pytest.param("azurite", marks=pytest.mark.large)])
 def storage(request: pytest.FixtureRequest) -> Storage:
-    """What is counted."""
+    """The account whose requests are counted."""
     if request.param == "twin":
         return twin_in_rounds()
     on_azurite: Storage = request.getfixturevalue("storage_in_rounds")
@@ -89,12 +87,10 @@ def test_formulas_of_the_table(formula: str, value: int) -> None:
 
 
 async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) -> None:
-    """Create, claim, a reclaim, 2.4 artifacts by relay, complete, what follows, expiry; in one process, which follows
-    resolutions up as it does by default. What a process asks for once, and the job once an hour, is done before.
-
-    The clock stands still but for a millisecond a step: on a slow machine more of what is remembered for some seconds
-    would have to be read again.
-    """
+    """The whole life of an ordinary task costs what the table says: create, claim, a reclaim, 2.4 artifacts by relay,
+    complete, what follows, expiry; in one process, which follows resolutions up as it does by default. What a process
+    asks for once, and the job once an hour, is done before. The clock hardly moves: on a slow machine more of what is
+    remembered for some seconds would have to be read again."""
     began = utc_now()
     bench = Bench(storage_in_rounds, lambda: began)
     bench.calls = bench.handlers = services = bench.process(max_followed_resolutions=8)

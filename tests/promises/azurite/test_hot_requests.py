@@ -38,7 +38,7 @@ MESSAGES = st.text(st.characters(exclude_categories=["Cc", "Cs"], exclude_charac
 
 
 class Both:
-    """One table and one queue, by hand and by the SDK as it comes."""
+    """One table and one queue, used by hand-made requests and by the SDK."""
 
     def __init__(self, account: AzureStorage, connection_string: str) -> None:
         self.tables, self.queues = account.storage.tables, account.storage.queues
@@ -58,7 +58,7 @@ async def both(azurite: Azurite) -> AsyncIterator[Both]:
 
 
 def of_sdk(values: Mapping[str, Value]) -> dict[str, Any]:
-    """The SDK's form of values: it takes numbers for small ones, unless they are said to be large."""
+    """Returns values in the SDK's form: it takes numbers for small ones, unless they are said to be large."""
     return {
         name: EntityProperty(value, EdmType.INT64) if type(value) is int and abs(value) >= 2**31 else value
         for name, value in values.items()
@@ -66,7 +66,7 @@ def of_sdk(values: Mapping[str, Value]) -> dict[str, Any]:
 
 
 def plain(entity: Mapping[str, Any]) -> dict[str, Any]:
-    """The values of a row as the SDK gives it."""
+    """Returns the values of a row that the SDK gives."""
     return {
         name: value.value if isinstance(value, EntityProperty) else value
         for name, value in entity.items()
@@ -75,7 +75,7 @@ def plain(entity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 async def same_by_both(both: Both, partition: str, key: str, values: Mapping[str, Any]) -> Row:
-    """Reads the row in every way."""
+    """Reads the row in every way, and compares the results."""
     theirs = await both.table.get_entity(partition, key)
     ours = await both.tables.get("Tasks", partition, key)
     page = await both.tables.query("Tasks", partition, start=key, end=f"{key}\uffff")
@@ -108,7 +108,7 @@ async def test_rows(both: Both, partition: str, key: str, values: dict[str, Valu
 
 
 async def test_every_type_that_azure_has(both: Both) -> None:
-    """Those that this service never writes are as JSON has them: an operator may have put them there."""
+    """Values of types that this service never writes are as JSON has them: an operator may have put them there."""
     moment, number = datetime(2026, 1, 2, 3, 4, 5, 678901, tzinfo=UTC), uuid.uuid4()
     values = {
         "text": EntityProperty("t", EdmType.STRING),

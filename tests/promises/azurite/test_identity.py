@@ -1,4 +1,4 @@
-"""The whole life of a task with an identity instead of a key: the same code, another credential."""
+"""The whole life of a task works with an identity instead of a key: the same code, another credential."""
 
 from __future__ import annotations
 
@@ -36,14 +36,14 @@ from tools.local.azurite import Azurite
 
 @pytest.fixture
 def validity() -> dict[str, datetime]:
-    """Start and expiry of a URL that is valid for half an hour."""
+    """Returns start and expiry of a URL that is valid for half an hour."""
     now = datetime.now(UTC).replace(microsecond=0)
     return {"start": now - timedelta(minutes=15), "expiry": now + timedelta(minutes=30)}
 
 
 @pytest.fixture(autouse=True)
 async def connections_end() -> AsyncIterator[None]:
-    """Connections that speak TLS end a moment after they were closed: each test waits for its own."""
+    """Waits for the end of a test's connections: those that speak TLS end a moment after they were closed."""
     yield
     loop: Any = asyncio.get_running_loop()
     async with asyncio.timeout(10):
@@ -93,10 +93,9 @@ async def test_the_life_of_a_task(account: AzureStorage) -> None:
 async def test_artifacts_by_urls_that_a_delegated_key_signs(
     account: AzureStorage, certificate: tuple[Path, Path], validity: dict[str, datetime]
 ) -> None:
-    """Azurite hands out the keys, but knows only the form of signatures of before 2025: they are signed anew for it.
-
-    The present form is held to examples in tests/parts/unit/test_signing.py.
-    """
+    """Artifacts are uploaded and read by URLs that a delegated key signs. Azurite hands out the keys, but knows only
+    the form of signatures of before 2025: they are signed anew for it. The present form is held to examples in
+    tests/parts/unit/test_signing.py."""
     write = await account.storage.access.write_blob("artifacts", "a/0/b", **validity)
     key = await _delegated_key(account, **validity)
     trust = ssl.create_default_context(cafile=str(certificate[0]))
@@ -123,7 +122,7 @@ async def test_artifacts_by_urls_that_a_delegated_key_signs(
 
 
 async def _delegated_key(account: AzureStorage, start: datetime, expiry: datetime) -> UserDelegationKey:
-    """The key that the account's URLs are signed with."""
+    """Returns the key that the account's URLs are signed with."""
     access = account.storage.access
     assert isinstance(access, SignedAccess)
     assert not isinstance(access.blob_key, str)
@@ -131,7 +130,7 @@ async def _delegated_key(account: AzureStorage, start: datetime, expiry: datetim
 
 
 def in_old_form(url: str, key: UserDelegationKey) -> str:
-    """The same permission, signed as services did in 2023."""
+    """Returns a URL with the same permission, signed as services did in 2023."""
     parts = URL(url, encoded=True)
     query = {**parts.query, "sv": "2023-11-03"}
     assert query["skoid"] == key.signed_oid

@@ -20,7 +20,7 @@ async def queues(azure_storage: Storage) -> Queues:
 
 
 def _near(moment: datetime, seconds: float) -> bool:
-    """Whether it is so many seconds from now, give or take the time of a request and the fraction that is cut off."""
+    """Whether the time is about `seconds` from now: requests take time, and fractions are cut off."""
     return abs(moment - datetime.now(UTC) - timedelta(seconds=seconds)) < timedelta(seconds=5)
 
 

@@ -1,4 +1,4 @@
-"""The stores behind listings and counts, on real tables: order, pages, races, what strings they hold."""
+"""The stores behind listings and counts, on real tables: order, pages, races, and which strings they hold."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def directory(storage: Storage) -> DirectoryStore:
-    """Of one process."""
+    """Returns the directory of one process."""
     runtime = Runtime()
     return DirectoryStore(storage, ExpiryStore(storage, runtime.now), runtime)
 
 
 def rows(count: int, **changes: object) -> list[PoolRow]:
-    """Index rows of pending runs, a second apart."""
+    """Returns index rows of pending runs, a second apart."""
     row = PoolRow(
         task_queue_id=POOL,
         state=State.PENDING,

@@ -56,7 +56,7 @@ async def write_url(storage: Storage, path: str = PATH, life: timedelta = MINUTE
 
 
 async def send(method: str, url: str, **headers: str) -> requests.Response:
-    """A request with nothing but the URL to authorise it; a PUT brings the content."""
+    """Sends a request with nothing but the URL to authorise it; a PUT brings the content."""
     return await asyncio.to_thread(
         requests.request,
         method,
@@ -69,7 +69,7 @@ async def send(method: str, url: str, **headers: str) -> requests.Response:
 
 
 async def test_write_url_only_writes_and_read_url_only_reads(azure_storage: Storage) -> None:
-    """One URL writes one blob, another reads it, and neither does anything else."""
+    """A URL for writing writes one blob, a URL for reading reads one, and neither does anything else."""
     storage = azure_storage
     write = await write_url(storage)
     put = await send("PUT", f"{write}&comp=block&blockid={BLOCK}", **{"Content-Type": "text/plain"})
@@ -99,7 +99,7 @@ async def test_write_url_only_writes_and_read_url_only_reads(azure_storage: Stor
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A certificate of 127.0.0.1, signed by itself, with its key in the same file."""
+    """Makes a certificate of 127.0.0.1, signed by itself, with its key in the same file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
     made = (
@@ -124,7 +124,7 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def secure_endpoint(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Blobs of an Azurite that speaks https and takes tokens."""
+    """Yields the endpoint for blobs of an Azurite that speaks https and takes tokens."""
     folder = tmp_path_factory.mktemp("azurite")
     script = Path(__file__).parents[3] / "tools" / "node_modules" / "azurite" / "dist" / "src" / "blob" / "main.js"
     options = ["--blobPort", "0", "--inMemoryPersistence", "--disableTelemetry", "--skipApiVersionCheck", "--silent"]
@@ -159,10 +159,10 @@ class Identity(AsyncTokenCredential):
         return AccessTokenInfo(self._token(), int(time.time()) + 3600)
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
     async def __aexit__(self, *error: object) -> None:
-        """Nothing to close."""
+        """Closes nothing."""
 
 
 @pytest.fixture
@@ -174,10 +174,8 @@ async def delegated(secure_endpoint: str, certificate: Path) -> AsyncIterator[Az
 
 
 async def test_with_a_delegated_key(delegated: AzureStorage) -> None:
-    """The key comes from the service; it signs what the REST reference says.
-
-    Azurite does not know the fields that the SDK's version adds to such signatures, so it cannot be asked.
-    """
+    """The key that the service delegates signs what the REST reference says. Azurite does not know the fields that the
+    SDK's version adds to such signatures, so it cannot be asked."""
     url = await read_url(delegated.storage)
     query = {name: values[0] for name, values in parse_qs(urlsplit(url).query).items()}
     start, end = (datetime.fromisoformat(query[name]) for name in ("skt", "ske"))

@@ -14,13 +14,13 @@ from shared.store.interface import Storage
 
 @pytest.fixture
 def now() -> datetime:
-    """When the test begins: others may have run for an hour since this module was imported."""
+    """Returns the time when the test begins: others may have run for an hour since this module was imported."""
     return datetime.now(UTC).replace(microsecond=0)
 
 
 @pytest.fixture
 def validity(now: datetime) -> dict[str, datetime]:
-    """Start and expiry of a URL that is valid for half an hour."""
+    """Returns start and expiry of a URL that is valid for half an hour."""
     return {"start": now - timedelta(minutes=15), "expiry": now + timedelta(minutes=30)}
 
 

@@ -1,4 +1,4 @@
-"""What the holder of a URL for uploads can do to a blob, and that the service gets on all the same: on Azurite."""
+"""What the holder of a URL for uploads does to a blob on Azurite leads to no failure of the service."""
 
 from __future__ import annotations
 
@@ -24,38 +24,38 @@ class Holder:
         self._url = url
 
     async def put(self, query: str = "", data: bytes = b"", **headers: str) -> requests.Response:
-        """A PUT to the URL, with more of a query."""
+        """Sends a PUT to the URL, with additional query options."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         answer = await asyncio.to_thread(requests.put, f"{self._url}{query}", data=data, headers=named, timeout=30)
         assert answer.status_code < 300, answer.text
         return answer
 
     async def upload(self) -> None:
-        """What the URL is for."""
+        """Uploads a block, which the URL is for."""
         await self.put(f"&comp=block&blockid={BLOCK}", CONTENT)
 
     async def lease(self) -> None:
-        """For ever."""
+        """Takes a lease that never ends."""
         await self.put("&comp=lease", x_ms_lease_action="acquire", x_ms_lease_duration="-1")
 
     async def snapshot(self) -> None:
-        """A copy that a plain deletion stumbles over."""
+        """Makes a snapshot, which keeps a plain deletion from succeeding."""
         await self.put("&comp=snapshot")
 
     async def append_blob(self) -> None:
-        """Another type of blob in the place."""
+        """Puts an append blob in the place of the blob."""
         await self.put(x_ms_blob_type="AppendBlob")
 
     async def page_blob(self) -> None:
-        """And another."""
+        """Puts a page blob in the place of the blob."""
         await self.put(x_ms_blob_type="PageBlob", x_ms_blob_content_length="512")
 
     async def replace(self) -> None:
-        """Other content, all at once."""
+        """Replaces the blob with other content, by one request."""
         await self.put(data=b"other", x_ms_blob_type="BlockBlob")
 
     async def archive(self) -> None:
-        """Where no one can read it."""
+        """Archives the blob, so that no one can read it."""
         await self.put("&comp=tier", x_ms_access_tier="Archive")
 
 

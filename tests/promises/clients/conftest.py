@@ -13,12 +13,12 @@ from tools.local import state
 from tools.local.stack import Stack, StackOptions
 
 LOCAL_PATHS = pytest.param(False, marks=pytest.mark.large, id="local paths")
-"""As the stacks of the other folders, whose tests call the same endpoints."""
+"""Parameters for stacks with paths of a local host; those of other folders, which test the same, have them."""
 
 
 @pytest.fixture(scope="package", params=[LOCAL_PATHS, pytest.param(True, id="azure paths")])
 def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
-    """A running deployment. Tests use clients, roles and pools of names of their own in it."""
+    """A running deployment. Tests use names of their own in it for clients, roles and pools."""
     options = StackOptions(free_ports(), azure_paths=request.param, in_memory=True, subscriptions=(SUBSCRIPTION,))
     try:
         with Stack.start(options) as stack:
@@ -29,7 +29,7 @@ def deployment(request: pytest.FixtureRequest) -> Iterator[Deployment]:
 
 @pytest.fixture(scope="package")
 def undisturbed() -> Iterator[Deployment]:
-    """A deployment in which nothing goes on besides the test's own calls, so that what is stored can be compared."""
+    """A deployment with no other calls than the test's own, so that what is stored can be compared."""
     options = StackOptions(free_ports(), in_memory=True, app_settings=QUICK)
     try:
         with Stack.start(options) as stack:

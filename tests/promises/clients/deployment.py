@@ -29,7 +29,7 @@ _JAVASCRIPT = Path(__file__).parent / "javascript.mjs"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a call came to: a result, or an error's status and code."""
+    """The outcome of a call: a result, or an error's status and code."""
 
     status: int
     body: Any
@@ -42,7 +42,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Deployment:
-    """A root URL, the root client's credentials, where the hosts log, and what the stack keeps its data with."""
+    """A root URL, the root client's credentials, the folder of the hosts' logs, and the stack's storage."""
 
     root_url: str
     root: Credentials = field(repr=False)
@@ -69,7 +69,7 @@ class Deployment:
         )
 
     def options(self, credentials: Credentials | None, *, authorized: Sequence[str] | None = None) -> dict[str, Any]:
-        """Options of either client. None: without credentials."""
+        """Returns options of either client; None stands for no credentials."""
         chosen: dict[str, Any] = {"rootUrl": self.root_url, "maxRetries": 0}
         if credentials is not None:
             chosen["credentials"] = dict(credentials)
@@ -79,7 +79,7 @@ class Deployment:
 
     @contextmanager
     def auth(self, credentials: Credentials | None = None, **options: Any) -> Iterator[Any]:
-        """The PyPI client's Auth; by default with the root credentials."""
+        """Yields the PyPI client's Auth, by default with the root credentials."""
         session = taskcluster.createSession()
         try:
             yield taskcluster.Auth(self.options(self.root if credentials is None else credentials, **options), session)
@@ -95,7 +95,7 @@ class Deployment:
         query: Mapping[str, str] | None = None,
         **options: Any,
     ) -> Outcome:
-        """A call with the PyPI client."""
+        """Makes a call with the PyPI client."""
         session = taskcluster.createSession()
         try:
             client = getattr(taskcluster, service)(self.options(credentials, **options), session)
@@ -116,7 +116,7 @@ class Deployment:
         service: str = "Auth",
         **options: Any,
     ) -> dict[str, Any]:
-        """A call for `javascript`."""
+        """Returns a call for `javascript`."""
         chosen = self.options(credentials, **options)
         chosen["retries"] = chosen.pop("maxRetries")
         return {"operation": "call", "service": service, "options": chosen, "method": method, "args": list(args)}
@@ -124,7 +124,7 @@ class Deployment:
     def request(
         self, method: str, target: str, headers: Mapping[str, str] | None = None, body: bytes | None = None
     ) -> Outcome:
-        """A bare request with this very target on its request line."""
+        """Sends a bare request with this very target on its request line."""
         site = urlsplit(self.root_url)
         connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
         try:
@@ -136,7 +136,7 @@ class Deployment:
             connection.close()
 
     def text(self, method: str, target: str) -> tuple[int, str, str]:
-        """Status, content type and body of a bare request whose answer is no JSON."""
+        """Returns status, content type and body of a bare request whose answer is no JSON."""
         site = urlsplit(self.root_url)
         connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
         try:
@@ -147,7 +147,7 @@ class Deployment:
             connection.close()
 
     def new_client(self, *scopes: str, suffix: str = "", **changes: Any) -> Credentials:
-        """Credentials of a fresh client with these scopes; its id ends with the suffix."""
+        """Makes a client with these scopes, whose id ends with the suffix, and returns its credentials."""
         client_id = f"test/{uuid.uuid4().hex}{suffix}"
         definition = {
             "description": "of a test",
@@ -160,7 +160,7 @@ class Deployment:
         return {"clientId": client_id, "accessToken": created["accessToken"]}
 
     def new_role(self, *scopes: str) -> str:
-        """A fresh role with these scopes."""
+        """Makes a role with these scopes, and returns its id."""
         role_id = f"test:{uuid.uuid4().hex}"
         with self.auth() as auth:
             auth.createRole(role_id, {"description": "of a test", "scopes": list(scopes)})
@@ -184,7 +184,7 @@ def javascript(*calls: Mapping[str, Any]) -> list[Outcome]:
 
 @cache
 def _javascript_process() -> subprocess.Popen[str]:
-    """One for all tests of this process: to load the client takes longer than many calls."""
+    """Starts one process for all tests of this process: to load the client takes longer than many calls."""
     process = subprocess.Popen(
         ["node", str(_JAVASCRIPT)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=state.ROOT
     )
@@ -194,7 +194,7 @@ def _javascript_process() -> subprocess.Popen[str]:
 
 
 def a_task(pool: str, **changes: Any) -> dict[str, Any]:
-    """A definition that is valid now; `changes` by the contract's names."""
+    """Returns a definition that is valid now; `changes` are by the contract's names."""
     return {
         "taskQueueId": pool,
         "created": format_time(timedelta(0)),
@@ -206,7 +206,7 @@ def a_task(pool: str, **changes: Any) -> dict[str, Any]:
 
 
 def format_time(from_now: timedelta) -> str:
-    """A time relative to now, as the API takes it."""
+    """Returns a time relative to now, as the API takes it."""
     return (datetime.now(UTC) + from_now).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -217,7 +217,7 @@ def temporary(
     start: timedelta = timedelta(0),
     expiry: timedelta = timedelta(minutes=20),
 ) -> dict[str, str]:
-    """Temporary credentials made by the PyPI client; times relative to now."""
+    """Makes temporary credentials by the PyPI client; times are relative to now."""
     now = datetime.now(UTC)
     made = taskcluster.createTemporaryCredentials(
         issuer["clientId"], issuer["accessToken"], now + start, now + expiry, list(scopes), name=name

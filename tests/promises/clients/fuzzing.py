@@ -35,13 +35,13 @@ _AS_DOCUMENTED = [
 _SLUGID = re.compile(f"(?<![A-Za-z0-9_-]){SLUGID_PATTERN.strip('^$')}(?![A-Za-z0-9_-])")
 _TIMEOUT = 60
 _WILD = 0.25
-"""How often a request as documented is about something that need not exist."""
+"""Share of the requests as documented whose subject need not exist."""
 
 Body = dict[str, Any]
 
 
 class Hawk(requests.auth.AuthBase):
-    """Signs as the public clients do, a hash of the body included."""
+    """Signs as the public clients do, including a hash of the body."""
 
     def __init__(self, credentials: Credentials) -> None:
         self._key = {"id": credentials["clientId"], "key": credentials["accessToken"], "algorithm": "sha256"}
@@ -56,12 +56,12 @@ class Hawk(requests.auth.AuthBase):
 
 @dataclass(frozen=True)
 class Known:
-    """What exists, so that some requests are about something."""
+    """Things that exist, which some requests are about."""
 
     parameters: Mapping[str, Sequence[str]]
-    """Values of URL parameters."""
+    """Values of URL parameters that exist."""
     bodies: Mapping[str, Sequence[Body]]
-    """By operation: properties that make a body one that can succeed; None takes a property out."""
+    """By operation, properties with which a body can succeed; None takes a property out."""
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Sent:
 
     @property
     def ids(self) -> set[str]:
-        """The slugids that it names."""
+        """Returns the slugids that the request names."""
         return set(_SLUGID.findall(f"{self.request.url} {self.request.body!r}"))
 
     def __str__(self) -> str:
@@ -98,7 +98,7 @@ class Fuzzer:
     seed: int
     problems: list[str] = field(default_factory=list)
     answered: Counter[tuple[str, int]] = field(default_factory=Counter)
-    """Operations and statuses."""
+    """How often each operation was answered with each status."""
 
     def __post_init__(self) -> None:
         load_all_checks()
@@ -107,16 +107,16 @@ class Fuzzer:
         self._base_url = str(self.schema.raw_schema["servers"][0]["url"])
 
     def close(self) -> None:
-        """End the connections."""
+        """Ends the connections."""
         self._session.close()
 
     @property
     def operations(self) -> list[APIOperation[Any, Any, Any, Any]]:
-        """All operations of the document."""
+        """Returns all operations of the document."""
         return [result.ok() for result in self.schema.get_all_operations() if isinstance(result, Ok)]
 
     def run(self, examples: int, credentials: Credentials) -> list[Sent]:
-        """So many requests as documented, and as many that are not, for every operation."""
+        """Sends for every operation `examples` requests as documented, and as many that are not."""
         return [
             self._send(case, auth=Hawk(credentials))
             for operation in self.operations
@@ -125,7 +125,7 @@ class Fuzzer:
         ]
 
     def repeat(self, sent: Sent, credentials: Credentials | None) -> Sent:
-        """The same request, as somebody else or again."""
+        """Sends the same request again, perhaps as somebody else."""
         request = sent.request.copy()
         request.headers.pop("authorization", None)
         if credentials is not None:
@@ -166,7 +166,7 @@ class Fuzzer:
             yield case if is_wild else self._plausible(case)
 
     def _plausible(self, case: Case[Any]) -> Case[Any]:
-        """The case, but about something that exists, and able to succeed."""
+        """Changes the case so that it is about something that exists, and can succeed."""
         case.path_parameters.update(self._choose(_parameters(case.operation)))
         possible = self.known.bodies.get(name_of(case.operation))
         if possible and isinstance(case.body, dict):
@@ -195,7 +195,7 @@ class Fuzzer:
 
 
 def name_of(operation: APIOperation[Any, Any, Any, Any]) -> str:
-    """The name in the document."""
+    """Returns the name of an operation in the document."""
     return str(operation.definition.raw["operationId"])
 
 

@@ -1,4 +1,4 @@
-"""A decision task of the sample project, and the public graph generator run as its payload."""
+"""A decision task of the sample project, with the public graph generator as its payload."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Graph:
     folder: Path
     provisioner: str
     task_id: str
-    """Of the decision task, and of the group."""
+    """Id of the decision task, and of the group."""
 
     @classmethod
     def decided(cls, deployment: Deployment, folder: Path, *, reuses_builds: bool = False) -> Graph:
-        """Runs the decision task to its end, as a worker does: with nothing but what the claim gives."""
+        """Runs the decision task to its end as a worker does: with nothing but what the claim gives."""
         graph = cls(deployment, folder, f"sample-{uuid.uuid4().hex[:20]}", new_slugid())
         graph._check_out()
         if reuses_builds:
@@ -50,7 +50,7 @@ class Graph:
         return graph._decide()
 
     def decided_again(self) -> Graph:
-        """Another decision task in the same checkout, with a graph of its own."""
+        """Runs another decision task in the same checkout, with a graph of its own."""
         return Graph(self.deployment, self.folder, self.provisioner, new_slugid())._decide()
 
     def _decide(self) -> Graph:
@@ -62,7 +62,7 @@ class Graph:
 
     @property
     def artifacts(self) -> Path:
-        """What the decision task wrote."""
+        """Folder of what the decision task wrote."""
         return self.folder / "artifacts"
 
     @cached_property
@@ -72,12 +72,12 @@ class Graph:
 
     @cached_property
     def worker(self) -> Any:
-        """The public client as a worker has it, which repeats what is answered 5xx."""
+        """The public client as a worker has it, which repeats a call that is answered 5xx."""
         return taskcluster.Queue({**self.deployment.options(self.deployment.root), "maxRetries": 5})
 
     @cached_property
     def tasks(self) -> Mapping[str, Mapping[str, Any]]:
-        """The tasks that were created by their labels: ids, dependencies and definitions."""
+        """Returns the created tasks by their labels: ids, dependencies and definitions."""
         written = json.loads((self.artifacts / "task-graph.json").read_text())
         return {task["label"]: {**task, "taskId": task_id} for task_id, task in written.items()}
 
@@ -85,11 +85,11 @@ class Graph:
         return [self.tasks[label]["taskId"] for label in labels]
 
     def client(self, credentials: Credentials) -> Any:
-        """The public client with these credentials."""
+        """Returns the public client with these credentials."""
         return taskcluster.Queue(self.deployment.options(credentials))
 
     def claim(self, worker_type: str, count: int) -> list[dict[str, Any]]:
-        """Claims that many tasks, which are there or will be soon."""
+        """Claims `count` tasks, which are there or will be soon."""
         claims: list[dict[str, Any]] = []
 
         def all_of_them() -> list[dict[str, Any]] | None:
@@ -101,7 +101,7 @@ class Graph:
         return eventually(all_of_them, timeout=60)
 
     def claim_new(self, task_id: str, worker_type: str, changes: Mapping[str, Any]) -> dict[str, Any]:
-        """A new task of this group, claimed."""
+        """Creates and claims a task of this group, and returns the claim."""
         pool = f"{self.provisioner}/{worker_type}"
         task = a_task(pool, taskGroupId=self.task_id, schedulerId=SCHEDULER, **changes)
         self.queue.createTask(task_id, task)
@@ -109,7 +109,7 @@ class Graph:
         return claim
 
     def upload(self, claim: Mapping[str, Any], contents: Mapping[str, bytes]) -> None:
-        """Artifacts of a claimed run, with the credentials of its claim."""
+        """Uploads artifacts of a claimed run, with the credentials of its claim."""
         worker = self.client(claim["credentials"])
         for name, content in contents.items():
             request = {
@@ -152,7 +152,7 @@ class Graph:
         return done.stdout
 
     def _decision(self) -> dict[str, Any]:
-        """What a decision task may do, and no more."""
+        """Returns a definition of a decision task with the rights that it needs, and no more."""
         return {
             "scopes": [
                 f"queue:create-task:low:{self.provisioner}/*",
@@ -185,7 +185,7 @@ class Graph:
         return ["decision", *(f"--{name}={value}" for name, value in values.items())]
 
     def _check_out(self) -> None:
-        """A repository of two commits, the second of which changes no documentation."""
+        """Makes a repository of two commits, the second of which changes no documentation."""
         shutil.copytree(PROJECT, self.folder, ignore=shutil.ignore_patterns("__pycache__"))
         config = self.folder / "taskcluster" / "config.yml"
         config.write_text(config.read_text().replace("provisioner: sample", f"provisioner: {self.provisioner}"))

@@ -17,17 +17,17 @@ OF_THE_HOST = "azure-webjobs-hosts"
 """The container of the host's locks and timers, which change by themselves."""
 _SETTLE_SECONDS = 30.0
 _QUIET_SECONDS = 2.5
-"""Longer than anything waits that is only waiting for its turn: the host looks at idle queues every 2 s."""
+"""Seconds without a change after which nothing goes on: the host looks at idle queues every 2 s."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What is stored, by where it is. Without times of writes: a row that is put there again is the same row."""
+    """What is stored, by its place, without times of writes: a row that is written again is the same row."""
 
     contents: Mapping[str, str]
 
     def changes(self, later: Stored) -> list[str]:
-        """What is not the same any more."""
+        """Returns what differs in a later reading."""
         places = sorted(self.contents.keys() | later.contents.keys())
         return [
             f"{place}: {self.contents.get(place)} became {later.contents.get(place)}"
@@ -36,7 +36,7 @@ class Stored:
         ]
 
     def naming(self, words: Set[str]) -> list[str]:
-        """Where one of these words stands."""
+        """Returns the places where one of these words occurs."""
         stored = ((place, f"{place} {content}") for place, content in self.contents.items())
         return [place for place, text in stored if any(word in text for word in words)]
 
@@ -58,11 +58,11 @@ class Storage:
         self._cleanup.close()
 
     def look(self) -> Stored:
-        """What is stored now."""
+        """Returns what is stored now."""
         return Stored(dict([*self._rows(), *self._messages(), *self._files()]))
 
     def settled(self) -> Stored:
-        """What is stored once nothing happens in the background any more; fails if something always does."""
+        """Returns what is stored once nothing happens in the background; fails if something always does."""
         give_up = time.monotonic() + _SETTLE_SECONDS
         seen, since = self.look(), time.monotonic()
         while time.monotonic() - since < _QUIET_SECONDS:

@@ -20,7 +20,7 @@ pytestmark = pytest.mark.parametrize("deployment", [False], indirect=True, ids=[
 
 
 def run(deployment: Deployment, *arguments: str, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
-    """Exit code, output and messages of a command; by default with the root credentials."""
+    """Runs a command, by default with the root credentials; returns exit code, output and messages."""
     chosen = {
         "TASKCLUSTER_ROOT_URL": deployment.root_url,
         "TASKCLUSTER_CLIENT_ID": deployment.root["clientId"],
@@ -65,7 +65,7 @@ def test_minting_temporary_credentials(deployment: Deployment) -> None:
 
 
 def load_of(deployment: Deployment, made: Mapping[str, Any], bewit: str) -> int:
-    """The status with which the scaler's call is answered."""
+    """Returns the status with which the scaler's call is answered."""
     return deployment.request("GET", f"{made['loadUrl'].removeprefix(deployment.root_url)}?bewit={bewit}").status
 
 

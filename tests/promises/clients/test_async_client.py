@@ -43,7 +43,7 @@ def with_credentials(deployment: Deployment, session: aiohttp.ClientSession, giv
 
 
 async def upload(session: aiohttp.ClientSession, queue: Any, task_id: str, name: str, content: bytes) -> None:
-    """As a worker does: an artifact, and a bare PUT to its URL."""
+    """Uploads as a worker does: creates an artifact, and sends a bare PUT to its URL."""
     request = {
         "storageType": "s3",
         "contentType": "text/plain",

@@ -17,7 +17,7 @@ ENDPOINTS = {endpoint.name: endpoint for endpoint in AUTH.endpoints}
 
 
 def check(name: str, body: Any) -> Any:
-    """The answer fits the schema of its endpoint."""
+    """Checks an answer against the schema of its endpoint, and returns it."""
     output = ENDPOINTS[name].output
     assert output is not None
     output.model_validate(body)

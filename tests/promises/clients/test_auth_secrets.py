@@ -32,7 +32,7 @@ _IN_HEADER = re.compile(r'mac="([^"]+)"')
 
 
 class Secrets:
-    """What must not appear anywhere."""
+    """Texts that must not appear anywhere."""
 
     def __init__(self) -> None:
         self.found: dict[str, str] = {}
@@ -47,7 +47,7 @@ class Secrets:
             self.add(f"{what}: signature", json.loads(credentials["certificate"])["signature"])
 
     def add_answer(self, body: Any) -> None:
-        """Whatever secrets an answer carries, at any depth."""
+        """Adds the secrets in an answer, at any depth."""
         if isinstance(body, dict):
             if "accessToken" in body:
                 self.add_credentials("answered", body)
@@ -107,7 +107,7 @@ def stack(collector: Collector) -> Iterator[Stack]:
 
 
 def use_every_credential(deployment: Deployment, secrets: Secrets) -> list[str]:
-    """Calls that succeed and calls that fail; returns the bodies of errors that no client reads."""
+    """Makes calls that succeed and calls that fail; returns the bodies of errors that no client reads."""
     client = deployment.new_client("auth:current-scopes", "queue:status:*", "auth:create-client:test/*")
     named = temporary(client, "auth:current-scopes", name="test/temporary")
     unnamed = temporary(client, "auth:current-scopes")
@@ -133,7 +133,7 @@ def use_every_credential(deployment: Deployment, secrets: Secrets) -> list[str]:
 
 
 def run_a_task(deployment: Deployment) -> list[str]:
-    """A task from creation to its end, with the credentials of its claim; returns the bodies of errors."""
+    """Runs a task to its end with the credentials of its claim; returns the bodies of errors."""
     task_id, queue_id = new_slugid(), "test/secrets"
     task = a_task(queue_id, scopes=["secrets:get:x"])
     root, worker = deployment.root, {"workerGroup": "g", "workerId": "w", "tasks": 1}
@@ -168,7 +168,8 @@ def poll_by_url(deployment: Deployment, queue_id: str) -> None:
 
 
 def upload_and_read(deployment: Deployment, task_id: str, credentials: Credentials) -> list[str]:
-    """Artifacts by signed URLs, straight to storage and through our own route, also with a wrong signature."""
+    """Uploads and reads artifacts by signed URLs, straight to storage and through our own route, also with a wrong
+    signature; returns the bodies of errors."""
     bodies = []
     headers = {"content-type": "text/plain"}
     for name, length in (("public/direct", {"contentLength": 1 << 30}), ("public/relay", {})):
@@ -188,7 +189,7 @@ def upload_and_read(deployment: Deployment, task_id: str, credentials: Credentia
 
 
 def events_of(stack: Stack) -> list[str]:
-    """All events, as text; the topics side by side, since ending a receiver takes a while."""
+    """Returns all events as text; receives from topics side by side, since ending a receiver takes a while."""
     with ServiceBusClient.from_connection_string(stack.environment["SERVICEBUS_CONNECTION_STRING"]) as bus:
 
         def read(topic: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""Credentials that were tampered with in any part: 401 or 403 as the contract says, never 200, never 500."""
+"""Credentials that were tampered with in any part are answered 401 or 403 as the contract says, never 200 or 500."""
 
 import json
 import re
@@ -26,14 +26,14 @@ class Sent:
     body: bytes | None
 
     def altered(self, was: str, becomes: str) -> dict[str, str]:
-        """The headers with this text in the Authorization replaced."""
+        """Returns the headers with a text in the Authorization replaced."""
         header = self.headers["Authorization"]
         assert was in header
         return {**self.headers, "Authorization": header.replace(was, becomes, 1)}
 
 
 def capture(call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Sent:
-    """What a client sends, without sending it."""
+    """Returns what a client would send, without sending it."""
     sent: list[Sent] = []
 
     class Stopped(Exception):
@@ -54,7 +54,7 @@ def capture(call: Callable[[], object], monkeypatch: pytest.MonkeyPatch) -> Sent
 
 
 def flipped(text: str, position: int) -> str:
-    """The text with another character at one place, that may stand there."""
+    """Returns the text with one character replaced by another one that may stand there."""
     return text[:position] + ("A" if text[position] != "A" else "B") + text[position + 1 :]
 
 
@@ -122,7 +122,8 @@ CHANGES: Mapping[str, Any] = {
 
 @pytest.mark.parametrize("named", [None, NAME])
 def test_each_field_of_a_certificate_counts(deployment: Deployment, client: Credentials, named: str | None) -> None:
-    """Who holds temporary credentials can sign any certificate with their token."""
+    """A certificate with any field changed or missing is refused, as the holder of temporary credentials can sign
+    any."""
     issued = temporary(client, "auth:current-scopes", name=named)
     certificate = json.loads(issued["certificate"])
     assert deployment.python("currentScopes", credentials=issued).status == 200

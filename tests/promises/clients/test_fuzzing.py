@@ -23,18 +23,18 @@ from tests.promises.simulator.daily import todays_chance
 POOL = "fuzz/pool"
 INDEX_PATH = "fuzz.v2.latest"
 OPEN_TO_ALL = {"tasks", "statuses", "taskQueueCountsBatch", "findTasksAtIndex"}
-"""What anybody may call as long as it asks for nothing."""
+"""Calls that anybody may make as long as they ask for nothing."""
 
 
 @pytest.fixture
 def chosen_seed() -> int:
-    """With `--all` another one each day, else always the same; FUZZ_SEED repeats a run."""
+    """Returns the seed: FUZZ_SEED, with `--all` another one each day, else always the same."""
     return int(os.environ.get("FUZZ_SEED") or todays_chance("fuzzing").randrange(2**32))
 
 
 @dataclass
 class World:
-    """Things in every state, made before the fuzzing; those of an earlier run may be in any state by now."""
+    """Things in every state that exist before the fuzzing; those of an earlier run may be in any state."""
 
     deployment: Deployment
     queue: Any
@@ -104,14 +104,12 @@ OF_A_GROUP = re.compile(
     r"table (?:Directory: group, |Groups: [^,]*, (?:group$|due$|number~|scheduler~)|"
     r"Expiry: [^,]*, (?:group-tasks|listed)~)"
 )
-"""Rows of a group without tasks: a createTask that was refused for its dependencies leaves its group (contract 3.6)."""
+"""Rows of a group without tasks: a createTask that was refused for its dependencies leaves its group (3.6)."""
 
 
 def fuzz(deployment: Deployment, schema: schemathesis.BaseSchema, seed: int, *, examples: int, chunk: int) -> Fuzzer:
-    """Everything as root; then all of it without credentials, and again what was refused: that changes nothing.
-
-    After each `chunk` of refused requests what is stored is compared.
-    """
+    """Sends everything as root, then without credentials, and again what was refused, which must change nothing. After
+    each `chunk` of refused requests what is stored is compared."""
     known = World.of(deployment).known()
     fuzzer = Fuzzer(schema, known, seed)
     forged = {**deployment.root, "accessToken": "x" * 44}
@@ -133,7 +131,7 @@ def fuzz(deployment: Deployment, schema: schemathesis.BaseSchema, seed: int, *, 
 
 
 def only_in_refused(sent: list[Sent]) -> set[str]:
-    """Ids that no request has used that was accepted."""
+    """Returns the ids that no accepted request has used."""
     accepted = {word for each in sent if not each.is_refused for word in each.ids}
     return {word for each in sent if each.is_refused for word in each.ids} - accepted
 
@@ -146,7 +144,8 @@ def is_right_for_strangers(sent: Sent) -> bool:
 def changes_by_refused(
     fuzzer: Fuzzer, storage: Storage, sent: list[Sent], credentials: Credentials, size: int
 ) -> list[str]:
-    """Sends again what was refused. A chunk of which something is accepted this time shows nothing."""
+    """Sends refused requests again, and returns what they change. A chunk of which one is accepted now shows
+    nothing."""
     refused = [each for each in sent if each.is_refused]
     problems, compared, before = list[str](), 0, storage.settled()
     for start in range(0, len(refused), size):
@@ -174,7 +173,7 @@ def changes_something(fuzzer: Fuzzer, storage: Storage, sent: Sent, credentials:
 
 
 def check(fuzzer: Fuzzer, deployment: Deployment) -> None:
-    """No answer was wrong, nothing failed in the hosts, and no message was given up."""
+    """Checks that no answer was wrong, nothing failed in the hosts, and no message was given up."""
     problems = list(fuzzer.problems)
     for path in deployment.logs.glob("host-*.log"):
         text = path.read_text()
@@ -187,7 +186,7 @@ def check(fuzzer: Fuzzer, deployment: Deployment) -> None:
 
 
 def share_of_success(fuzzer: Fuzzer) -> float:
-    """The share of operations that have answered with success: what is always refused is hardly tested."""
+    """Returns the share of operations that have been answered with success: others are hardly tested."""
     names = {name for name, _ in fuzzer.answered}
     return len({name for name, status in fuzzer.answered if status < 400}) / len(names)
 

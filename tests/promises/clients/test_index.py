@@ -27,7 +27,7 @@ QUEUE = "index-test/linux"
 
 
 class Caller:
-    """The PyPI client's Index, with the root credentials or others."""
+    """Calls the PyPI client's Index, with the root credentials or others."""
 
     def __init__(self, deployment: Deployment, credentials: Credentials | None) -> None:
         self._deployment = deployment
@@ -197,7 +197,7 @@ def test_a_link_by_path_leads_no_further_than_its_reader_may_go(deployment: Depl
 
 
 def bewit(deployment: Deployment, target: str, *scopes: str) -> str:
-    """The address with a signature of root's, or of a fresh client's with these scopes."""
+    """Returns the address with a signature of root's, or of a fresh client's with these scopes."""
     client = deployment.new_client(*scopes) if scopes else deployment.root
     site = hawk.Site.of(deployment.root_url)
     expiry = datetime.now(UTC) + timedelta(minutes=5)
@@ -208,7 +208,7 @@ def bewit(deployment: Deployment, target: str, *scopes: str) -> str:
 
 
 def location(deployment: Deployment, target: str, *scopes: str) -> str:
-    """Where a request to the target, signed by root or a client with these scopes, is sent on to."""
+    """Returns where a request to the target is redirected that root, or a client with these scopes, has signed."""
     signed = urlsplit(bewit(deployment, target, *scopes))
     connection = http.client.HTTPConnection(str(signed.hostname), signed.port, timeout=30)
     try:

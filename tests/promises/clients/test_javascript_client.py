@@ -18,7 +18,7 @@ NAMES = ["private/c", "public/a b.txt", "public/a/+?#%.txt", "public/it's (1).tx
 
 
 def run_main_job(deployment: Deployment, task_id: str, task: dict[str, Any]) -> Any:
-    """What main_job.mjs writes."""
+    """Returns what main_job.mjs writes."""
     options = deployment.options(deployment.root)
     options["retries"] = options.pop("maxRetries")
     artifact = {
@@ -44,7 +44,7 @@ def run_main_job(deployment: Deployment, task_id: str, task: dict[str, Any]) -> 
 def call(
     deployment: Deployment, method: str, *args: Any, credentials: Credentials | None = None, **more: Any
 ) -> dict[str, Any]:
-    """A call of the queue for `javascript`, as root unless credentials are given."""
+    """Returns a call of the queue for `javascript`, by default as root."""
     return deployment.javascript_call(method, *args, service="Queue", credentials=credentials, **more)
 
 
@@ -90,7 +90,7 @@ def test_signed_urls(deployment: Deployment) -> None:
 
 
 def get(deployment: Deployment, signed: Outcome) -> Outcome:
-    """What a signed URL returns."""
+    """Returns the answer at a signed URL."""
     parts = urlsplit(signed.body)
     return deployment.request("GET", f"{parts.path}?{parts.query}")
 

@@ -1,4 +1,4 @@
-"""What is refused leaves nothing behind, although everything that a call needs is written ahead of its commit."""
+"""Refused calls leave nothing behind, although everything that a call needs is written ahead of its commit."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def storage(undisturbed: Deployment) -> Iterator[Storage]:
 
 
 def other_than_sweeps(changes: list[str]) -> list[str]:
-    """Without rows of the Expiry table by which a group or a history is looked into once more: they come first, hold
-    nothing but their name, and go when the job finds nothing to delete."""
+    """Returns the changes without rows of the Expiry table by which a group or a history is swept: such rows are
+    written first, hold only their name, and go when the job finds nothing to delete."""
     return [change for change in changes if not re.match(r"table Expiry: [^,]*, (?:group-tasks|audit)~", change)]
 
 
@@ -67,7 +67,7 @@ def test_a_refused_task_leaves_nothing_but_its_group(queue: Any, storage: Storag
 
 
 def test_a_group_stays_though_its_first_task_is_refused_for_its_dependencies(queue: Any) -> None:
-    """Contract 3.6."""
+    """A group stays though its first task is refused for its dependencies (contract 3.6)."""
     group = new_slugid()
     task = a_task("refusals/pool", taskGroupId=group, schedulerId="first")
     with pytest.raises(TaskclusterRestFailure):
@@ -81,7 +81,7 @@ def test_a_group_stays_though_its_first_task_is_refused_for_its_dependencies(que
 
 
 def refusals(queue: Any, auth: Any, deployment: Deployment) -> dict[str, Call]:
-    """Calls that are refused for the state of things, each on things of its own kind."""
+    """Returns calls that are refused for the state of things, each with things of its own kind."""
     group, sealed, nobody = (new_slugid() for _ in range(3))
     pending, running, completed, uploading = (new_slugid() for _ in range(4))
     for task_id in (pending, running, completed, uploading):

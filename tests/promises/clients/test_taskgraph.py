@@ -36,7 +36,7 @@ def graph(deployment: Deployment, tmp_path: Path) -> Graph:
 
 @pytest.fixture
 def as_root(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """taskgraph's functions in this process speak to this deployment, as root."""
+    """Lets taskgraph's functions in this process call this deployment as root."""
     for name in ("TASKCLUSTER_PROXY_URL", "TASKCLUSTER_CERTIFICATE", "TASK_ID"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TASKCLUSTER_ROOT_URL", deployment.root_url)
@@ -59,7 +59,7 @@ def events(deployment: Deployment) -> Iterator[Events]:
 
 
 def run(graph: Graph, worker_type: str, *labels: str) -> None:
-    """Claims these tasks, uploads what they promise, and completes them. No other task may be there to be claimed."""
+    """Claims these tasks, which must be the only ones, uploads what they promise, and completes them."""
     claims = graph.claim(worker_type, len(labels))
     assert {claim["task"]["metadata"]["name"] for claim in claims} == set(labels)
     assert "pending" not in states(graph).values()
@@ -70,7 +70,7 @@ def run(graph: Graph, worker_type: str, *labels: str) -> None:
 
 
 def states(graph: Graph) -> dict[str, str]:
-    """The states of the tasks that the decision task created, by label."""
+    """Returns the states of the tasks that the decision task created, by label."""
     listed: list[dict[str, Any]] = []
     graph.queue.listTaskGroup(
         graph.task_id, paginationHandler=lambda page: listed.extend(page["tasks"]), paginationLimit=3
@@ -96,7 +96,8 @@ def test_workers_run_a_graph_in_order(graph: Graph, events: Events) -> None:
 
 
 def test_a_second_graph_reuses_what_the_first_one_built(deployment: Deployment, tmp_path: Path) -> None:
-    """The builds of the first graph are found in the index; those that need them depend on the tasks of the first."""
+    """The builds of the first graph are found in the index, and tasks of a second graph that need them depend on
+    them."""
     first = Graph.decided(deployment, tmp_path / "sample", reuses_builds=True)
     assert first.tasks.keys() == CREATED, "nothing is in the index yet"
     builds = dict(zip(BUILDS, first.ids(*BUILDS), strict=True))
@@ -118,12 +119,12 @@ def test_a_second_graph_reuses_what_the_first_one_built(deployment: Deployment, 
 
 
 def entries_of(index: Any, namespace: str) -> dict[str, str]:
-    """The tasks of the entries right below a namespace, by path."""
+    """Returns the tasks of the entries right below a namespace, by path."""
     return {entry["namespace"]: entry["taskId"] for entry in index.listTasks(namespace)["tasks"]}
 
 
 def test_the_stages_of_a_graph(graph: Graph) -> None:
-    """What the command line shows for each stage, from the parameters that the decision task has stored."""
+    """The command line shows for each stage the same tasks, from the parameters that the decision task has stored."""
     parameters = graph.folder / "parameters.yml"
     url = graph.queue.buildSignedUrl("getLatestArtifact", graph.task_id, "public/parameters.yml")
     parameters.write_bytes(requests.get(url, timeout=30).content)

@@ -1,4 +1,4 @@
-"""docs/compatibility.md: the rows of the contract's table, each with the test that proves what is said of it."""
+"""Writes docs/compatibility.md: the rows of the contract's table, each with the tests that prove its support."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ Proofs = Mapping[str, Sequence[str]]
 
 
 def document(proofs: Proofs) -> str:
-    """The document."""
+    """Returns the document."""
     parts = [_INTRODUCTION, *_table(QUEUE_ROWS, proofs), _DIFFERENCES, *_table(INDEX_ROWS, proofs), _INDEX_DIFFERENCES]
     parts.insert(parts.index(_DIFFERENCES) + 1, _INDEX.lstrip("\n"))
     return "\n".join(parts)

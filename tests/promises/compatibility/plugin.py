@@ -16,38 +16,38 @@ _PROPERTY = "endpoint"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option that writes the document."""
+    """Adds the option that writes the document."""
     parser.addoption("--write-compatibility", action="store_true", help="write docs/compatibility.md from this run")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The marker, and who listens in the process that reports."""
+    """Adds the marker, and a listener in the process that reports."""
     config.addinivalue_line("markers", "endpoint(name): proves a row of docs/compatibility.md")
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(_Proofs(config))
 
 
 def endpoints_of(item: pytest.Item) -> list[str]:
-    """The rows that a test proves."""
+    """Returns the rows that a test proves."""
     return [str(mark.args[0]) for mark in item.iter_markers("endpoint")]
 
 
 def endpoints_to_answer(item: pytest.Item) -> set[str]:
-    """The endpoints that must answer a test with success, so that it proves its rows."""
+    """Returns the endpoints that must answer a test with success, so that it proves its rows."""
     rows = [BY_NAME[name] for name in endpoints_of(item)]
     return {row.served_by for row in rows if row.is_supported}
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """What the test proves travels with its report."""
+    """Notes what the test proves, so that it comes with the test's report."""
     for name in endpoints_of(item):
         assert name in BY_NAME, f"{name} is no row of the contract's table"
         item.user_properties.append((_PROPERTY, name))
 
 
 class _Proofs:
-    """What has been proved so far."""
+    """The rows that have been proved so far."""
 
     def __init__(self, config: pytest.Config) -> None:
         self._config = config
@@ -56,7 +56,7 @@ class _Proofs:
         self.problem = ""
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        """A test's setup, call or teardown is over."""
+        """Notes the outcome of a test's setup, call or teardown."""
         for key, name in report.user_properties:
             if key != _PROPERTY:
                 continue
@@ -67,7 +67,7 @@ class _Proofs:
                 self._passed.setdefault(str(name), set()).add(test)
 
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Write the document, or compare it if this run has proved every row."""
+        """Writes the document, or compares it if this run has proved every row."""
         proofs = {name: sorted(tests - self._failed) for name, tests in self._passed.items()}
         missing = [row.name for row in ROWS if not proofs.get(row.name)]
         write = self._config.getoption("--write-compatibility")
@@ -81,6 +81,6 @@ class _Proofs:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
-        """Say what is wrong, and what to do."""
+        """Prints what is wrong, and what to do."""
         if self.problem:
             terminalreporter.write_line(f"{self.problem}; run: ./dev test -m endpoint --write-compatibility", red=True)

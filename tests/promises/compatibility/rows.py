@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 INDEX = "index."
-"""How the names of the index's endpoints begin here, as both services have a ping."""
+"""Prefix of the index's endpoints here, as both services have a ping."""
 
 
 @dataclass(frozen=True)
@@ -18,10 +18,10 @@ class Row:
     """Method and route below /api/queue/v1, or /api/index/v1."""
     eras: str
     note: str = ""
-    """How support differs from the plain yes."""
+    """Remark on how support differs from a plain yes."""
     is_supported: bool = True
     endpoint: str = ""
-    """The endpoint that serves it, if that has another name by now."""
+    """Name of the endpoint that serves the row, if it has another one by now."""
     number: int = 0
 
     @property
@@ -31,7 +31,7 @@ class Row:
 
     @property
     def served_by(self) -> str:
-        """The name by which it is served, with that of its service if that is not the queue."""
+        """The name by which the row is served, with that of its service if that is not the queue."""
         return self.endpoint or self.name
 
     @property

@@ -1,4 +1,4 @@
-"""Publishing as a use case does, where Service Bus may not answer, and what became of it."""
+"""Publishes as a use case does while Service Bus may not answer, and notes the outcome."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from tools.local.service_bus import ServiceBus
 TOPIC = "task-pending"
 OTHER = "task-exception"
 LONGEST_PAUSE = 30.0
-"""Seconds that the breaker pauses at most."""
+"""The longest pause of the breaker, in seconds."""
 
 
 def one(number: int = 0, topic: str = TOPIC) -> EventMessage:
-    """A message with an id of its own."""
+    """Returns a message with an id of its own."""
     (message,) = Life.begin().schedule()
     return replace(message, topic=topic, message_id=f"{message.message_id}/{number}")
 
@@ -38,14 +38,14 @@ class Clock:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a publish: how many messages were not sent, and why."""
+    """The outcome of a publish: how many messages were not sent, and why."""
 
     unsent: int
     reason: str = ""
 
     @property
     def at_once(self) -> bool:
-        """Refused without a try."""
+        """Whether the messages were refused without a try."""
         return self.reason.endswith("Blocked")
 
 
@@ -58,7 +58,7 @@ async def attempt(publisher: EventPublisher, messages: Sequence[EventMessage], t
 
 
 async def until_accepted(publisher: EventPublisher, message: EventMessage, clock: Clock | None = None) -> None:
-    """Publishes again and again, the pause of the breaker over each time that there is a clock to move."""
+    """Publishes again and again until the message is accepted; a given clock skips the pauses of the breaker."""
     give_up = time.monotonic() + PATIENCE
     while (await attempt(publisher, [message], PATIENCE)).unsent:
         assert time.monotonic() < give_up, "Service Bus was not found again"
@@ -76,6 +76,6 @@ async def until(condition: Callable[[], bool]) -> None:
 
 
 async def all_received(bus: ServiceBus, topic: str = TOPIC) -> list[str]:
-    """The numbers of all messages that the topic has; the publisher must have been closed."""
+    """Returns the numbers of all messages that the topic has; the publisher must have been closed."""
     messages = await received(bus, topic, stored(bus, topic))
     return sorted(str(message.message_id).rsplit("/")[-1] for message in messages)

@@ -25,7 +25,7 @@ WORKER = Worker(worker_group="group-1", worker_id="worker-1")
 
 
 def definition(task_id: str = TASK_ID, **changes: Any) -> Definition:
-    """A definition with every field filled in, secrets and all."""
+    """Returns a definition with every field filled in, secrets and all."""
     body = {
         "provisionerId": "prov",
         "workerType": "pool",
@@ -126,7 +126,7 @@ class Life:
 
 
 def group_event(exchange: Exchange, **changes: Any) -> GroupEvent:
-    """Something that happened to the group."""
+    """Returns an event of the group."""
     return GroupEvent(
         **{
             "exchange": exchange,

@@ -13,14 +13,14 @@ from tools.local.service_bus import ServiceBus
 
 @pytest.fixture(scope="package")
 def used_bus() -> Iterator[ServiceBus]:
-    """A broker that tests use one after the other."""
+    """Yields a broker that tests use one after the other."""
     with ServiceBus.start([TOPIC, OTHER, f"prefix/{TOPIC}"], subscriptions=[SUBSCRIPTION]) as running:
         yield running
 
 
 @pytest.fixture
 def bus(used_bus: ServiceBus) -> ServiceBus:
-    """A broker as new, since its faults are for all topics."""
+    """Resets the broker, since its faults are for all topics."""
     if used_bus.child.poll() is not None:
         used_bus.restart()
     used_bus.reset()

@@ -1,4 +1,4 @@
-"""Reading a subscription of the local Service Bus to its end."""
+"""Reads a subscription of the local Service Bus to its end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PATIENCE = 30.0
 
 @asynccontextmanager
 async def publishing(bus: ServiceBus, **settings: Any) -> AsyncIterator[EventPublisher]:
-    """A publisher to the broker, closed at the end; it waits so long that a busy machine makes no difference."""
+    """Yields a publisher to the broker, whose waits are too long for a slow machine to matter."""
     client = ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0)
     publisher = EventPublisher(client, **{"open_wait": 3600, "timeout": PATIENCE, **settings})
     try:
@@ -49,16 +49,16 @@ async def received(
 
 
 def body_of(message: ServiceBusReceivedMessage) -> Any:
-    """The message's JSON."""
+    """Returns the message's JSON."""
     return json.loads(str(message))
 
 
 def stored(bus: ServiceBus, topic: str) -> int:
-    """How many messages the topic has taken, duplicates not counted."""
+    """Returns how many messages the topic has taken, duplicates not counted."""
     counts = bus.state()["topics"][topic]
     return int(counts["messages"]) - int(counts["duplicates"])
 
 
 def sends(bus: ServiceBus, topic: str) -> int:
-    """How many sends reached the topic."""
+    """Returns how many sends reached the topic."""
     return int(bus.state()["topics"][topic]["sends"])

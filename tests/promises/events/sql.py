@@ -9,7 +9,8 @@ _TOKEN = re.compile(r"\s*(?:(?P<string>'(?:[^']|'')*')|(?P<word>[A-Za-z_][A-Za-z
 
 
 def evaluate(expression: str, properties: Mapping[str, str]) -> bool | None:
-    """Whether the expression is true of a message with these properties. Raises ValueError for other grammar."""
+    """Returns whether the expression is true of a message with these properties, None if unknown. Raises ValueError for
+    other grammar."""
     parser = _Parser(expression, {name.lower(): value for name, value in properties.items()})
     value = parser.disjunction()
     parser.expect("")

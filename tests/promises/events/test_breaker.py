@@ -9,7 +9,7 @@ from shared.queue.events.breaker import Breaker
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock whose seconds pass when the test says so."""
 
     def __init__(self) -> None:
         self.time = 100.0

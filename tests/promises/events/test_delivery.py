@@ -1,4 +1,4 @@
-"""Events through an ill Service Bus: what was acknowledged arrives, once; the pointer queue is a plain list here."""
+"""With a failing Service Bus, each acknowledged event arrives once; the queue of pointers is a plain list here."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def bus() -> Iterator[ServiceBus]:
 
 
 class Service:
-    """What the service does with events: publish, else keep a pointer; and drain the pointers, oldest first."""
+    """A service that publishes events or else keeps pointers, and drains the pointers, oldest first."""
 
     def __init__(self, publisher: EventPublisher) -> None:
         self.publisher = publisher
@@ -39,13 +39,13 @@ class Service:
         self.sent: list[EventMessage] = []
 
     def live(self) -> list[EventMessage]:
-        """The two events of a new task that becomes pending and is claimed."""
+        """Returns the two events of a new task that becomes pending and is claimed."""
         task_id = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         life = self.lives[task_id] = Life.begin(task_id=task_id)
         return [*life.schedule(), *life.claim()]
 
     async def run_a_task(self, timeout: float | None = None) -> None:
-        """One call of the service: whatever happens, its events are announced or kept."""
+        """Makes one call of the service: whatever happens, its events are announced or kept."""
         messages = self.live()
         self.sent += messages
         try:
@@ -54,7 +54,7 @@ class Service:
             self.pointers += [to_json(message.event) for message in error.unsent]
 
     async def drain(self) -> None:
-        """As the handler of the `events` queue: a pointer goes when its event is out, else it is tried again."""
+        """Handles pointers as the handler of the `events` queue does: each is tried until its event is out."""
         async with asyncio.timeout(60):
             while self.pointers:
                 batch = [self._rendered(pointer) for pointer in self.pointers[:100]]

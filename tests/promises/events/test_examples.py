@@ -34,7 +34,7 @@ NAME = "example"
 
 @asynccontextmanager
 async def subscribed(patterns: Mapping[str, str]) -> AsyncIterator[tuple[ServiceBusClient, EventPublisher]]:
-    """A broker with a subscription for each topic's pattern, a client for the consumer and a publisher."""
+    """Yields a client and a publisher of a broker that has a subscription for each topic's pattern."""
     with ServiceBus.start(TOPICS) as bus:
         async with AsyncExitStack() as stack:
             admin = await stack.enter_async_context(
@@ -51,10 +51,8 @@ async def subscribed(patterns: Mapping[str, str]) -> AsyncIterator[tuple[Service
 
 @asynccontextmanager
 async def running(job: asyncio.Task[None]) -> AsyncIterator[None]:
-    """A consumer that is stopped at the end.
-
-    The SDK misses a cancellation that comes while it connects, and connects again: it gets longer each time.
-    """
+    """Runs a consumer, and stops it at the end. The SDK misses a cancellation that comes while it connects, and
+    connects again: it gets longer each time."""
     try:
         yield
     finally:

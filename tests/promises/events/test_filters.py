@@ -61,7 +61,8 @@ def test_rules_select_what_the_reference_selects(pattern: str, task_routes: list
 
 @given(st.lists(route_words, min_size=1, max_size=4), st.data())
 def test_patterns_made_from_a_route_match_it(words: list[str], data: st.DataObject) -> None:
-    """Random patterns seldom match; these nearly always do, and their neighbours nearly do."""
+    """Patterns made from a route match it as topic exchanges do: random ones seldom match, while these nearly always
+    do, and their neighbours nearly do."""
     route = ".".join(words) or "x"
     pattern = [word if data.draw(st.booleans()) else "*" for word in route.split(".")]
     neighbour = data.draw(routes)

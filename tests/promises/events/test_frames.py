@@ -43,7 +43,7 @@ VARIANTS = {
 
 
 def by_the_sdk(messages: list[EventMessage], handle: int, delivery_id: int, delivery_tag: int) -> bytes:
-    """The frame that the SDK would send on channel 7."""
+    """Returns the frame that the SDK would send on channel 7."""
     if len(messages) == 1:
         payload: Any = PyamqpTransport.to_outgoing_amqp_message(_to_service_bus(messages[0]).raw_amqp_message)
     else:
@@ -92,7 +92,7 @@ def shared_bus() -> Iterator[ServiceBus]:
 
 @pytest.fixture
 def bus(shared_bus: ServiceBus) -> Iterator[ServiceBus]:
-    """The module's broker, its faults undone."""
+    """The module's broker, without faults."""
     yield shared_bus
     shared_bus.accept()
     shared_bus.resume()
@@ -100,7 +100,7 @@ def bus(shared_bus: ServiceBus) -> Iterator[ServiceBus]:
 
 @dataclass
 class Opened:
-    """A link, and how many messages the SDK was given to send."""
+    """A link, with the number of messages that the SDK was given to send."""
 
     link: Link
     by_the_sdk: int = 0

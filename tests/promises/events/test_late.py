@@ -49,7 +49,7 @@ def possible(life: Life, name: str) -> bool:
 
 
 def lived(names: list[str]) -> tuple[Life, list[EventMessage]]:
-    """A task that went through those of the steps that it could, and what was announced at once."""
+    """Returns a task that went through those of the steps that it could, and what was announced at once."""
     life = Life.begin()
     prompt = life.defined()
     for name in names:
@@ -62,7 +62,7 @@ def lived(names: list[str]) -> tuple[Life, list[EventMessage]]:
 
 
 def late(life: Life, message: EventMessage) -> EventMessage:
-    """The message as it is made from its pointer, of the task as it is now."""
+    """Returns the message as it is made from its pointer, of the task as it is now."""
     event = from_json(to_json(message.event))
     assert isinstance(event, TaskEvent)
     return render(event, life.definition, life.task)

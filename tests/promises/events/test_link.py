@@ -1,4 +1,5 @@
-"""Opening a link: what `shared.queue.events.link` knows of the inside of azure-servicebus, and fails if it changes."""
+"""Opening a link, with what `shared.queue.events.link` knows of the inside of azure-servicebus: this fails if it
+changes."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ def bus() -> Iterator[ServiceBus]:
 
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses that the SDK makes, in seconds."""
+    """Returns a list of the pauses that the SDK makes, in seconds."""
     made: list[float] = []
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
 
@@ -45,7 +46,7 @@ async def test_a_link_opens_without_the_pauses_of_the_sdk(bus: ServiceBus, pause
 
 
 async def test_the_sdk_still_pauses_while_it_opens_a_sender(bus: ServiceBus, pauses: list[float]) -> None:
-    """Once it does not, `_until_ready` can go."""
+    """The SDK still pauses while it opens a sender; if not, `_until_ready` can be removed."""
     async with (
         ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0) as client,
         client.get_topic_sender(TOPIC, keep_alive=0),
@@ -55,7 +56,8 @@ async def test_the_sdk_still_pauses_while_it_opens_a_sender(bus: ServiceBus, pau
 
 
 async def test_sockets_of_links_that_do_not_open_are_closed(bus: ServiceBus) -> None:
-    """The SDK forgets them: `_handler`, `_connection` and `_transport` are its private names."""
+    """The sockets of links that do not open are closed by private names of the SDK (`_handler`, `_connection` and
+    `_transport`), which forgets them."""
     async with ServiceBusClient.from_connection_string(bus.connection_string, retry_total=0) as client:
         with pytest.raises(Exception, match=r"not.*(found|exist)"):
             await Link.open(client.get_topic_sender("no-such-topic", keep_alive=0))

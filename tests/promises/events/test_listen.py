@@ -29,7 +29,7 @@ def bus() -> Iterator[ServiceBus]:
 
 @contextmanager
 def listening(bus: ServiceBus, log: Path, *arguments: str, is_forked: bool = True) -> Iterator[Child]:
-    """The command, once it listens; ended if the test does not wait for its end."""
+    """Yields the command once it listens; ends it if the test does not wait for its end."""
     program = ("tools.local.tethered", "tools.listen") if is_forked else ("tools.listen",)
     child = Child.start(
         "listen",
@@ -46,7 +46,7 @@ def listening(bus: ServiceBus, log: Path, *arguments: str, is_forked: bool = Tru
 
 
 async def end_of(child: Child) -> list[str]:
-    """What it has printed since it listens."""
+    """Waits for the end of the command, and returns what it has printed since it listens."""
     assert await asyncio.to_thread(child.wait, 20) == 0, child.output()
     return child.output().splitlines()[1:]
 
@@ -92,7 +92,7 @@ async def test_an_existing_subscription_is_read_and_left(bus: ServiceBus, tmp_pa
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[object, str]:
-    """The command's exit code (or last lines) and output."""
+    """Runs the command; returns its exit code (or last lines) and output."""
     with pytest.raises(SystemExit) as caught:
         main(list(arguments))
     return caught.value.code, capsys.readouterr().out

@@ -1,4 +1,4 @@
-"""Rendering, field by field (contract 10), and always valid against the published schemas."""
+"""Messages are rendered as contract 10 says, field by field, and are always valid against the published schemas."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def at(minutes: int) -> str:
 
 
 def body(message: EventMessage) -> dict[str, Any]:
-    """The body, once it is known to be valid."""
+    """Checks the body against its schema, and returns it."""
     parsed: dict[str, Any] = json.loads(message.body)
     name = ENTRY_OF[Exchange(message.topic)].schema.removeprefix("v1/").removesuffix(".json#")
     checker = jsonschema.FormatChecker()

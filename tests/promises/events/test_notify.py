@@ -63,8 +63,8 @@ def _task(*routes: str, **changes: Any) -> dict[str, Any]:
     ],
 )
 def test_who_is_told_of_what(topic: str, state: str, reason: str | None, told: list[str]) -> None:
-    """As by Taskcluster's Notify: nothing of what somebody has cancelled, and all of what is on its way for
-    on-transition."""
+    """The same events lead to notifications as by Taskcluster's Notify: none of what somebody has cancelled, and all of
+    what is on its way for on-transition."""
     event = _event(state, reason)
     routes = [f"notify.email.{name}@example.com.on-{name}" for name in (*EVENTS, "group-resolved")]
     others = ["notify.pulse.a.on-any", "notify.matrix-room.!a:b.on-any", "index.a", "notify.email.on-any"]
@@ -141,7 +141,7 @@ def test_settings_that_would_send_nothing_or_openly_are_refused(name: str, value
 
 
 class Stub:
-    """The Queue, Communication Services and web hooks, as far as they are asked; `status` answers by the path's end."""
+    """A stub of the Queue, Communication Services and web hooks; `status` answers by the path's end."""
 
     def __init__(self) -> None:
         self.got: list[tuple[str, Any, Any]] = []
@@ -164,7 +164,7 @@ class Stub:
 
 @asynccontextmanager
 async def standing(denied: str = "") -> AsyncIterator[tuple[Stub, Notifier, list[float]]]:
-    """A notifier with the real clients, before stubs; and for how long it has paused."""
+    """Yields a stub, a notifier with the real clients before it, and the pauses that it makes."""
     stub, pauses = Stub(), list[float]()
     app = web.Application()
     app.router.add_route("*", "/{path:.*}", stub.answer)
@@ -190,7 +190,7 @@ async def standing(denied: str = "") -> AsyncIterator[tuple[Stub, Notifier, list
 
 
 def failed(*routes: str, task_id: str = ID) -> tuple[dict[str, Any], EventMessage]:
-    """A definition, and what is announced of its task's failure."""
+    """Returns a definition, and the event of its task's failure."""
     life = Life.begin(task_id=task_id, routes=list(routes))
     life.schedule()
     life.claim()
@@ -223,7 +223,8 @@ async def test_mail_and_chat_are_sent_and_mail_is_recognised_when_it_is_repeated
 
 
 async def test_a_repeat_that_comes_late_says_that_it_was_first_sent_lately() -> None:
-    """Communication Services refuses one that was first sent more than five minutes ago."""
+    """A repeat that comes late says that it was first sent lately: Communication Services refuses one that is older
+    than five minutes."""
     task, event = failed(f"{MAIL}.on-failed")
     async with standing() as (stub, notifier, _):
         stub.tasks[ID] = task
@@ -264,7 +265,8 @@ async def test_a_groups_tasks_are_counted_over_all_pages() -> None:
 async def test_what_fails_is_delivered_again_and_kept_as_a_dead_letter(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The subscription tries again; who was told already is not told again; the alert reads the log."""
+    """What fails is delivered again by the subscription, becomes a dead letter, and is logged for the alert; who was
+    told already is not told again."""
     monkeypatch.setattr(sending, "LAST_DELIVERY", 3)
     task, event = failed(f"{MAIL}.on-failed", f"{TEAMS}.on-failed")
     _, other = failed("index.a", task_id="BBBBBBBBQACAAAAAAAAAAA")

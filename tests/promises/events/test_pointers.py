@@ -1,4 +1,4 @@
-"""Pointers: read back as they were written; what is none is refused."""
+"""Pointers are read back as they were written, and other texts are refused."""
 
 from __future__ import annotations
 

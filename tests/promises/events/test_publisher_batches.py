@@ -17,7 +17,7 @@ from tools.local.service_bus import ServiceBus
 
 
 async def unsent_of(publisher: EventPublisher, messages: Sequence[EventMessage]) -> list[EventMessage]:
-    """The messages that are to be kept as pointers."""
+    """Publishes, and returns the messages that are to be kept as pointers."""
     try:
         await publisher.publish(messages)
     except EventsUnavailable as error:

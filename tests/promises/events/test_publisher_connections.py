@@ -32,7 +32,7 @@ async def test_an_opening_goes_on_when_no_call_waits_for_it_and_blocks_no_other_
 
 
 def topics_of(publisher: EventPublisher, method: str) -> list[str]:
-    """The topics for which the publisher calls one of its methods from now on."""
+    """Returns a list of the topics for which the publisher calls one of its methods from now on."""
     topics: list[str] = []
     original: Callable[[str], object] = getattr(publisher, method)
 

@@ -34,7 +34,7 @@ def free_port() -> int:
 
 @pytest.fixture(scope="module")
 def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a RabbitMQ of the test's own. Skips if none is installed."""
+    """Yields the URL of a RabbitMQ of the test's own. Skips if none is installed."""
     if not SERVER.exists() or shutil.which("epmd") is None:
         pytest.skip("the bridge is tested against RabbitMQ: apt-get install rabbitmq-server")
     folder = tmp_path_factory.mktemp("rabbitmq")
@@ -72,13 +72,13 @@ def rabbitmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def listens(port: int) -> bool:
-    """It opens its port when it has started."""
+    """Whether a server listens on the port, which RabbitMQ opens when it has started."""
     with socket.socket() as probe:
         return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def received(channel: Any, queue: str) -> list[tuple[Any, Any, dict[str, Any]]]:
-    """Everything that is in a queue now."""
+    """Returns everything that is in a queue now."""
     found = []
     while (message := channel.basic_get(queue, auto_ack=True))[0] is not None:
         found.append((message[0], message[1], json.loads(message[2])))
@@ -87,7 +87,7 @@ def received(channel: Any, queue: str) -> list[tuple[Any, Any, dict[str, Any]]]:
 
 @pytest.mark.large
 async def test_tools_of_pulse_see_what_they_bind_to(rabbitmq: str) -> None:
-    """By the primary key, and by a route, as an index service would."""
+    """Tools of Pulse receive what they bind to, by the primary key, and by a route as an index service would."""
     topic = "task-pending"
     connection = pika.BlockingConnection(pika.URLParameters(rabbitmq))
     channel = connection.channel()

@@ -1,4 +1,4 @@
-"""The reference: what topic exchanges make of patterns, straight from their definition."""
+"""Implements what topic exchanges make of patterns straight from their definition, for comparison."""
 
 from __future__ import annotations
 

@@ -34,12 +34,12 @@ HASTY_CLAIM_SECONDS = 2.0
 
 @pytest.fixture
 def run(service: Service) -> Run:
-    """A run of its own, on the stack that most tests want."""
+    """A run of the test's own, on the stack that most tests want."""
     return Run.of(service)
 
 
 def start(settings: Mapping[str, str], hosts: int = 2, **more: Any) -> Iterator[Running]:
-    """A stack in memory with these settings, ended when the iterator is; `more` are further options of it."""
+    """Yields a stack in memory with these settings; `more` are further options of it."""
     options = StackOptions(
         free_ports(hosts), subscriptions=(SUBSCRIPTION,), in_memory=True, app_settings={**QUICK, **settings}, **more
     )
@@ -55,7 +55,7 @@ def start(settings: Mapping[str, str], hosts: int = 2, **more: Any) -> Iterator[
 
 
 STRAIGHT = {"ARTIFACT_UPLOAD_MODE": "direct"}
-"""A test chooses the way of an upload: what states its length goes straight into storage, other content is relayed."""
+"""Settings with which an upload whose length is stated goes straight into storage; other content is relayed."""
 
 
 @pytest.fixture(scope="package")
@@ -85,7 +85,7 @@ def hasty(hasty_running: Running) -> Iterator[Service]:
 
 
 def _checked(running: Running) -> Iterator[Service]:
-    """No answer to a public client is ever a 500."""
+    """Yields the service, and checks that no answer to a public client was a 500."""
     running.spread.defects.clear()
     running.spread.answered.clear()
     yield Service(running)

@@ -17,10 +17,10 @@ from azure.servicebus.aio import ServiceBusClient
 from shared.queue.events.exchanges import TOPICS
 
 SUBSCRIPTION = "spy"
-"""Declared on every topic of the stacks under test."""
+"""Name of the subscription on every topic of the stacks under test."""
 
 Kind = tuple[str, int | None]
-"""A topic, and the run where the event names one."""
+"""A topic, and the run if the event names one."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Event:
 
 
 class Events:
-    """Receives in a thread of its own from its start on; the subscription keeps what came before."""
+    """Receives events in a thread of its own; the subscription keeps those from before its start."""
 
     def __init__(self, connection_string: str) -> None:
         self._connection_string = connection_string
@@ -57,15 +57,13 @@ class Events:
         self._thread.start()
 
     def of(self, subject: str) -> list[Event]:
-        """The events of a task or a group so far, each once, in the order in which they were first received."""
+        """Returns the events of a task or a group so far, each once, in the order in which they were received."""
         with self._news:
             return [event for event in self._order if event.subject == subject]
 
     def expect(self, subject: str, *expected: Kind, timeout: float = 60) -> list[Event]:
-        """Wait until a task's or group's events are these, in any order, and answer them; fails when they are not.
-
-        An event whose topic cannot be reached at once is sent after pauses of 5, 10 and 20 s (design 2.5).
-        """
+        """Waits until a task's or group's events are these, in any order, and returns them; fails when they are not. An
+        event whose topic cannot be reached at once is sent after pauses of 5, 10 and 20 s (design 2.5)."""
         wanted = sorted(expected, key=repr)
         give_up = time.monotonic() + timeout
         with self._news:
@@ -77,11 +75,11 @@ class Events:
                     assert sorted((event.kind for event in found), key=repr) == wanted
 
     def topics_of(self, subject: str) -> Set[str]:
-        """The topics on which a task or group was announced so far."""
+        """Returns the topics on which a task or group was announced so far."""
         return {event.topic for event in self.of(subject)}
 
     def close(self) -> None:
-        """End the thread."""
+        """Ends the thread."""
         self._runner.get_loop().call_soon_threadsafe(self._cancel)
         self._thread.join(30)
         assert not self._thread.is_alive(), "the receivers did not end"

@@ -14,7 +14,7 @@ _PROGRAM = Path(__file__).with_name("issuer.mjs")
 
 @contextmanager
 def running_issuer(port: int, callback: str, *, name: str | None = None, hours_late: int = 0) -> Iterator[str]:
-    """The address of a provider that sends people back to `callback`. Its issuer is that address, or `name`."""
+    """Yields the address of a provider that sends people back to `callback`. Its issuer is that address, or `name`."""
     address = f"http://127.0.0.1:{port}"
     command = ["node", str(_PROGRAM), str(port), callback, name or address, str(hours_late)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:

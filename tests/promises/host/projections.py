@@ -1,7 +1,5 @@
-"""What must follow from the status rows in storage (design 7), checked on a running stack.
-
-Messages cannot be seen while they are hidden; that each of them does its work shows in what the service does.
-"""
+"""Checks on a running stack what must follow from the status rows in storage (design 7). Messages cannot be seen while
+they are hidden; that each of them does its work shows in what the service does."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from shared.store.interface import Row, Storage
 from tests.promises.host.service import Running, eventually
 
 AT_ONCE = 16
-"""Tasks whose rows are read at the same time: Azurite handles one request after the other."""
+"""Number of tasks whose rows are read at the same time: Azurite handles one request after the other."""
 
 
 def settle(running: Running, task_ids: Iterable[str], timeout: float = 20) -> None:

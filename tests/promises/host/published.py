@@ -1,4 +1,4 @@
-"""What the service publishes of itself, compared with what it returns."""
+"""Compares what the service publishes of itself with what it returns."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from shared.app.apis import INDEX, QUEUE
 
 _ROUTERS = {"queue": Router(QUEUE.prefix, QUEUE.endpoints), "index": Router(INDEX.prefix, INDEX.endpoints)}
 _NO_ENVELOPE = {404: {"error"}, 424: {"reason", "message"}}
-"""Errors that may come without the envelope, and what they hold then (contract 12)."""
+"""Statuses of errors that may come without the envelope, and the properties that they have then (contract 12)."""
 
 
 @dataclass(frozen=True)
 class Called:
-    """An endpoint that a request is for."""
+    """The endpoint that a request is for."""
 
     service: str
     endpoint: Endpoint
 
     @property
     def name(self) -> str:
-        """The endpoint's name, as tests/promises/compatibility/rows.py has it."""
+        """The endpoint's name, as in tests/promises/compatibility/rows.py."""
         return self.endpoint.name if self.service == "queue" else f"{self.service}.{self.endpoint.name}"
 
 
@@ -44,7 +44,7 @@ class Published:
         self._entries = cache(self._read_entries)
 
     def document(self, path: str) -> Any:
-        """A published document. A host that is being started anew is tried for some 25 seconds."""
+        """Returns a published document. A host that is being started again is tried for some 25 seconds."""
         with requests.Session() as session:
             session.mount(self._root_url, HTTPAdapter(max_retries=Retry(connect=8, read=0, backoff_factor=0.1)))
             answer = session.get(self._root_url + path, timeout=30)
@@ -52,14 +52,14 @@ class Published:
             return answer.json()
 
     def called(self, method: str, url: str) -> Called | None:
-        """The endpoint of the queue or the index that a request is for."""
+        """Returns the endpoint of the queue or the index that a request is for."""
         for service, router in _ROUTERS.items():
             if match := router.find(method.upper(), urlsplit(url).path):
                 return Called(service, match.endpoint)
         return None
 
     def problem(self, called: Called, status: int, content: bytes) -> str | None:
-        """What is wrong with an answer, as far as the published schemas tell."""
+        """Returns what is wrong with an answer, as far as the published schemas tell."""
         endpoint = called.endpoint
         if status == 204:
             return "a body where there is none" if content else None
@@ -80,7 +80,7 @@ class Published:
         return f"not as {schema} has it: {errors}" if errors else None
 
     def _schema(self, called: Called) -> str | None:
-        """What the reference says that an answer is; of a form that is not listed, what its listed form says."""
+        """Returns the answer's schema by the reference; that of a form that is not listed is its listed form's."""
         entries = self._entries(called.service)
         name = called.endpoint.name
         found = entries.get(name) or entries[name.removesuffix("Post")]
@@ -88,7 +88,7 @@ class Published:
         return output
 
     def _read_entries(self, service: str) -> dict[str, Any]:
-        """The entries of a service's reference by name."""
+        """Returns the entries of a service's reference by name."""
         return {entry["name"]: entry for entry in self.document(f"/references/{service}/v1/api.json")["entries"]}
 
     def _make_validator(self, service: str, name: str) -> jsonschema_rs.Validator:

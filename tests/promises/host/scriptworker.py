@@ -20,7 +20,7 @@ EXECUTABLE = Path(sys.executable).with_name("scriptworker")
 
 
 def _configuration(service: Service, folder: Path) -> dict[str, Any]:
-    """scriptworker.yaml (JSON is YAML): what its documentation wants to be set, and nothing taken away."""
+    """Returns scriptworker.yaml (JSON is YAML) with what its documentation wants to be set."""
     root = service.running.deployment
     provisioner_id, worker_type = service.pool.split("/")
     key = folder / "ed25519_private_key"
@@ -45,7 +45,7 @@ def _configuration(service: Service, folder: Path) -> dict[str, Any]:
 
 @contextmanager
 def scriptworker(service: Service, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """scriptworkers/scriptworker-1, polling the test's own task queue, with all of its files in a folder."""
+    """Runs scriptworkers/scriptworker-1 on the test's own task queue, with all of its files in a folder."""
     path = folder / "scriptworker.yaml"
     path.write_text(json.dumps(_configuration(service, folder)))
     with (folder / "output").open("wb") as output:
@@ -62,5 +62,5 @@ def scriptworker(service: Service, folder: Path) -> Iterator[subprocess.Popen[by
 
 
 def payload(files: dict[str, int], exit_code: int = 0) -> dict[str, Any]:
-    """What the script does for a task: writes files of so many lines, and ends with this code."""
+    """Returns a payload: files with their numbers of lines that the script writes, and its exit code."""
     return {"files": files, "exit": exit_code}

@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """`argv`: the work folder, in which scriptworker has put task.json, and the artifact folder."""
+    """Runs with two arguments: the work folder, which has task.json, and the artifact folder."""
     work, artifacts = map(Path, sys.argv[1:])
     payload = json.loads((work / "task.json").read_text())["payload"]
     for name, lines in payload["files"].items():

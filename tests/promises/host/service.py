@@ -69,7 +69,7 @@ class Spread:
         return answer
 
     def close(self) -> None:
-        """Leave the client as it was."""
+        """Restores the client."""
         self._patch.undo()
 
 
@@ -91,7 +91,7 @@ class Running:
         return Events(self.stack.environment["SERVICEBUS_CONNECTION_STRING"])
 
     def close(self) -> None:
-        """End what was started for the tests; the stack goes on."""
+        """Ends what was started for the tests; the stack goes on."""
         if "events" in self.__dict__:
             self.events.close()
         self.spread.close()
@@ -137,12 +137,12 @@ class Service:
         return self.running.events
 
     def client(self, **credentials: str) -> Any:
-        """The public client with these credentials."""
+        """Returns the public client with these credentials."""
         options = {"rootUrl": self.running.deployment.root_url, "credentials": credentials}
         return taskcluster.Queue(options)
 
     def objects(self, **credentials: str) -> Any:
-        """The public client of the object service, with these credentials."""
+        """Returns the public client of the object service, with these credentials."""
         options = {"rootUrl": self.running.deployment.root_url, "credentials": credentials}
         return taskcluster.Object(options)
 
@@ -153,11 +153,11 @@ class Service:
         return taskcluster.Index({"rootUrl": deployment.root_url, "credentials": dict(deployment.root)})
 
     def call(self, method: str, route: str, payload: Mapping[str, Any] | None = None) -> Any:
-        """A call as root of a route that today's public client does not know."""
+        """Calls as root a route that today's public client does not know."""
         return self.queue._makeHttpRequest(method, route, payload)
 
     def with_scopes(self, *scopes: str) -> Any:
-        """The public client, as somebody who has these scopes."""
+        """Returns the public client, as somebody who has these scopes."""
         root = self.running.deployment.root
         now = datetime.now(UTC)
         made = taskcluster.createTemporaryCredentials(
@@ -166,7 +166,7 @@ class Service:
         return self.client(**{name: _text(value) for name, value in made.items()})
 
     def a_task(self, **changes: Any) -> dict[str, Any]:
-        """A definition that is valid now; `changes` by the contract's names, None leaves a property out."""
+        """Returns a definition that is valid now; `changes` by the contract's names, None leaves a property out."""
         definition = {
             "taskQueueId": self.pool,
             "created": in_future(0),
@@ -178,13 +178,13 @@ class Service:
         return {name: value for name, value in definition.items() if value is not None}
 
     def create(self, **changes: Any) -> str:
-        """A new task; returns its id."""
+        """Creates a task; returns its id."""
         task_id = new_slugid()
         self.queue.createTask(task_id, self.a_task(**changes))
         return task_id
 
     def claim(self, count: int = 1, *, pool: str | None = None, timeout: float = 15) -> list[dict[str, Any]]:
-        """Claims so many tasks as worker g/w, in the order in which they are handed out."""
+        """Claims `count` tasks as worker g/w, in the order in which they are handed out."""
         claims: list[dict[str, Any]] = []
 
         def enough() -> bool:
@@ -196,30 +196,30 @@ class Service:
         return claims
 
     def claimed(self, **changes: Any) -> dict[str, Any]:
-        """The claim of a new task."""
+        """Creates and claims a task; returns the claim."""
         task_id = self.create(**changes)
         (claim,) = self.claim()
         assert claim["status"]["taskId"] == task_id
         return claim
 
     def worker(self, claim: Mapping[str, Any]) -> Any:
-        """The public client with the credentials that came with a claim."""
+        """Returns the public client with the credentials that came with a claim."""
         return self.client(**claim["credentials"])
 
     def completed(self, **changes: Any) -> str:
-        """A new task, completed; returns its id."""
+        """Creates and completes a task; returns its id."""
         claim = self.claimed(**changes)
         task_id = str(claim["status"]["taskId"])
         self.queue.reportCompleted(task_id, claim["runId"])
         return task_id
 
     def status(self, task_id: str) -> dict[str, Any]:
-        """A task's status."""
+        """Returns a task's status."""
         found: dict[str, Any] = self.queue.status(task_id)["status"]
         return found
 
     def statuses(self, task_ids: Sequence[str]) -> list[dict[str, Any]]:
-        """The statuses of those of these tasks that there are, with few calls."""
+        """Returns the statuses of those of these tasks that exist, with few calls."""
         found: list[dict[str, Any]] = []
 
         def take(answer: dict[str, Any]) -> None:
@@ -229,7 +229,7 @@ class Service:
         return found
 
     def wait_for(self, task_id: str, state: str, timeout: float = 15) -> dict[str, Any]:
-        """A task's status as soon as the task is in that state."""
+        """Returns a task's status as soon as the task is in that state."""
 
         def arrived() -> dict[str, Any] | None:
             status = self.status(task_id)
@@ -240,7 +240,7 @@ class Service:
 
 @contextmanager
 def refused(status: int, code: str | None) -> Iterator[list[Refused]]:
-    """The call inside is answered with this status and code; the list holds the error afterwards."""
+    """Checks that the call inside is answered with this status and code; yields a list that has the error then."""
     errors: list[Refused] = []
     with pytest.raises(Failure) as caught:
         yield errors
@@ -250,7 +250,7 @@ def refused(status: int, code: str | None) -> Iterator[list[Refused]]:
 
 
 def outcome(call: Callable[[], T]) -> T | Refused:
-    """What a call returns, or the error with which it is refused."""
+    """Returns the result of a call, or the error with which it is refused."""
     try:
         return call()
     except Failure as failure:
@@ -258,7 +258,7 @@ def outcome(call: Callable[[], T]) -> T | Refused:
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:
-    """The outcomes of calls that are sent at the same moment."""
+    """Sends calls at the same moment, and returns their outcomes."""
     barrier = threading.Barrier(len(calls))
 
     def made(call: Callable[[], Any]) -> Any:
@@ -270,10 +270,8 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
 
 def eventually(condition: Callable[[], T | None], timeout: float = 15, otherwise: Callable[[], str] | None = None) -> T:
-    """What the condition returns soon after it is true; fails, saying `otherwise`, when it is not in time.
-
-    What takes long is asked for less and less often: each look at a task costs 10 ms of CPU.
-    """
+    """Waits until the condition is true, and returns its result; fails, saying `otherwise`, when that takes too long.
+    It asks less and less often: each look at a task costs 10 ms of CPU."""
     give_up, pause = time.monotonic() + timeout, 0.05
     while True:
         answer = condition()
@@ -285,7 +283,7 @@ def eventually(condition: Callable[[], T | None], timeout: float = 15, otherwise
 
 
 def in_future(seconds: float) -> str:
-    """A time so many seconds from now, as the contract writes it."""
+    """Returns a time in the future, as the contract writes it."""
     return format_date(datetime.now(UTC) + timedelta(seconds=seconds))
 
 

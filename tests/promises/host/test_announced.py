@@ -1,7 +1,5 @@
-"""Every transition is announced, and nothing else is (contract 10, "Sent when").
-
-What the messages say field by field is tested with the events themselves; here it is that they come.
-"""
+"""Every transition is announced, and nothing else is (contract 10, "Sent when"). The fields of messages are tested with
+the events themselves."""
 
 from __future__ import annotations
 
@@ -95,7 +93,7 @@ def test_a_deadline_is_announced(service: Service) -> None:
 
 
 def test_nothing_secret_is_announced(service: Service) -> None:
-    """No payload, no scopes, no credentials (contract 10)."""
+    """Payload, scopes and credentials are never announced (contract 10)."""
     secret = "s3cr3t-4-t3st"
     task_id = service.completed(
         payload={secret: secret},

@@ -1,4 +1,4 @@
-"""Reading artifacts: who may, which run, links, errors, what is not there, lists and pages (contract 7.6)."""
+"""Reading artifacts: who may, of which run, links, errors, missing ones, lists and pages (contract 7.6)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ TYPE_HEADER = "x-taskcluster-artifact-storage-type"
 
 
 def get(run: Run, route: str, **headers: str) -> requests.Response:
-    """A plain request with a signature in the URL, which follows nothing."""
+    """Sends a plain request with a signature in the URL, which follows nothing."""
     url = run.service.queue.buildSignedUrl("getArtifact", run.task_id, 0, route)
     return requests.get(url, headers=headers, allow_redirects=False, timeout=TIMEOUT)
 
@@ -31,7 +31,7 @@ def test_a_redirection_has_the_url_twice(run: Run) -> None:
 
 
 def test_who_may_read(service: Service, run: Run) -> None:
-    """By the name alone, whichever task it is of."""
+    """Whether somebody may read an artifact depends on its name alone, whichever task it is of."""
     run.upload("private/a", b"a")
     for read in READS:
         with refused(403, "InsufficientScopes"):
@@ -44,7 +44,7 @@ def test_who_may_read(service: Service, run: Run) -> None:
 
 
 def test_scopes_and_existence_in_their_order(service: Service, run: Run) -> None:
-    """getLatestArtifact asks for scopes first, latestArtifact for the task first (trap 7)."""
+    """getLatestArtifact checks the scopes first, latestArtifact the existence of the task (trap 7)."""
     unknown, nobody = new_slugid(), service.anonymous
     for read in READS:
         with refused(403, "InsufficientScopes"):

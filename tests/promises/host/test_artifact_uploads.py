@@ -55,7 +55,7 @@ def test_bytes_come_back_as_the_worker_meant_them(
 
 
 def test_upload_urls_open_one_artifact_only(run: Run) -> None:
-    """Neither kind of URL can be bent to another artifact, another run or another time."""
+    """An upload URL of either kind cannot be changed into one for another artifact, run or time."""
     relay = run.create("public/relayed", "s3")["putUrl"]
     direct = run.create("public/direct", "s3", contentLength=3)["putUrl"]
     other = run.create("public/other", "s3")["putUrl"]

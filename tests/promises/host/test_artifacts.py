@@ -1,4 +1,4 @@
-"""createArtifact: who may, when, what is checked, and what makes a repeat a repeat (contract 7.1 to 7.5)."""
+"""createArtifact: who may call it, when, what is checked, and what counts as a repeat (contract 7.1 to 7.5)."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_run_that_is_over_takes_no_artifacts(service: Service, run: Run, repor
 
 
 def test_what_is_announced(service: Service, run: Run) -> None:
-    """Types that are complete when they are created, also with another URL; an upload is not announced."""
+    """Types that are complete when they are created are announced, also with another URL; an upload is not."""
     assert service.events
     run.create("public/s3", "s3")
     run.refer("public/reference")

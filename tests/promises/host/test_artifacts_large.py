@@ -23,7 +23,7 @@ from tools.local.stack import Stack, StackOptions
 MEGABYTE = 1 << 20
 PIECE = bytes(range(256)) * (MEGABYTE // 256)
 GROWTH = 32 * MEGABYTE
-"""Bytes by which a host's memory may grow while somebody uploads straight into storage."""
+"""Bytes by which a host's memory may grow during an upload that goes straight into storage."""
 PATIENCE = 600
 
 
@@ -48,7 +48,7 @@ def run(on_disk: Running) -> Run:
 
 
 def peak_memory(running: Running) -> int:
-    """The most bytes that the app has held so far."""
+    """Returns the most bytes that the app has held so far."""
     for line in Path(f"/proc/{running.stack.app_pid()}/status").read_text().splitlines():
         if line.startswith("VmHWM:"):
             return int(line.split()[1]) * 1024
@@ -56,7 +56,7 @@ def peak_memory(running: Running) -> int:
 
 
 class Pieces:
-    """A file of so many pieces that is nowhere."""
+    """A file that consists of `count` pieces, and is stored nowhere."""
 
     def __init__(self, count: int) -> None:
         self._left = len(PIECE) * count
@@ -65,7 +65,7 @@ class Pieces:
         return self._left
 
     def read(self, size: int = -1, /) -> bytes:
-        """The next bytes: whole pieces, as long as `size` allows for them."""
+        """Returns the next bytes, one piece at most."""
         taken = min(size if size >= 0 else self._left, self._left, len(PIECE))
         self._left -= taken
         return PIECE[:taken]
@@ -75,7 +75,7 @@ class Pieces:
 @pytest.mark.timeout(PATIENCE)
 @pytest.mark.skipif(not Path("/proc").exists(), reason="memory is read where Linux shows it")
 def test_two_gigabytes_straight_into_storage(on_disk: Running, run: Run) -> None:
-    """The bytes never pass through this service: its memory does not grow."""
+    """Two gigabytes go straight into storage, never through this service: its memory does not grow."""
     run.upload("public/warm", PIECE, direct=True)
     run.fetch("public/warm")
     before = peak_memory(on_disk)
@@ -109,7 +109,8 @@ def test_two_gigabytes_straight_into_storage(on_disk: Running, run: Run) -> None
     ],
 )
 def test_sixty_four_megabytes_are_what_they_were(run: Run, content: Callable[[], bytes], encoding: str) -> None:
-    """The name and the type say gzip, which nobody looks at."""
+    """Sixty-four megabytes are read as they were uploaded. Nothing checks that name and type, which say gzip, are
+    true."""
     data = content()
     sent = gzip.compress(data, 1, mtime=0) if encoding else data
     digest, length = hashlib.sha256(data).digest(), len(data)
@@ -125,7 +126,7 @@ def test_sixty_four_megabytes_are_what_they_were(run: Run, content: Callable[[],
 
 
 def many(run: Run, count: int) -> None:
-    """Creates so many artifacts and checks that a list finds all of them, in order."""
+    """Creates `count` artifacts, and checks that a list finds all of them, in order."""
     names = [f"public/build/{number:05d}.txt" for number in range(count)]
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(run.refer, names))

@@ -1,4 +1,4 @@
-"""Artifacts that everybody may read, under every name: a public container, plain URLs, paths as on Azure."""
+"""Artifacts that everybody may read, of every name: a public container, plain URLs, paths as on Azure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ RELAY_LIMIT = 1 << 20
 
 @pytest.fixture(scope="module")
 def public() -> Iterator[Running]:
-    """A stack whose public artifacts lie in a public container, and are anybody's."""
+    """A stack whose public artifacts lie in a public container, and can be read by anybody."""
     ports = free_ports()
     base_url = f"http://127.0.0.1:{ports.blob}/devstoreaccount1/{PUBLIC}"
     app_settings = {
@@ -67,7 +67,7 @@ def test_public_artifacts_have_plain_urls(run: Run) -> None:
 
 
 def test_raw_and_encoded_slash_in_names(run: Run) -> None:
-    """A raw slash is as good as an encoded one; an empty name is no name (contract 1.4)."""
+    """A raw slash in an artifact's name is as good as an encoded one; an empty name is no name (contract 1.4)."""
     run.upload("public/a/b", b"c")
     root = f"{run.service.running.deployment.root_url}/api/queue/v1/task/{run.task_id}"
     for path in ("runs/0/artifacts/public/a/b", "artifacts/public%2Fa%2Fb", "artifacts/public/a%2Fb"):

@@ -1,4 +1,4 @@
-"""Who did what, over HTTP (contract 2.6)."""
+"""The audit log over HTTP: who did what (contract 2.6)."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from tests.promises.host.service import Service, refused
 
 
 def hashed(data: bytes, **more: Any) -> dict[str, Any]:
-    """Fields of createArtifact."""
+    """Returns fields of createArtifact."""
     return {"contentLength": len(data), "contentSha256": hashlib.sha256(data).hexdigest(), **more}
 
 

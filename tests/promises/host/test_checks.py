@@ -1,4 +1,4 @@
-"""The order of checks: who may, what is asked, what is there (contract 1.5, traps 6 and 7)."""
+"""The order of checks: scopes, arguments, existence (contract 1.5, traps 6 and 7)."""
 
 from __future__ import annotations
 
@@ -75,7 +75,8 @@ def test_a_caller_that_no_body_could_help_is_refused_before_the_body_is_looked_a
 
 
 def test_refusal_names_the_very_scopes_that_are_missing(service: Service) -> None:
-    """Also of callers that no body could help, whose body is only read for this."""
+    """A refusal names the very scopes that are missing, also if no body could help the caller, whose body is only read
+    for this."""
     somebody, task_id, unknown = (
         service.with_scopes("queue:route:given"),
         service.create(schedulerId="me"),
@@ -106,7 +107,7 @@ def test_refusal_names_the_very_scopes_that_are_missing(service: Service) -> Non
 
 
 def named(message: str) -> list[str]:
-    """The scopes that a refusal says are missing."""
+    """Returns the scopes that a refusal names as missing."""
     missing = message.split("```")[1].strip()
     return re.findall(r'"([^"]+:[^"]+)"', missing) if missing.startswith("{") else [missing]
 

@@ -1,4 +1,4 @@
-"""Many workers at one task queue, on two hosts: each task is claimed exactly once, and none is left."""
+"""Many workers at one task queue, on two hosts, claim each task exactly once, and leave none."""
 
 from __future__ import annotations
 

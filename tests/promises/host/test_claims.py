@@ -41,7 +41,8 @@ def test_a_claim_says_all(service: Service) -> None:
 
 
 def test_a_worker_that_waits_is_told_by_an_answer_that_clients_repeat(service: Service) -> None:
-    """It has to call again, and is given the task then. It is no failure: what is counted is that it was told."""
+    """A worker that waits is told of work by an answer 503, which clients repeat, and then gets the task. The answer is
+    counted as told, not as a failure."""
     path = f"{API}/claim-work/{quote(service.pool, safe='')}"
     call = partial(send, service, "POST", path, json.dumps(ME).encode())
 
@@ -118,7 +119,7 @@ def test_scopes_of_claim_work(service: Service) -> None:
 
 
 def test_a_long_poll_ends_when_a_task_comes(service: Service) -> None:
-    """On whichever host the task is created."""
+    """A long poll ends when a task comes, on whichever host the task is created."""
 
     def wait() -> Any:
         for _ in range(10):
@@ -186,7 +187,7 @@ def test_claim_task(service: Service) -> None:
 
 @pytest.mark.parametrize("call", ["reclaimTask", "reportCompleted", "reportFailed"])
 def test_other_calls_of_workers_take_the_scopes_of_their_run_alone(service: Service, call: str) -> None:
-    """Not those of before 2016 (contract 2.2)."""
+    """The other calls of workers take the scopes of their run alone, not those of before 2016 (contract 2.2)."""
     task_id = service.create()
     service.queue.claimTask(task_id, 0, ME)
     old = ["queue:claim-task", "queue:resolve-task", "assume:worker-id:group/me"]

@@ -85,7 +85,7 @@ def test_an_artifact_is_found_by_the_path_of_its_task(service: Service, space: s
 
 
 def by_go(text: str) -> str:
-    """What Go's url.PathEscape makes of a parameter: the Go clients and their command line write paths so."""
+    """Escapes a parameter as Go's url.PathEscape does, by which the Go clients and their command line write paths."""
     return quote(text, safe="$&+=:@~")
 
 

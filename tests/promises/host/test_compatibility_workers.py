@@ -175,7 +175,7 @@ def test_a_pool_is_declared(service: Service) -> None:
 
 
 def paged(service: Service, method: str, of: str, name: str, *args: str) -> list[str]:
-    """All names of a listing, page by page."""
+    """Returns all names of a listing, page by page."""
     found: list[str] = []
     query: dict[str, str] = {}
     while True:

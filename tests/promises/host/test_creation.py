@@ -1,4 +1,4 @@
-"""createTask: dates, who may, groups, and what makes a repeat a repeat (contract 3.2 to 3.6)."""
+"""createTask: dates, who may call it, groups, and what counts as a repeat (contract 3.2 to 3.6)."""
 
 from __future__ import annotations
 

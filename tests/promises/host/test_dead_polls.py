@@ -1,8 +1,6 @@
-"""Workers that hang up while they wait, beside one that works: which tasks are lost to them until takenUntil.
-
-A worker that hangs up before its call has had its first look may get a task (contract 5.1): so here they hang up when
-they count as waiting, which they do from then on. tests/promises/simulator/test_dead_waits.py has the rule.
-"""
+"""Workers hang up while they wait, beside one that works: no task may be lost to them until takenUntil. A worker that
+hangs up before its call has had its first look may get a task (contract 5.1): so here they hang up when they count as
+waiting, which they do from then on. tests/promises/simulator/test_dead_waits.py has the rule."""
 
 from __future__ import annotations
 
@@ -25,12 +23,12 @@ from tests.promises.host.service import Running, Service, eventually
 from tests.promises.host.wire import API, JSON, signature
 
 PLACES = {"one process": ((0,), (0,)), "two processes": ((0, 1), (0, 1)), "apart": ((0,), (1,))}
-"""The hosts that the dead workers have called, and those that the live one calls in turn."""
+"""By case, the hosts that the dead workers have called, and those that the live one calls in turn."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Workers wait, some hang up, and after `age` seconds of their waits there are tasks."""
+    """A case: workers wait, some hang up, and after `age` seconds of their waits there are tasks."""
 
     place: str
     is_live_first: bool
@@ -61,7 +59,7 @@ class Play:
         self._is_over = threading.Event()
 
     def lost(self) -> int:
-        """How many tasks went to workers that had hung up."""
+        """Plays the case; returns how many tasks went to workers that had hung up."""
         dead, live = PLACES[self._case.place]
         with ThreadPoolExecutor(1) as threads:
             try:
@@ -115,7 +113,7 @@ class Play:
 
 
 def check(running: Running, cases: Sequence[Case]) -> None:
-    """All cases at once; nothing is lost in any."""
+    """Plays all cases at once, and checks that nothing is lost in any."""
     with ThreadPoolExecutor(len(cases)) as threads:
         lost = list(threads.map(lambda case: Play(running, case).lost(), cases))
     print(*(f"{case}: {count} of {case.tasks} lost" for case, count in zip(cases, lost, strict=True)), sep="\n")

@@ -1,4 +1,4 @@
-"""Every field of a definition: limits, defaults, patterns (contract 3.1)."""
+"""Every field of a definition, with its limits, defaults and patterns (contract 3.1)."""
 
 from __future__ import annotations
 
@@ -214,12 +214,13 @@ WRITTEN = "[" + ", ".join(written for _, written in NUMBERS) + "]"
 
 
 def exactly(value: Any) -> str:
-    """A text in which 1 and 1.0 differ."""
+    """Returns a text in which 1 and 1.0 differ."""
     return json.dumps(value, sort_keys=True)
 
 
 def test_numbers_come_back_as_javascript_writes_them(service: Service) -> None:
-    """And are the same definition, however they were written (contract 1.4, 3.5)."""
+    """Numbers are returned as JavaScript writes them; definitions are the same however their numbers were written
+    (contract 1.4, 3.5)."""
     task_id = new_slugid()
     given = json.dumps(service.a_task(payload={"numbers": "here"}, extra={"a": {"numbers": "here"}}))
     for numbers in (SENT, WRITTEN, SENT):
@@ -232,6 +233,6 @@ def test_numbers_come_back_as_javascript_writes_them(service: Service) -> None:
 
 
 def indexed(service: Service, path: str) -> Any:
-    """What is indexed at a path, None for nothing."""
+    """Returns what is indexed at a path, None for nothing."""
     found = outcome(lambda: service.index.findTask(path))
     return None if isinstance(found, Refused) else found

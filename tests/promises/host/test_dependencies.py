@@ -1,4 +1,4 @@
-"""Who waits for whom (contract 3.6, 6)."""
+"""Dependencies: which tasks wait for which others (contract 3.6, 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The examples of docs/events.md as programs, one of them started as a reader does: they work, and end in order."""
+"""The examples of docs/events.md work as programs and end in order; one is started as a reader does."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Program:
         self._read = 0
 
     def says(self, text: str) -> str:
-        """The next line that has this text in it. Fails if there is none."""
+        """Waits for the next line that has this text in it, and returns it. Fails if there is none."""
         found = self.child.wait_for(rf"(?s)^.{{{self._read}}}.*?([^\n]*{re.escape(text)}[^\n]*)\n", PATIENCE)
         self._read = found.end()
         return found[1]
@@ -37,7 +37,7 @@ class Program:
 
 
 def forked(service: Service, name: str, *arguments: str) -> Child:
-    """The same without two new interpreters."""
+    """Starts an example without two new interpreters."""
     command = [sys.executable, "-m", "tools.local.tethered", f"docs.examples.{name.replace('-', '_')}", *arguments]
     return Child.start("example", command, log=_log(service), env=service.running.stack.environment, cwd=ROOT)
 
@@ -48,7 +48,7 @@ def _log(service: Service) -> Path:
 
 @contextmanager
 def listening(child: Child) -> Iterator[Program]:
-    """An example that listens already."""
+    """Yields an example that listens already."""
     program = Program(child)
     try:
         program.says("listening to")

@@ -1,4 +1,4 @@
-"""Many workers of both kinds, while workers and the service are killed: every task is done, by one worker at a time."""
+"""While workers of both kinds and the service are killed, every task is done, by one worker at a time."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from tools.local.stack import Stack, StackOptions
 WORKERS = 20
 SETTINGS = {**QUICK, "CLAIM_TIMEOUT_SECONDS": "8"}
 TIMES = {"take": 5, "lease": 15}
-"""What a killed host had taken from a queue, and its locks, come back after this, not after the platform's times."""
+"""Seconds after which messages and locks of a killed host are free again; the platform's times are longer."""
 RETRIES = 20
-"""More than one task can lose by the kills."""
+"""Number of retries: more than one task can lose by the kills."""
 COUNT = 1000
 APART = 10
-"""Tasks that are begun between two kills: on a slow machine kills by the clock alone leave no time to start."""
+"""Number of tasks that are begun between two kills: by the clock alone, a slow machine could start none."""
 STUCK = 300.0
-"""Seconds in which no task is begun."""
+"""Seconds without a begun task after which the test fails."""
 
 
 @pytest.fixture
 def stack() -> Iterator[Stack]:
-    """Two hosts of its own, since they are killed."""
+    """A stack with two hosts of the test's own, since they are killed."""
     options = StackOptions(free_ports(2), in_memory=True, times=TIMES, app_settings=SETTINGS)
     try:
         with Stack.start(options) as running:
@@ -47,7 +47,7 @@ def stack() -> Iterator[Stack]:
 
 
 class Fleet:
-    """Workers, of which the dead are replaced."""
+    """Workers; a dead one is replaced."""
 
     def __init__(self, stack: Stack, pool: str, logs: Path) -> None:
         self._stack = stack
@@ -57,14 +57,14 @@ class Fleet:
         self._workers: list[Child] = []
 
     def start_one(self) -> None:
-        """Another worker: every other one polls signed URLs."""
+        """Starts another worker; every other one polls signed URLs."""
         self._started += 1
         number = self._started
         mode, name = MODES[number % 2], f"w{number}"
         self._workers.append(start_worker(self._stack, self._pool, name, logs=self._logs, mode=mode))
 
     def lose_one(self, chance: random.Random, *, kill: bool) -> None:
-        """A worker dies, or is asked to end; another takes its place."""
+        """Kills a worker, or asks it to end, and starts another one in its place."""
         worker = self._workers.pop(chance.randrange(len(self._workers)))
         if kill:
             worker.kill()
@@ -73,7 +73,7 @@ class Fleet:
         self.start_one()
 
     def stop(self) -> None:
-        """Ends all."""
+        """Ends all workers."""
         for worker in self._workers:
             worker.terminate()
         for worker in self._workers:
@@ -81,7 +81,7 @@ class Fleet:
 
 
 class Chaos(threading.Thread):
-    """Kills workers and hosts until it is stopped, as long as tasks go on being begun."""
+    """Kills workers and hosts until it is stopped, as long as tasks are begun."""
 
     def __init__(self, stack: Stack, fleet: Fleet, seed: int) -> None:
         super().__init__(name="chaos")
@@ -122,7 +122,7 @@ class Chaos(threading.Thread):
 
 
 def create_all(service: Service, count: int, notes: Path) -> list[str]:
-    """Tasks of all priorities that write down at each step which run they are."""
+    """Creates tasks of all priorities that write down at each step which run they are."""
     script = f'for step in 1 2 3 4 5; do echo "$RUN_ID" >> {notes}/$TASK_ID; sleep 0.1; done'
     payload = {"command": ["sh", "-c", script], "maxRunTime": 60}
 
@@ -134,13 +134,13 @@ def create_all(service: Service, count: int, notes: Path) -> list[str]:
 
 
 def counts(service: Service) -> tuple[int, int]:
-    """How many tasks wait, and how many are claimed."""
+    """Returns how many tasks are pending, and how many are claimed."""
     answer = service.queue.taskQueueCounts(service.pool)
     return answer["pendingTasks"], answer["claimedTasks"]
 
 
 def resolved(service: Service, ids: list[str]) -> list[dict[str, Any]] | None:
-    """The statuses of all tasks once all of them are resolved."""
+    """Returns the statuses of all tasks once all of them are resolved; None before."""
     found = service.statuses(ids)
     return found if all(status["state"] in ("completed", "failed", "exception") for status in found) else None
 

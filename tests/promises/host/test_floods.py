@@ -1,4 +1,4 @@
-"""Bodies of anybody, many at once: the host holds each as a whole before a function sees it, and bears that."""
+"""Many large bodies at once, sent by anybody: the host holds each as a whole before a function sees it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOO_LARGE = 16_000_000
 
 
 def resident(group: int) -> int:
-    """Bytes of all processes that a host has started, itself included."""
+    """Returns the bytes of memory of all processes that a host has started, itself included."""
     shown = subprocess.run(["ps", "-eo", "pgid=,rss="], capture_output=True, text=True, check=True).stdout
     rows = (line.split() for line in shown.splitlines())
     return sum(int(size) for pgid, size in rows if int(pgid) == group) * 1024
@@ -29,7 +29,8 @@ def resident(group: int) -> int:
 def test_as_many_bodies_as_an_instance_gets_at_a_time_take_no_more_memory_than_it_has_for_them(
     service: Service, profile: str
 ) -> None:
-    """The sum of docs/scaling.md. Whatever is larger than the limit takes none."""
+    """As many bodies as an instance gets at a time take no more memory than the sum of docs/scaling.md. A body that is
+    larger than the limit takes none."""
     values = json.loads((INFRA / "profiles" / f"{profile}.json").read_text())
     count, limit = values["httpConcurrency"], int(values["settings"]["FUNCTIONS_REQUEST_BODY_SIZE_LIMIT"])
     stack = service.running.stack

@@ -14,12 +14,12 @@ GROUP_RESOLVED = "task-group-resolved"
 
 
 def resolutions(service: Service, group: str) -> list[Event]:
-    """The times that a group was announced as resolved."""
+    """Returns the events by which a group was announced as resolved."""
     return [event for event in service.events.of(group) if event.topic == GROUP_RESOLVED]
 
 
 def wait_for_resolutions(service: Service, group: str, count: int) -> list[Event]:
-    """As soon as the group was announced that often; fails when it was announced more often."""
+    """Waits until the group was announced as resolved `count` times; fails when it was more often."""
     eventually(lambda: len(resolutions(service, group)) >= count, otherwise=lambda: str(service.events.of(group)))
     found = resolutions(service, group)
     assert len(found) == count
@@ -27,7 +27,7 @@ def wait_for_resolutions(service: Service, group: str, count: int) -> list[Event
 
 
 def complete(service: Service, count: int) -> None:
-    """Claims and completes so many tasks."""
+    """Claims and completes `count` tasks."""
     for claim in service.claim(count):
         service.worker(claim).reportCompleted(claim["status"]["taskId"], claim["runId"])
 
@@ -79,7 +79,7 @@ def test_groups_are_listed_latest_first(service: Service) -> None:
 
 
 def _all_groups(service: Service, last: str) -> list[dict[str, Any]]:
-    """Pages of two as far as this group, then large ones to the end: other tests have left hundreds."""
+    """Lists groups in pages of two as far as this group, then in large ones: other tests have left hundreds."""
     found: list[dict[str, Any]] = []
     token, limit = "", 2
     while True:

@@ -1,4 +1,4 @@
-"""What one caller sends, whatever it is, does not keep the others waiting (docs/security.md)."""
+"""Whatever one caller sends does not keep the others waiting (docs/security.md)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MEGABYTE = 1 << 20
 PATIENCE = 0.25
 """CPU seconds that a hostile call may take."""
 BLOCKED = 1.0
-"""CPU seconds that a host may take between another client's ping and its answer: what else the machine does counts
+"""CPU seconds that a host may take between another client's ping and its answer. Other load on the machine counts
 little in them."""
 GROWTH = 100 * MEGABYTE
 """Bytes by which a host's memory may grow."""
@@ -55,7 +55,7 @@ def filled(unit: bytes, size: int, begin: bytes = b"[", end: bytes = b"0]") -> b
 
 
 def bodies(size: int) -> dict[str, bytes]:
-    """Bodies of about this size that cost the most to read, each in its way."""
+    """Returns bodies of about this size that cost the most to read, each in its way."""
     return {
         "flat": filled(b"0,", size),
         "deep": filled(b"[" * 150 + b"]" * 150 + b",", size),
@@ -74,7 +74,7 @@ def bodies(size: int) -> dict[str, bytes]:
 
 
 def path_of(prefix: str, endpoint: Endpoint, service: Service) -> str:
-    """A path of the endpoint whose parameters are all valid."""
+    """Returns a path of the endpoint with valid parameters."""
     values = {
         "taskId": new_slugid(),
         "taskGroupId": new_slugid(),
@@ -91,7 +91,7 @@ def path_of(prefix: str, endpoint: Endpoint, service: Service) -> str:
 
 @dataclass
 class Watch:
-    """What another client sees meanwhile."""
+    """Observations of another client meanwhile."""
 
     address: tuple[str, int]
     host: int
@@ -119,18 +119,18 @@ class Watch:
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process has now."""
+    """Returns the bytes of memory that a process has now."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096
 
 
 def cpu_seconds(pid: int) -> float:
-    """CPU time that a process has taken so far."""
+    """Returns the CPU time that a process has taken so far."""
     words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def host_of(service: Service) -> int:
-    """The process in which the stack's only host runs the app."""
+    """Returns the process in which the stack's only host runs the app."""
     pid = service.running.stack.app_pid()
     assert pid is not None
     return pid
@@ -168,7 +168,8 @@ def alone() -> Iterator[Service]:
 
 
 def attack(service: Service, size: int, *, signed: bool, one_in: int = 1) -> None:
-    """Send every body of this size to every endpoint, or one in so many to each, others than to the endpoint before."""
+    """Sends every body of this size to every endpoint, or one in `one_in` to each, others than to the endpoint
+    before."""
     pairs = itertools.product(enumerate(TAKE_BODIES), enumerate(bodies(size).items()))
     for (row, (prefix, endpoint)), (column, (name, body)) in pairs:
         if (row + column + signed) % one_in:
@@ -199,7 +200,8 @@ def test_other_callers_are_answered_while_one_sends_hostile_bodies(alone: Servic
 @pytest.mark.skipif(not Path("/proc").exists(), reason="CPU time and memory are read where Linux shows them")
 @pytest.mark.large
 def test_no_hostile_body_takes_more_cpu_or_memory_than_others_can_spare(alone: Service) -> None:
-    """Counted, and so the same on a busy machine: what takes little CPU blocks no one for long."""
+    """No hostile body takes more CPU or memory than others can spare. CPU is counted, as it is the same on a busy
+    machine; what takes little of it blocks no one for long."""
     host, before = host_of(alone), resident(host_of(alone))
     for signed in (False, True):
         for name, body in bodies(MAX_BODY).items():
@@ -214,6 +216,7 @@ def test_no_hostile_body_takes_more_cpu_or_memory_than_others_can_spare(alone: S
 
 
 def test_hostile_bodies_are_refused_briefly_by_every_endpoint(alone: Service) -> None:
-    """A third of the bodies for each endpoint, quick to send; how long they take is measured with the large ones."""
+    """Every endpoint refuses hostile bodies briefly. Each gets a third of the bodies, in small sizes; the time that
+    they take is measured with the large ones."""
     for signed in (False, True):
         attack(alone, 20_000, signed=signed, one_in=3)

@@ -195,7 +195,8 @@ def test_body_beyond_a_limit_is_refused_with_a_short_answer(service: Service, bo
 def test_a_body_whose_length_is_not_stated_is_refused(
     service: Service, method: str, target: str, headers: dict[str, str]
 ) -> None:
-    """The Functions host hands over none of a body in chunks: it is not to be taken for an empty one."""
+    """A body whose length is not stated is refused: the Functions host passes on no body in chunks, and it must not be
+    taken for an empty one."""
     site = urlsplit(service.running.deployment.root_url)
     connection = http.client.HTTPConnection(str(site.hostname), site.port, timeout=30)
     try:
@@ -223,7 +224,7 @@ def test_a_body_that_is_too_large(service: Service) -> None:
 
 
 def test_a_lone_surrogate_is_no_text(service: Service) -> None:
-    """It cannot be stored as UTF-8, nor sent in an event: refused, never a 500."""
+    """A lone surrogate is refused and never leads to a 500: it cannot be stored as UTF-8, nor sent in an event."""
     body = json.dumps(service.a_task(payload={"x": "?"})).replace('"?"', '"\\ud800"').encode()
     answer = send(service, "PUT", f"{API}/task/{new_slugid()}", body)
     assert answer.status == 400

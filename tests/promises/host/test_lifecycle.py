@@ -1,4 +1,4 @@
-"""scheduleTask, cancelTask, rerunTask, changeTaskPriority in every state (contract 2.4, 4.2)."""
+"""scheduleTask, cancelTask, rerunTask and changeTaskPriority in every state of a task (contract 2.4, 4.2)."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def named(start: Start) -> str:
 
 
 def summary(status: dict[str, Any]) -> list[tuple[str, str, str | None]]:
-    """State, reasonCreated and reasonResolved of each run."""
+    """Returns state, reasonCreated and reasonResolved of each run."""
     return [(run["state"], run["reasonCreated"], run.get("reasonResolved")) for run in status["runs"]]
 
 

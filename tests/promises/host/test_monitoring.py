@@ -1,4 +1,4 @@
-"""What those who watch machines ask, at the API and at the root of the host (contract 1.2)."""
+"""Requests of monitoring systems, at the API and at the root of the host (contract 1.2)."""
 
 from __future__ import annotations
 

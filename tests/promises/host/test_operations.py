@@ -1,4 +1,4 @@
-"""What operators look at and do, over HTTP (contract 2.7)."""
+"""What operators see and do over HTTP (contract 2.7)."""
 
 from __future__ import annotations
 

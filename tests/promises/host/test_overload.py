@@ -1,4 +1,4 @@
-"""More calls than a process can answer: they take turns, none is left unanswered, none that was taken is lost."""
+"""With more calls than a process can answer, they take turns, none is unanswered, and none that was taken is lost."""
 
 from __future__ import annotations
 
@@ -60,14 +60,14 @@ async def session() -> AsyncIterator[aiohttp.ClientSession]:
 
 
 def public(service: Service, session: aiohttp.ClientSession, credentials: dict[str, str] | None = None) -> Any:
-    """The public asynchronous client, by default as root, with its own retries."""
+    """Returns the public asynchronous client, by default as root, with its own retries."""
     options = service.running.deployment.options(credentials or service.running.deployment.root)
     del options["maxRetries"]
     return taskcluster.aio.Queue(options, session=session)
 
 
 def a_client(service: Service) -> dict[str, str]:
-    """Credentials of a new client that may use the queue."""
+    """Makes a client that may use the queue, and returns its credentials."""
     name = f"overload/{new_slugid()}"
     expires = format_date(datetime.now(UTC) + timedelta(hours=1))
     with service.running.deployment.auth() as auth:
@@ -76,7 +76,7 @@ def a_client(service: Service) -> dict[str, str]:
 
 
 async def burst(queue: Any, service: Service, count: int) -> list[str]:
-    """So many tasks at once; raises where one is not accepted."""
+    """Creates `count` tasks at once; raises if one is not accepted."""
     task_ids = [new_slugid() for _ in range(count)]
     await asyncio.gather(*(queue.createTask(task_id, service.a_task()) for task_id in task_ids))
     return task_ids
@@ -90,7 +90,7 @@ class Crowd:
     count: int
     until: float
     successes: int = 0
-    """They go on after the time until so many calls have succeeded, or one was left unanswered."""
+    """Number of successful calls until which the clients go on after the time, unless one was left unanswered."""
     statuses: Counter[int] = field(default_factory=Counter)
     slowest_of: dict[str, float] = field(default_factory=dict)
     created: list[str] = field(default_factory=list)
@@ -164,15 +164,14 @@ class Pinging(threading.Thread):
 
 
 def resident(service: Service) -> int:
-    """Bytes of memory that the app has now."""
+    """Returns the bytes of memory that the app has now."""
     return int(Path(f"/proc/{service.running.stack.app_pid()}/statm").read_text().split()[1]) * 4096
 
 
 def crowded(service: Service, clients: int, seconds: float, *, successes: int = 1) -> Crowd:
-    """A crowd for so long; nothing may be unanswered or lost, and ping goes on. Not every crowd is too much.
-
-    Where a busy machine refuses every client's first call for that long, they go on until some have succeeded.
-    """
+    """Runs a crowd of clients for `seconds`, and checks that no call is unanswered or lost, and that pings are
+    answered. A busy machine may refuse every client's first call for that long: then the clients go on until some have
+    succeeded."""
     pinging = Pinging(service)
     pinging.start()
     crowd = Crowd(service, clients, time.monotonic() + seconds, successes)
@@ -189,14 +188,14 @@ def crowded(service: Service, clients: int, seconds: float, *, successes: int = 
 
 
 def states(service: Service, task_ids: list[str]) -> set[str]:
-    """In which states these tasks are, none of which is lost."""
+    """Returns the states of these tasks, all of which must exist."""
     found = service.statuses(task_ids)
     assert sorted(each["taskId"] for each in found) == sorted(task_ids)
     return {each["state"] for each in found}
 
 
 def recovered(service: Service, crowd: Crowd) -> None:
-    """Calls are answered as ever, and every task that was taken is there."""
+    """Checks that calls are answered as before, and that every task that was taken exists."""
     over = time.monotonic()
     while True:
         try:
@@ -209,14 +208,15 @@ def recovered(service: Service, crowd: Crowd) -> None:
 
 
 def test_process_refuses_what_is_too_much_and_serves_the_rest(small: Service) -> None:
-    """There is room for eighty calls that wait."""
+    """A process refuses what is too much and serves the rest: eighty calls may wait."""
     crowd = crowded(small, clients=130, seconds=1.5)
     assert crowd.slowest_of["PUT 503"]
     recovered(small, crowd)
 
 
 async def test_forged_names_delay_nobody(small: Service, session: aiohttp.ClientSession) -> None:
-    """They are refused before they wait: those of clients that do not exist, and those of one that does."""
+    """Forged names delay nobody: calls with them are refused before they wait, whether a client of that name exists or
+    not."""
     statuses: Counter[int] = Counter()
     over = asyncio.Event()
     root = small.running.deployment.root
@@ -240,7 +240,7 @@ async def test_forged_names_delay_nobody(small: Service, session: aiohttp.Client
 
 
 async def test_long_polls_of_one_client_shut_no_other_out(small: Service, session: aiohttp.ClientSession) -> None:
-    """There are four places."""
+    """Long polls of one client shut no other client out of the four places."""
 
     def once(credentials: dict[str, str]) -> Any:
         options = small.running.deployment.options(credentials) | {"maxRetries": 0}

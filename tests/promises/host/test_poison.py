@@ -30,7 +30,7 @@ from tests.promises.host.projections import settle
 from tests.promises.host.service import Service, eventually, in_future
 
 LONG_AGO = -3600
-"""Seconds from now: older than anything that may still be under way."""
+"""Seconds from now to a time before which nothing can be under way any more."""
 
 
 @pytest.mark.parametrize("queue", INTERNAL_QUEUES)
@@ -78,7 +78,7 @@ def test_what_is_about_nothing_is_dropped(service: Service) -> None:
 
 
 def _body(queue: str, task_id: str, put: str) -> Mapping[str, Any]:
-    """What the service itself would put there about a task, with every field that must be there."""
+    """Returns what the service itself would put there about a task, with every field that must be there."""
     bodies: Mapping[str, Mapping[str, Any]] = {
         CLAIM_QUEUE: {"taskId": task_id, "runId": 0, "put": put, "started": put},
         DEADLINE_QUEUE: {"taskId": task_id, "taskGroupId": task_id, "schedulerId": "-", "put": put},
@@ -95,7 +95,7 @@ def _queue(service: Service, name: str) -> QueueClient:
 
 
 def _texts(queue: QueueClient) -> set[str]:
-    """Of the visible messages, which stay."""
+    """Returns the texts of the visible messages, which stay."""
     try:
         return {str(message.content) for message in queue.peek_messages(32)}
     except ResourceNotFoundError:

@@ -25,7 +25,7 @@ def worker(service: Service) -> tuple[str, str, str, str]:
 
 
 def pages(call: Any, *args: str, entries: str, limit: int = 1, **query: str) -> Iterator[Any]:
-    """All entries of a listing, read in small pages."""
+    """Yields all entries of a listing, read in small pages."""
     options = {"limit": str(limit), **query}
     while True:
         page = call(*args, query=options)
@@ -37,7 +37,7 @@ def pages(call: Any, *args: str, entries: str, limit: int = 1, **query: str) -> 
 
 
 def quarantine(service: Service, worker: tuple[str, str, str, str], seconds: float, info: str | None = None) -> Any:
-    """Told to both hosts, as each may remember the worker for half a minute."""
+    """Quarantines a worker on both hosts, as each may remember the worker for half a minute."""
     body = {"quarantineUntil": in_future(seconds), **({} if info is None else {"quarantineInfo": info})}
     service.queue.quarantineWorker(*worker, body)
     return service.queue.quarantineWorker(*worker, body)

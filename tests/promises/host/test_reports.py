@@ -66,7 +66,7 @@ def test_only_the_running_last_run_can_be_reported(service: Service, result: str
 
 
 def test_the_legacy_way_to_report_a_failure(service: Service) -> None:
-    """reportCompleted with `{"success": false}` (contract 2.4)."""
+    """A failure can be reported the old way: reportCompleted with `{"success": false}` (contract 2.4)."""
     for success, state in ((False, "failed"), (True, "completed")):
         task_id = service.claimed()["status"]["taskId"]
         answer = service.call("post", f"task/{task_id}/runs/0/completed", {"success": success})

@@ -1,4 +1,4 @@
-"""Workers that come and go with the load: one for each task, none twice, none left (docs/workers-azure.md)."""
+"""Workers come and go with the load: one for each task, none twice, none left (docs/workers-azure.md)."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ IDLE = 4.0
 
 @dataclass
 class Observed(WorkerPool):
-    """A pool with everything that it did."""
+    """A pool that notes everything that it does."""
 
     looks: list[Look] = field(default_factory=list)
     begun: list[int] = field(default_factory=list)
-    """The process of each worker that was started."""
+    """The process ids of the workers that were started."""
 
     def __post_init__(self) -> None:
         self.start = self._start_and_note
@@ -49,7 +49,7 @@ class Observed(WorkerPool):
         return look
 
     def wait_for_look(self) -> None:
-        """Return after the next look."""
+        """Returns after the next look."""
         seen = len(self.looks)
         eventually(lambda: len(self.looks) > seen, 60)
 
@@ -61,7 +61,7 @@ class Observed(WorkerPool):
 
 @contextmanager
 def scaled(service: Service, folder: Path, maximum: int) -> Iterator[Observed]:
-    """What `./dev workers` runs, on the test's own task queue: the load is looked at in a thread of its own."""
+    """Runs what `./dev workers` runs, on the test's own task queue, with the looks at the load in a thread."""
     options = PoolOptions(task_queue_id=service.pool, maximum=maximum, polling_interval=INTERVAL, idle_timeout=IDLE)
     environment = {**service.running.stack.environment, "TMPDIR": str(folder)}
     pool = Observed(options, folder, folder, environment)
@@ -98,7 +98,8 @@ def test_workers_follow_a_load_that_rises_and_falls_to_nothing(service: Service,
 @pytest.mark.large
 @pytest.mark.timeout(1200)
 def test_three_waves_beside_workers_of_other_kinds(service: Service, tmp_path: Path) -> None:
-    """Other kinds of workers have task queues of their own: a third party's, and one that polls by signed URLs."""
+    """Three waves of tasks are worked off beside workers of other kinds, which have task queues of their own: a third
+    party's, and one that polls by signed URLs."""
     claiming, polled = Service(service.running), Service(service.running)
     with ExitStack() as beside:
         beside.enter_context(scriptworker(claiming, _made(tmp_path / "scriptworker")))
@@ -120,7 +121,7 @@ def test_three_waves_beside_workers_of_other_kinds(service: Service, tmp_path: P
 
 
 def _only_worker(service: Service, task_id: str) -> str:
-    """Who completed a task in its only run."""
+    """Returns who completed a task in its only run."""
     (only,) = service.wait_for(task_id, "completed", 300)["runs"]
     return str(only["workerId"])
 
@@ -131,7 +132,7 @@ def _made(folder: Path) -> Path:
 
 
 def _wave(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str]:
-    """A load that rises to so many tasks, is worked off, and leaves nothing; the tasks."""
+    """Lets a load rise to this number of tasks, which are worked off and leave nothing; returns the tasks."""
     ids = _rising(service, pool, tasks, ran)
     runs = [run for task_id in ids for run in service.wait_for(task_id, "completed", 300)["runs"]]
     assert len(runs) == tasks, "each has one run"
@@ -144,7 +145,7 @@ def _wave(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str]:
 
 
 def _rising(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str]:
-    """Tasks in ever larger batches, one before each look."""
+    """Creates tasks in ever larger batches, one before each look; returns their ids."""
     ids: list[str] = []
     batch = 1
     while len(ids) < tasks:
@@ -157,10 +158,8 @@ def _rising(service: Service, pool: Observed, tasks: int, ran: Path) -> list[str
 
 
 def _assert_each_has_a_worker(pool: Observed) -> None:
-    """After each look at the load there are as many workers as there is work, up to the most that may run.
-
-    How long a worker takes to start, and to ask, is the machine's matter, and is measured in tools/bench/.
-    """
+    """Checks that after each look there are as many workers as there is work, up to the most that may run. How long a
+    worker takes to start, and to ask, is measured in tools/bench/."""
     for look in pool.looks:
         assert look.unresolved is not None
         assert look.running + look.started >= min(look.unresolved, pool.options.maximum)
@@ -173,7 +172,7 @@ def _assert_none_is_left(pool: Observed) -> None:
 
 @contextmanager
 def commanded(service: Service, folder: Path, *more: str) -> Iterator[subprocess.Popen[str]]:
-    """`./dev workers` on the test's own task queue."""
+    """Runs `./dev workers` on the test's own task queue."""
     environment = {**os.environ, **service.running.stack.environment, "TMPDIR": str(folder)}
     command = [sys.executable, "-m", "tools.local.workers", service.pool, "--max", "2", *more]
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as process:
@@ -214,7 +213,7 @@ def test_the_command_ends_with_its_workers_and_what_they_ran_waits_again(
 
 
 def test_the_command_goes_on_while_the_load_cannot_be_read(service: Service, tmp_path: Path) -> None:
-    """By a client that may claim, but not see how much there is to do."""
+    """The command goes on while it cannot read the load, with a client that may claim but not read counts."""
     made = service.running.deployment.new_client(f"queue:claim-work:{service.pool}")
     environment = {
         **os.environ,

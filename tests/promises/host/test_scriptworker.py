@@ -31,13 +31,13 @@ def uploading() -> Iterator[Running]:
 
 @pytest.fixture
 def service(uploading: Running) -> Service:
-    """With a task queue of the test's own."""
+    """The service, with a task queue of the test's own."""
     return Service(uploading)
 
 
 @pytest.fixture
 def worker(service: Service, tmp_path: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """scriptworker, polling the test's own task queue."""
+    """A scriptworker that polls the test's own task queue."""
     with scriptworker(service, tmp_path) as process:
         yield process
 
@@ -81,7 +81,8 @@ def test_it_runs_a_task_and_uploads_what_came_of_it(service: Service, worker: su
 
 
 def test_no_app_serves_what_is_the_other_ones(service: Service) -> None:
-    """So no upload takes anything from a call. What states its length goes straight into storage."""
+    """The app for calls serves no uploads, and the app for uploads no calls. An upload whose length is stated goes
+    straight into storage."""
     run = Run.of(service)
     url = run.create("public/unstated", "s3")["putUrl"]
     api, uploads = service.running.deployment.root_url, url.partition("/artifacts/")[0]

@@ -44,7 +44,7 @@ class Browser:
         self._opener = urllib.request.build_opener(cookies, _Stay)
 
     def visit(self, url: str, form: dict[str, str] | None = None) -> tuple[str, bytes]:
-        """Where it ends, and what is there."""
+        """Visits a URL, and returns where the visit ends and the content there."""
         body = None if form is None else urlencode(form).encode()
         while not url.startswith(CALLBACK):
             try:
@@ -78,7 +78,7 @@ def signing_in(issuer: str) -> Iterator[Running]:
 
 
 def id_token(provider: dict[str, str], user: str) -> str:
-    """Signs in at the provider's pages, as the console sends people there."""
+    """Returns the ID token of a sign-in at the provider's pages, to which the console sends people."""
     verifier = secrets.token_urlsafe(32)
     challenge = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode()).digest()).rstrip(b"=").decode()
     browser = Browser()

@@ -19,16 +19,13 @@ GROUP_RESOLVED = ("task-group-resolved", None)
 
 
 def found(service: Service, *, count: int = 1, hidden: int | None = None) -> Plain:
-    """An answer with a message, as soon as there is one."""
+    """Returns an answer with a message, as soon as there is one."""
     return eventually(lambda: find(service, count=count, hidden=hidden))
 
 
 def claimed_after_expiry(service: Service, text: str, worker: str) -> list[dict[str, Any]]:
-    """The claims of a poll's answer whose run became pending when a claim expired.
-
-    The handler of the expired claim may commit in the middle of the call: then the call claims nothing, and the message
-    is shown again at once.
-    """
+    """Returns the claims of a poll's answer whose run became pending when a claim expired. The handler of the expired
+    claim may commit in the middle of the call: then the call claims nothing, and the message is shown again at once."""
     return claims(service, text, worker=worker) or eventually(
         lambda: claims(service, found(service).text, worker=worker)
     )

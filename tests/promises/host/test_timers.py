@@ -1,4 +1,4 @@
-"""What happens by itself: claims expire, deadlines pass (contract 4.2)."""
+"""Claims expire and deadlines pass without a call (contract 4.2)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def reasons(status: dict[str, Any]) -> list[tuple[str, str | None]]:
 
 
 def test_a_claim_that_is_not_renewed_expires_and_is_retried(hasty: Service) -> None:
-    """Without a poller: the timer alone does it."""
+    """A claim that is not renewed expires, and its run is retried, by the timer alone, without a poller."""
     claim = hasty.claimed(retries=1)
     task_id, worker = claim["status"]["taskId"], hasty.worker(claim)
     status = hasty.wait_for(task_id, "pending")
@@ -38,7 +38,7 @@ def test_a_claim_that_is_not_renewed_expires_and_is_retried(hasty: Service) -> N
 
 @pytest.mark.parametrize("state", ["unscheduled", "pending", "running"])
 def test_a_deadline_ends_what_is_not_resolved(hasty: Service, state: str) -> None:
-    """Also before a claim that is renewed expires, and without a retry."""
+    """A deadline ends a task that is not resolved, also before a renewed claim expires, and without a retry."""
     deadline = in_future(1.2)
     required = [hasty.create()] if state == "unscheduled" else []
     task_id = hasty.create(deadline=deadline, dependencies=required, priority="high")

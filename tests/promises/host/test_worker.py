@@ -74,7 +74,7 @@ def test_it_ends_by_itself_when_there_is_no_more_work(service: Service, tmp_path
 
 
 def test_it_is_idle_only_while_it_runs_nothing_and_for_as_long_as_it_is_told(service: Service, tmp_path: Path) -> None:
-    """A task takes longer than that."""
+    """A worker is idle only while it runs nothing: a task that takes longer than the idle time does not end it."""
     task_id = service.create(payload=shell("sleep 1.5"))
     with working(service, tmp_path, "--idle-timeout", "0.5") as child:
         assert child.wait(SECONDS) == 0

@@ -1,4 +1,4 @@
-"""What tasks ask of the reference worker, against the service: mounts, caches, artifacts, retries, the proxy."""
+"""What payloads ask of the reference worker, against the service: mounts, caches, artifacts, retries, the proxy."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CACHE = ["generic-worker:cache:*"]
 
 
 def resolved(service: Service, task_id: str, state: str) -> str:
-    """The log of a task that a worker has brought to this state."""
+    """Returns the log of a task that a worker has brought to this state."""
     eventually(lambda: service.status(task_id)["state"] in ("completed", "failed", "exception"), SECONDS)
     log = log_with(service, task_id, "]")
     assert service.status(task_id)["state"] == state, log
@@ -76,7 +76,7 @@ def test_content_that_the_index_holds(served: Service, built: str) -> None:
 
 
 def bad_mounts(served: Service, other: str) -> dict[str, tuple[dict[str, Any], str]]:
-    """Mounts that cannot be made, and what the log says."""
+    """Returns mounts that cannot be made, and what the log says of each."""
     evil = io.BytesIO()
     with zipfile.ZipFile(evil, "w") as archive:
         archive.writestr("../../evil", "evil")

@@ -1,4 +1,4 @@
-"""What the reference worker's own client has to be allowed: the scopes of `worker-client`, and no other."""
+"""The scopes that the reference worker's own client needs are those of `worker-client`, and no others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tools.admin.worker_clients import worker_scopes
 
 SCOPES_OF_THE_TASK = ["auth:current-scopes", "generic-worker:cache:own", "queue:get-artifact:private/out"]
 BY_SIGNED_URLS = pytest.mark.parametrize("mode", ["signed", pytest.param("claim-work", marks=pytest.mark.large)])
-"""Workers of this kind need one scope more than the others, and else the same."""
+"""Parameters for both kinds of workers. Those that poll signed URLs need one scope more than the others."""
 CALLER = """
 import os, urllib.request
 print(urllib.request.urlopen(os.environ["TASKCLUSTER_PROXY_URL"] + "/api/auth/v1/scopes/current").read().decode())
@@ -24,12 +24,12 @@ print(urllib.request.urlopen(os.environ["TASKCLUSTER_PROXY_URL"] + "/api/auth/v1
 
 
 def needed(service: Service, mode: str) -> list[str]:
-    """What `worker-client create` gives the workers' client."""
+    """Returns the scopes that `worker-client create` gives the workers' client."""
     return worker_scopes(service.pool, "g", signed_polling=mode == "signed")
 
 
 def variables(service: Service, scopes: Sequence[str]) -> dict[str, str]:
-    """Credentials of a client with these scopes alone."""
+    """Returns the credentials of a client with these scopes alone."""
     made = service.running.deployment.new_client(*scopes)
     return {"TASKCLUSTER_CLIENT_ID": made["clientId"], "TASKCLUSTER_ACCESS_TOKEN": made["accessToken"]}
 
@@ -38,7 +38,8 @@ def variables(service: Service, scopes: Sequence[str]) -> dict[str, str]:
 def test_the_scopes_of_a_worker_client_suffice_for_all_that_a_task_asks_for(
     hasty: Service, tmp_path: Path, mode: str
 ) -> None:
-    """Also for claims that are renewed, and to notice by that that a task was cancelled."""
+    """The scopes of a worker client suffice for all that a task asks for, also for renewing claims, by which it notices
+    that a task was cancelled."""
     out = tmp_path / "out"
     building = hasty.create(payload=shell("sleep 2.5; echo built > out", artifacts={"private/out": "out"}))
     mounts = [

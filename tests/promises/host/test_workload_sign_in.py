@@ -42,7 +42,7 @@ class GitHub:
         self.job: dict[str, str] = {}
 
     def answer(self, target: str, authorization: str | None) -> Any:
-        """What is at an address, or None."""
+        """Returns what is at an address, or None."""
         url = urlsplit(target)
         if url.path == "/.well-known/openid-configuration":
             return {"issuer": self.url, "jwks_uri": f"{self.url}/.well-known/jwks"}
@@ -55,7 +55,7 @@ class GitHub:
         return {"value": self.token(query["audience"][0])}
 
     def token(self, audience: str, subject: str | None = None) -> str:
-        """An ID token of the job."""
+        """Returns an ID token of the job."""
         now = int(time.time())
         repository, ref = self.job["GITHUB_REPOSITORY"], self.job["GITHUB_REF"]
         claims = {
@@ -124,7 +124,7 @@ def deployed(github: GitHub) -> Iterator[Running]:
 
 
 def push(branch: str, repository: str = "my-org/my-repo") -> dict[str, str]:
-    """What GitHub puts into the environment of a job."""
+    """Returns what GitHub puts into the environment of a job."""
     return {
         "GITHUB_REPOSITORY": repository,
         "GITHUB_REF": f"refs/heads/{branch}",
@@ -135,7 +135,8 @@ def push(branch: str, repository: str = "my-org/my-repo") -> dict[str, str]:
 
 
 def run_workflow(deployed: Running, github: GitHub, job: dict[str, str], folder: Path) -> tuple[int, str, str]:
-    """Every step as the runner runs it; `pip` only says what it would install. Returns the code, output and errors."""
+    """Runs every step as the runner does; `pip` only says what it would install. Returns the code, output and
+    errors."""
     github.job = job
     tools = folder / "bin"
     tools.mkdir()

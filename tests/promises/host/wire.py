@@ -1,4 +1,4 @@
-"""Bare requests, with this very target on their request line."""
+"""Sends bare requests, with a given target on their request line."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def send(
     signed: bool = True,
     headers: Mapping[str, str] | None = None,
 ) -> Answer:
-    """Signed as root, without a hash of the body, unless one is given."""
+    """Sends a request signed as root, without a hash of the body; unsigned if so asked."""
     site = urlsplit(service.running.deployment.root_url)
     sent = {**({"content-type": content_type} if body else {}), **(headers or {})}
     if signed:
@@ -63,7 +63,7 @@ def send(
 
 
 def signature(service: Service, method: str, target: str) -> str:
-    """An Authorization header of root: contract 11.1, by hand."""
+    """Returns an Authorization header of root, made by hand (contract 11.1)."""
     deployment = service.running.deployment
     site = urlsplit(deployment.root_url)
     ts, nonce = str(int(time.time())), secrets.token_urlsafe(6)

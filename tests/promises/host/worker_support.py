@@ -19,36 +19,36 @@ BACKING = "public/logs/live_backing.log"
 
 
 def shell(script: str, **more: Any) -> dict[str, Any]:
-    """A payload."""
+    """Returns a payload."""
     return {"command": ["sh", "-c", script], "maxRunTime": 60, **more}
 
 
 @contextmanager
 def working(service: Service, logs: Path, *more: str, name: str = "one", mode: str = "signed") -> Iterator[Child]:
-    """A worker on the test's own pool."""
+    """Runs a worker on the test's own pool."""
     stack = service.running.stack
     with worker(stack, service.pool, name, logs=logs, mode=mode, more=more) as child:
         yield child
 
 
 def run_of(service: Service, task_id: str, run_id: int = 0) -> dict[str, Any]:
-    """A run of a task that has it."""
+    """Returns a run of a task."""
     run: dict[str, Any] = service.status(task_id)["runs"][run_id]
     return run
 
 
 def wait_for_file(path: Path) -> str:
-    """What a task has written, line by line, once there is anything."""
+    """Waits until a task has written something into a file, line by line, and returns it."""
     return eventually(lambda: path.read_text() if path.exists() else None, SECONDS)
 
 
 def names(service: Service, task_id: str, run_id: int = 0) -> list[str]:
-    """The artifacts of a run."""
+    """Returns the names of the artifacts of a run."""
     return [each["name"] for each in service.queue.listArtifacts(task_id, run_id)["artifacts"]]
 
 
 def content(service: Service, task_id: str, name: str, run_id: int = 0, **headers: str) -> requests.Response:
-    """An artifact as its storage serves it."""
+    """Returns an artifact as its storage serves it."""
     url = service.queue.getArtifact(task_id, run_id, name)["url"]
     answer = requests.get(url, headers=headers, timeout=30)
     assert answer.ok, answer.text
@@ -56,12 +56,12 @@ def content(service: Service, task_id: str, name: str, run_id: int = 0, **header
 
 
 def artifact(service: Service, task_id: str, name: str, run_id: int = 0) -> str:
-    """The content of an artifact."""
+    """Returns the content of an artifact."""
     return content(service, task_id, name, run_id).text
 
 
 def log_with(service: Service, task_id: str, text: str, run_id: int = 0) -> str:
-    """The log, as soon as it has this text."""
+    """Returns the log as soon as it has this text."""
 
     def found() -> str | None:
         answer = outcome(lambda: service.queue.getArtifact(task_id, run_id, LOG))

@@ -24,7 +24,7 @@ def start_worker(
     environment: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Child:
-    """A worker `g/<name>` that looks for work every half second at least. It ends with this process."""
+    """Starts a worker `g/<name>` that looks for work every half second at least. It ends with this process."""
     work = logs / f"work-{name}"
     work.mkdir(exist_ok=True)
     arguments = ["--task-queue-id", pool, "--worker-group", "g", "--worker-id", name, "--poll-mode", mode]
@@ -49,7 +49,7 @@ def worker(
     environment: Mapping[str, str] | None = None,
     more: Sequence[str] = (),
 ) -> Iterator[Child]:
-    """A worker for the time of a test."""
+    """Runs a worker for the time of a test."""
     child = start_worker(stack, pool, name, logs=logs, mode=mode, environment=environment, more=more)
     try:
         yield child

@@ -1,4 +1,4 @@
-"""Artifacts (design 6)."""
+"""Scenarios that measure calls on artifacts (design 6)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.promises.azurite.budgets import Bench, budget
 
 
 def artifact(storage_type: StorageType, expires: datetime, **changes: Any) -> Artifact:
-    """An artifact that expires with its task: one of an earlier hour costs a request more."""
+    """Returns an artifact that expires with its task: an earlier one would cost a request more."""
     return Artifact(
         name=f"public/{new_slugid()}",
         storage_type=storage_type,

@@ -1,4 +1,4 @@
-"""createTask (design 6)."""
+"""Scenarios that measure createTask (design 6)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The expiry job (design 6)."""
+"""Scenarios that measure the expiry job (design 6)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ async def a_task(bench: Bench) -> Operations:
 
 
 async def of_a_group(bench: Bench, *, stays: bool) -> Operations:
-    """A task that has expired, alone or with one that lives on. The hour in which it is due, that of its group if
-    nothing else is there, is the first one that is not finished, and it alone is over."""
+    """Measures the expiry job at a task that has expired, alone or with one that stays in the group. Of the hours that
+    are not finished, only that of the task, or of the group, is over."""
     end, group = utc_now() + timedelta(minutes=30), new_slugid()
     if stays:
         await bench.resolved_due(await bench.completed(taskGroupId=group))

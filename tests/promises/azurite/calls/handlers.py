@@ -1,4 +1,4 @@
-"""Handlers of internal messages (design 6)."""
+"""Scenarios that measure handlers of internal messages (design 6)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ async def resolved_frees_a_hundred(bench: Bench) -> Operations:
 
 @budget("resolved message, 8 dependents of this process that become free", LEAF, FREED_HERE, n=8)
 async def resolved_frees_eight_here(bench: Bench) -> Operations:
-    """In the process that has created them."""
+    """Measures the handler in the process that has created the tasks."""
     return await resolved_frees(bench, 8, bench.calls)
 
 

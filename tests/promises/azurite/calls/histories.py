@@ -1,4 +1,4 @@
-"""Who did what (design 6, 14)."""
+"""Scenarios that measure who did what (design 6, 14)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.promises.azurite.budgets import Bench, budget
 
 
 async def call(bench: Bench, name: str, **params: str) -> None:
-    """The handler of an endpoint, by somebody who may do anything."""
+    """Calls the handler of an endpoint, as somebody who may do anything."""
 
     async def caller(verifier: Verifier | None = None) -> Caller:
         return Caller(client_id="somebody", scopes=ScopeSet(("*",)))

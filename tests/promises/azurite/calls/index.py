@@ -1,4 +1,4 @@
-"""The index (design 9)."""
+"""Scenarios that measure calls on the index (design 9)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Calls on a task or on a whole group (design 6)."""
+"""Scenarios that measure calls on a task or on a whole group (design 6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def task(bench: Bench) -> Operations:
 
 
 async def moved(bench: Bench, name: str, task_id: str, *more: Any, services: Services | None = None) -> Operations:
-    """A call as its endpoint makes it: looked up to authorise, then moved; by default by the process that knows it."""
+    """Measures a call as its endpoint makes it: the task is looked up to authorise the call, then moved."""
     lifecycle = (services or bench.calls).lifecycle
 
     async def call() -> None:

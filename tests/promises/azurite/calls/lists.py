@@ -1,4 +1,4 @@
-"""Lists and what operators look at (design 6, 10 and 12)."""
+"""Scenarios that measure lists and what operators look at (design 6, 10 and 12)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signing in (design 6)."""
+"""Scenarios that measure signing in (design 6)."""
 
 from __future__ import annotations
 

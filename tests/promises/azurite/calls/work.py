@@ -1,4 +1,4 @@
-"""Calls of workers (design 6)."""
+"""Scenarios that measure calls of workers (design 6)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def claim(bench: Bench) -> Operations:
 
 @budget("claimWork, one task of another process", "claimWork, one task, polled by the server", UNKNOWN, n=1)
 async def claim_unseen(bench: Bench) -> Operations:
-    """The definition is not in this process's memory: it comes with the same request."""
+    """Measures claimWork in a process that has the definition not in memory: it comes with the same request."""
     for _ in range(2):
         await bench.create()
     await bench.claims(1, bench.handlers)  # from here on, its copy of the worker's row is the latest
@@ -56,7 +56,7 @@ async def claim_polled(bench: Bench) -> Operations:
 
 @budget("claimWork, nothing there", "claimWork … nothing there, n bands in use", n=1)
 async def claim_nothing(bench: Bench) -> Operations:
-    """One Get per band in use and poll."""
+    """Measures claimWork without work: one Get per band in use and poll."""
     return await bench.measure(bench.calls.work.claim_work(POOL, WORKER, 1, 0.01))
 
 
@@ -67,7 +67,7 @@ async def claim_nothing(bench: Bench) -> Operations:
     n=1,
 )
 async def claim_waited(bench: Bench) -> Operations:
-    """The worker has found nothing, waits, is told that there is something, and calls again."""
+    """Measures claimWork of a worker that finds nothing, waits, is told that there is something, and calls again."""
 
     async def calls() -> None:
         assert not await bench.calls.work.claim_work(POOL, WORKER, 1, 5)
@@ -107,7 +107,7 @@ async def reclaim_renewed(bench: Bench) -> Operations:
 
 
 async def renewed_elsewhere(bench: Bench) -> str:
-    """A running task that this process has committed, and then another one."""
+    """Returns a running task that this process has committed, and another process after it."""
     task_id = await bench.running()
     await bench.handlers.work.reclaim_task(task_id, 0)
     return task_id

@@ -26,13 +26,13 @@ _ROUTE = tuple[str, str, Callable[..., Any]]
 
 
 def token() -> str:
-    """An access token as azd reads it: who has signed in."""
+    """Returns an access token as azd reads it, which says who has signed in."""
     claims = {"oid": PERSON, "tid": TENANT, "unique_name": "person@example.com"}
     return f"e30.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}."
 
 
 def answered(status: int, content: Any) -> Answer:
-    """An answer in JSON."""
+    """Returns an answer in JSON."""
     return Answer(status, json.dumps(content).encode(), {"content-type": "application/json"})
 
 

@@ -5,5 +5,5 @@ from typing import Any
 
 
 def register(graph_config: Any) -> None:
-    """Called by taskgraph before it generates anything."""
+    """Registers the project's additions; taskgraph calls it before it generates anything."""
     import_module("sample_taskgraph.transforms.commands")

@@ -1,4 +1,4 @@
-"""Tasks that list shell commands, as tasks of generic-worker."""
+"""Turns tasks that list shell commands into tasks of generic-worker."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ def run_commands(config: Any, tasks: Iterator[dict[str, Any]]) -> Iterator[dict[
 
 @transforms.add
 def announce_widely(config: Any, tasks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """More routes than a task may have are put in the index by a task of its own, which taskgraph adds."""
+    """Adds routes to tasks. If they are more than a task may have, taskgraph adds a task that puts them in the
+    index."""
     for task in tasks:
         count = task.pop("routes-to", 0)
         prefix = f"index.{config.graph_config['trust-domain']}.v2.{config.params['project']}"
@@ -38,7 +39,7 @@ def announce_widely(config: Any, tasks: Iterator[dict[str, Any]]) -> Iterator[di
 
 @transforms.add
 def reuse(config: Any, tasks: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What is reused is entered into the index, and not built again as long as it is found there."""
+    """Makes tasks reusable: they are put in the index, and not built again as long as they are found there."""
     for task in tasks:
         if task.pop("reused", False):
             provisioner = config.graph_config["workers"]["aliases"]["linux"]["provisioner"]
