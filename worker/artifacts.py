@@ -13,21 +13,18 @@ import mimetypes
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import IO, Any, BinaryIO, cast
+from typing import IO, BinaryIO, cast
 
 import aiohttp
 from yarl import URL
 
 from worker.archives import copy
-from worker.context import REFUSED, TRIES, Context, TaskException, insist
+from worker.context import REFUSED, TRIES, Context, Json, TaskException, insist
 from worker.payload import utc
 from worker.text import plain
-
-Artifact = Mapping[str, Any]
-"""One of the payload."""
 
 UPLOAD_SECONDS = 30 * 60
 AT_ONCE = 8
@@ -43,7 +40,7 @@ class Unusable(TaskException):
     """A path that leads to no file that may be uploaded. `reason` is one of an `error` artifact (contract 7.2)."""
 
 
-async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
+async def upload_all(task: Context, wanted: Sequence[Json]) -> bool:
     """Uploads what the payload names; whether everything was there that must be, and is taken.
 
     Raises TROUBLE where one cannot be stored; REFUSED; OSError for a shortage.
@@ -56,10 +53,10 @@ async def upload_all(task: Context, wanted: Sequence[Artifact]) -> bool:
     return all(await asyncio.gather(*(work() for _ in range(AT_ONCE))))
 
 
-def _files(folder: Path, wanted: Sequence[Artifact]) -> Iterator[tuple[Artifact, str, str | Unusable]]:
+def _files(folder: Path, wanted: Sequence[Json]) -> Iterator[tuple[Json, str, str | Unusable]]:
     """What is to be uploaded: its name, and its path, or why there is none."""
     for artifact in wanted:
-        name, path = artifact.get("name", artifact["path"]), artifact["path"]
+        name, path = artifact.get("name") or artifact["path"], artifact["path"]
         if artifact["type"] == "file":
             yield artifact, name, path
             continue
@@ -69,12 +66,13 @@ def _files(folder: Path, wanted: Sequence[Artifact]) -> Iterator[tuple[Artifact,
             yield artifact, name, problem
 
 
-async def _upload(task: Context, artifact: Artifact, name: str, path: str | Unusable) -> bool:
+async def _upload(task: Context, artifact: Json, name: str, path: str | Unusable) -> bool:
     """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
     if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
         task.say(f"{name!r} cannot be uploaded: it cannot be an artifact's name")
         return False
-    expires = min(utc(artifact.get("expires", task.expires)), task.expires)  # not later than the task
+    latest = task.begin["task"]["expires"]
+    expires = min(utc(artifact.get("expires", latest)), latest)
     try:
         try:
             with opened(task.folder, path) as file:
@@ -93,7 +91,7 @@ async def _upload(task: Context, artifact: Artifact, name: str, path: str | Unus
     return False
 
 
-async def _store(task: Context, artifact: Artifact, name: str, expires: str, file: BinaryIO) -> None:
+async def _store(task: Context, artifact: Json, name: str, expires: str, file: BinaryIO) -> None:
     """Uploads a file. createArtifact is called for each try: its URL is short-lived, and it may be called again."""
     content_type = artifact.get("contentType", mimetypes.guess_type(name)[0] or "application/octet-stream")
     request = {"storageType": "s3", "expires": expires, "contentType": content_type}

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import logging
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -22,11 +21,8 @@ import mohawk
 import mohawk.bewit
 from taskcluster.aio import Queue
 
-from worker.context import REFUSED, TROUBLE, Message, insist
-from worker.queue import Json
-from worker.text import shown
-
-log = logging.getLogger("worker")
+from worker.context import REFUSED, TROUBLE, Json, insist
+from worker.text import log, shown
 
 MARGIN = timedelta(minutes=3)
 """The longest time before takenUntil at which a claim is renewed: time for retries, and for clocks that differ."""
@@ -128,11 +124,8 @@ class Claim:
         else:
             await self.queue.reportException(*run, {"reason": outcome})
 
-    def answer(self, message: Message) -> Message:
-        """Signs a call for a process, as taskcluster-proxy does: for the task's scopes, and that of its own artifacts.
-
-        Raises ValueError for a message that asks for nothing that is known.
-        """
+    def answer(self, message: Json) -> Json:
+        """Signs a call for a process, as taskcluster-proxy does: for the task's scopes and its artifacts."""
         try:
             match message:
                 case {"do": "sign", "method": str(method), "url": str(url), "contentType": str(content_type)}:
@@ -144,9 +137,10 @@ class Claim:
                     resource = mohawk.base.Resource(**signing, method="GET", timestamp=until, nonce="")
                     bewit = mohawk.bewit.get_bewit(resource).rstrip("=")
                     return {"done": f"{url}{'&' if urlsplit(url).query else '?'}bewit={bewit}"}
+                case _:
+                    raise ValueError("it asks for nothing that is known")
         except ValueError as refused:
             return {"refused": shown(refused)}
-        raise ValueError("it asks for nothing that is known")
 
     def _signing(self, method: str, url: str, beginning: str) -> dict[str, Any]:
         """What to sign a URL with. Raises ValueError for one that is not to be signed."""

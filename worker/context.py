@@ -9,11 +9,10 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import logging
 import random
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
 from pathlib import Path
@@ -23,11 +22,10 @@ import aiohttp
 from taskcluster.aio import Queue
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 
-from worker.text import shown
+from worker.text import log, shown
+from worker.users import User
 
-log = logging.getLogger("worker")
-
-Message = dict[str, Any]
+Json = dict[str, Any]
 T = TypeVar("T")
 
 TROUBLE = (TaskclusterConnectionError, aiohttp.ClientError, TimeoutError)
@@ -52,14 +50,14 @@ class Asking:
     def __init__(self, connection: socket.socket) -> None:
         self._stream = connection.makefile("rwb")
 
-    def receive(self) -> Message:
+    def receive(self) -> Json:
         """The next message. Raises EOFError where the worker is gone: nothing that is done from now on counts."""
         if not (line := self._stream.readline()):
             raise EOFError
-        message: Message = json.loads(line)
+        message: Json = json.loads(line)
         return message
 
-    def tell(self, message: Message) -> None:
+    def tell(self, message: Json) -> None:
         """Tells the worker something (run.py)."""
         self._stream.write(json.dumps(message).encode() + b"\n")
         self._stream.flush()
@@ -84,12 +82,13 @@ class Asking:
 class Context:
     """A task, and what is there for it."""
 
+    begin: Json
+    """What the worker has said of the run (run.py)."""
     folder: Path
-    task_id: str
-    run_id: int
-    expires: str
-    """When the task does."""
-    root_url: str
+    caches: Mapping[str, bool | str]
+    """Of each whether it is new, or why it is not there."""
+    user: User | None
+    """Whom the task runs as; None: the worker's own."""
     worker: Asking
     calls: aiohttp.ClientSession
     """Has calls signed, for the task's scopes."""
@@ -100,12 +99,12 @@ class Context:
 
     def client(self, service: Callable[..., Any]) -> Any:
         """A client of a service, which tries each call once."""
-        return service({"rootUrl": self.root_url, "maxRetries": 0}, session=self.calls)
+        return service({"rootUrl": self.begin["rootUrl"], "maxRetries": 0}, session=self.calls)
 
     async def create(self, name: str, **request: Any) -> Any:
         """createArtifact (contract 7), to expire with the task by default. Raises REFUSED, TROUBLE."""
-        request = {"expires": self.expires, **request}
-        return await self.client(Queue).createArtifact(self.task_id, str(self.run_id), name, request)
+        begin, request = self.begin, {"expires": self.begin["task"]["expires"], **request}
+        return await self.client(Queue).createArtifact(begin["taskId"], str(begin["runId"]), name, request)
 
 
 def pauses(longest: float) -> Iterator[float]:

@@ -29,10 +29,9 @@ from typing import Any, BinaryIO
 import psutil  # type: ignore[import-untyped]  # comes without types
 
 from worker import runner
+from worker.context import Json
 from worker.folders import WorkDirectory
 from worker.users import PR_SET_CHILD_SUBREAPER, User, as_user, hide, prctl
-
-Order = dict[str, Any]
 
 EXIT_SECONDS = 0.2
 """How long a process may take to be gone that has done its part."""
@@ -72,7 +71,7 @@ class Guard:
         if self._log is not None:
             self._end({})
 
-    def _obey(self, order: Order) -> Any:
+    def _obey(self, order: Json) -> Any:
         """Does what is asked for. Raises OSError."""
         match order:
             case {"work": path, "user": name, "keepFree": size}:
@@ -118,7 +117,7 @@ class Guard:
             time.sleep(0.005)
         self._kill()
 
-    def _end(self, caches: Order) -> list[str]:
+    def _end(self, caches: Json) -> list[str]:
         """Puts everything back; what is not as it was before the run."""
         self._kill(beside=True)
         if self._log is not None:

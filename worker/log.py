@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
-import logging
 import os
 import struct
 from datetime import UTC, datetime
@@ -20,9 +19,7 @@ import aiohttp
 from yarl import URL
 
 from worker.context import REFUSED, TROUBLE, Context
-from worker.text import lines, shown
-
-log = logging.getLogger("worker")
+from worker.text import lines, log, shown
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
 CHUNK = 1 << 20
@@ -34,8 +31,6 @@ REQUEST_SECONDS = 60
 
 _HEAD = struct.Struct("<qq")
 """What the file begins with: the length of the log, and how many of its full blocks are uploaded."""
-_LAST, _REST = 90_000_000, 91_000_000
-"""Numbers of blocks that are not full, and of those after the part that is certainly kept."""
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 
@@ -129,28 +124,28 @@ class LiveLog:
         store, kept = self._store, min(self._store.size, self._store.head)
         if kept == self._readable and not (is_over and store.size > kept):
             return
-        while (store.blocks + 1) * BLOCK <= kept:
-            await self._put(store.blocks, store.read(store.blocks * BLOCK, (store.blocks + 1) * BLOCK))
-            store.note(store.blocks + 1)
-        numbers = list(range(store.blocks))
-        if kept % BLOCK:
-            numbers.append(await self._put(_LAST, store.read(kept - kept % BLOCK, kept)))
+        count = -(-kept // BLOCK)
+        for number in range(store.blocks, count):
+            await self._put(number, store.read(number * BLOCK, min((number + 1) * BLOCK, kept)))
+            if (number + 1) * BLOCK <= kept:
+                store.note(number + 1)
         if is_over and store.size > kept:
             if (end := store.end()) > kept:
                 notice = said(f"{end - kept} bytes of this log are left out here: it is too long.")
-                numbers.append(await self._put(_REST, b"\n" + notice))
-            for number, start in enumerate(range(end, store.size, BLOCK), start=_REST + 1):
-                numbers.append(await self._put(number, store.read(start, min(start + BLOCK, store.size))))
-        listed = "".join(f"<Latest>{_id(number)}</Latest>" for number in numbers)
+                await self._put(count, b"\n" + notice)
+                count += 1
+            for start in range(end, store.size, BLOCK):
+                await self._put(count, store.read(start, min(start + BLOCK, store.size)))
+                count += 1
+        listed = "".join(f"<Latest>{_id(number)}</Latest>" for number in range(count))
         document = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'
         headers = {"x-ms-blob-content-type": CONTENT_TYPE, "x-ms-blob-content-disposition": "inline"}
         await self._send("comp=blocklist", document.encode(), headers)
         self._readable = kept
 
-    async def _put(self, number: int, content: bytes) -> int:
-        """Uploads a block; its number."""
+    async def _put(self, number: int, content: bytes) -> None:
+        """Uploads a block: anew if it was not full."""
         await self._send(f"comp=block&blockid={quote(_id(number), safe='')}", content, {})
-        return number
 
     async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
         asked = datetime.now(UTC)

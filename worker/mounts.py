@@ -10,36 +10,30 @@ import asyncio
 import base64
 import hashlib
 import tempfile
-from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import aiohttp
 from taskcluster.aio import Index, Object, Queue
 from yarl import URL
 
 from worker.archives import BadContent, decompress, leave_room, made, unpack
-from worker.context import REFUSED, TRIES, TROUBLE, Context, TaskException, insist
+from worker.context import REFUSED, TRIES, TROUBLE, Context, Json, TaskException, insist
 from worker.text import shown
 from worker.users import is_shortage
-
-Mount = Mapping[str, Any]
-"""One of the payload."""
 
 CHUNK = 256 * 1024
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 
 
-async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -> None:
-    """Puts a mount in place. `caches`: of each whether it is new, or why it is not there.
-
-    Raises TaskException where that is not possible, or content cannot be had now; OSError for a shortage.
-    """
+async def place(task: Context, mount: Json) -> None:
+    """Puts a mount in place. Raises TaskException where that is not possible, or content cannot be had now; OSError for
+    a shortage."""
     where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
     if (cache := mount.get("cacheName")) is None:
         task.say(f"Mounting {where}: {what}")
     else:
-        is_new = caches.get(cache, "the task has too many, or too long a path")
+        is_new = task.caches.get(cache, "the task has too many, or too long a path")
         if isinstance(is_new, str):
             raise TaskException("failed", f"{where} cannot be mounted, cache {cache}: {is_new}")
         task.say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
@@ -63,7 +57,7 @@ async def place(task: Context, mount: Mount, caches: Mapping[str, bool | str]) -
         raise TaskException("failed", f"{where} cannot be mounted, {what}: {problem}") from None
 
 
-async def _fetch(task: Context, content: Mount, target: BinaryIO) -> None:
+async def _fetch(task: Context, content: Json, target: BinaryIO) -> None:
     """Writes the content to an empty file, and verifies its hash. Raises BadContent, OSError, TROUBLE, REFUSED."""
     if "raw" in content:
         target.write(content["raw"].encode(errors="replace"))
@@ -78,7 +72,7 @@ async def _fetch(task: Context, content: Mount, target: BinaryIO) -> None:
             raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
 
 
-async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
+async def _download(task: Context, content: Json, target: BinaryIO) -> str:
     """Writes what the content's URL leads to; its sha256. Raises as _fetch does."""
     digest = hashlib.sha256()
     url = content.get("url") or await _location(task, content)
@@ -98,7 +92,7 @@ async def _download(task: Context, content: Mount, target: BinaryIO) -> str:
     return digest.hexdigest()
 
 
-async def _location(task: Context, content: Mount) -> str:
+async def _location(task: Context, content: Json) -> str:
     """The URL of an artifact, of a task or of the one that the index has. Raises BadContent, TROUBLE, REFUSED."""
     if (task_id := content.get("taskId")) is None:
         task_id = (await task.client(Index).findTask(content["namespace"]))["taskId"]
@@ -106,12 +100,12 @@ async def _location(task: Context, content: Mount) -> str:
     if found["storageType"] == "error":
         raise BadContent(f"it is missing: {found['message']}")
     if found["storageType"] == "object":
-        objects = Object({"rootUrl": task.root_url, "credentials": found["credentials"]}, session=task.session)
+        objects = Object({"rootUrl": task.begin["rootUrl"], "credentials": found["credentials"]}, session=task.session)
         found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
     return str(found["url"])
 
 
-def describe(content: Mount) -> str:
+def describe(content: Json) -> str:
     """What it is, for the log."""
     if "url" in content:
         return str(content["url"])

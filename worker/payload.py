@@ -17,12 +17,10 @@ from typing import Any
 
 import jsonschema_rs
 
-from worker.context import TaskException
+from worker.context import Json, TaskException
 from worker.folders import CACHE_SCOPE, may_mount
 
-Payload = dict[str, Any]
-
-SCHEMA: dict[str, Any] = json.loads(Path(__file__).with_name("payload.schema.json").read_text(encoding="utf-8"))
+SCHEMA: Json = json.loads(Path(__file__).with_name("payload.schema.json").read_text(encoding="utf-8"))
 LOGS = {"live": "public/logs/live.log", "backing": "public/logs/live_backing.log"}
 """Names of the log, where the payload has none."""
 MOST_PROBLEMS = 20
@@ -43,7 +41,7 @@ def _is_time(text: str) -> bool:
 _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, formats={"date-time": _is_time})
 
 
-def parse(task: Any, *, most_run_time: float | None = None) -> Payload:
+def parse(task: Any, *, most_run_time: float | None = None) -> Json:
     """The payload of a task's definition, in one form: lists of commands, artifacts and names of the log, all defaults.
 
     `most_run_time`: seconds, the worker's limit, which also applies where the payload has none. Raises TaskException,

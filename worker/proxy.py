@@ -10,7 +10,6 @@ Bodies are streamed in both directions, and not part of the signature. Redirecti
 
 from __future__ import annotations
 
-import logging
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
@@ -22,10 +21,8 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from worker.context import REFUSED, Asking
-from worker.text import shown
+from worker.text import log, shown
 from worker.users import User
-
-log = logging.getLogger("worker")
 
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=300)
 LONGEST_LINE = 8190

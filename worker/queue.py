@@ -1,5 +1,4 @@
-"""The public client with what workers need besides, and where claims come from: signed URLs of Azure queues, or
-claimWork alone.
+"""Where claims come from: signed URLs of Azure queues, or claimWork alone.
 
 By signed URLs (the poll draft) the worker looks into the queues itself, so that an idle one costs the service nothing:
 GET the poll URL of one priority after the other, look for `<MessageId>` in the answer, and hand the answer as it is to
@@ -12,27 +11,18 @@ work: that goes to those who call then.
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import time
-from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import aiohttp
 from taskcluster.aio import Queue
 from yarl import URL
 
-from worker.context import insist, pauses
+from worker.context import Json, insist, pauses
 from worker.options import Options
+from worker.text import log
 
-log = logging.getLogger("worker")
-
-Json = dict[str, Any]
-
-CONNECTIONS = 32
-REQUEST_SECONDS = 60
-"""Longer than the 20 s that claimWork waits."""
 MARKER = "<MessageId>"
 HOLD_SECONDS = 30
 """How long a message is handed in again when the service does not answer: it stays hidden from others meanwhile."""
@@ -49,17 +39,6 @@ _POLL_TASK_URLS = {
     "stability": "deprecated",
 }
 """A method of the queue that today's public client does not know (contract 15.3)."""
-
-
-def open_session() -> aiohttp.ClientSession:
-    """A connection pool for all clients of the worker. What tasks transfer themselves is not among it."""
-    timeout = aiohttp.ClientTimeout(total=REQUEST_SECONDS)
-    return aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=CONNECTIONS), timeout=timeout)
-
-
-def connect(root_url: str, session: aiohttp.ClientSession, credentials: Mapping[str, str]) -> Queue:
-    """A client with these credentials."""
-    return Queue({"rootUrl": root_url, "credentials": dict(credentials)}, session=session)
 
 
 class ClaimWork:

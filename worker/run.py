@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import socket
 import time
 from collections.abc import Mapping
@@ -16,12 +15,10 @@ from typing import Any
 
 from worker.child import Guard, GuardLost
 from worker.claim import Claim
-from worker.context import Message, insist
+from worker.context import Json, insist
 from worker.folders import may_mount
 from worker.options import Options
-from worker.text import shown
-
-log = logging.getLogger("worker")
+from worker.text import log, shown
 
 LONGEST_MESSAGE = 128 << 10
 """Bytes of a message that is taken from a task's process."""
@@ -129,7 +126,7 @@ class Run:
         await self._until(serving, SHUTDOWN_SECONDS, seconds=LOG_SECONDS)
         await self._guard.stop(0)
 
-    async def _begin(self, part: str, **more: Any) -> asyncio.Task[Message]:
+    async def _begin(self, part: str, **more: Any) -> asyncio.Task[Json]:
         """Has another process begin with a part of the run. Raises OSError, GuardLost."""
         claim, options = self._claim, self._options
         connection = await self._guard.begin(f"{claim.task_id}-{claim.run_id}", _caches(claim.definition))
@@ -139,7 +136,7 @@ class Run:
             "taskId": claim.task_id,
             "runId": claim.run_id,
             "worker": f"{options.worker_group}/{options.worker_id}",
-            "rootUrl": options.root_url,
+            "rootUrl": options.root_url.rstrip("/"),
             "mostRunTime": options.max_run_time,
             "logSeconds": options.log_seconds,
             "logLimit": options.log_limit,
@@ -154,10 +151,10 @@ class Run:
         }
         return asyncio.create_task(self._serve(connection, {**begin, **more}))
 
-    async def _serve(self, connection: socket.socket, begin: Message) -> Message:
+    async def _serve(self, connection: socket.socket, begin: Json) -> Json:
         """Tells a process what to do, and signs what it asks for, until it ends; what it has told."""
         reader, writer = await asyncio.open_connection(sock=connection, limit=LONGEST_MESSAGE)
-        told, answer = Message(), begin
+        told, answer = Json(), begin
         try:
             while not told:
                 writer.write(json.dumps(answer).encode() + b"\n")
@@ -211,9 +208,9 @@ def _limit(payload: Any, most: float | None) -> float | None:
 
     The payload has yet to be checked, here and below.
     """
-    wanted = payload.get("maxRunTime") if isinstance(payload, dict) else None
-    if isinstance(wanted, int | float) and 0 < wanted < 1e9:
-        return float(wanted) if most is None else min(wanted, most)
+    match payload:
+        case {"maxRunTime": int() | float() as wanted} if 0 < wanted < 1e9:
+            return float(wanted) if most is None else min(wanted, most)
     return most
 
 

@@ -26,15 +26,13 @@ from typing import NoReturn
 import aiohttp
 
 from worker.artifacts import upload_all
-from worker.context import REFUSED, TRIES, TROUBLE, Asking, Context, Message, TaskException, insist
+from worker.context import REFUSED, TRIES, TROUBLE, Asking, Context, Json, TaskException, insist
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
 from worker.mounts import place
-from worker.payload import LOGS, Payload, parse
+from worker.payload import LOGS, parse
 from worker.proxy import Proxy
-from worker.text import Formatter, lines, shown
+from worker.text import Formatter, lines, log, shown
 from worker.users import User, become, bound_memory, is_shortage
-
-log = logging.getLogger("worker")
 
 WARNINGS = 20
 """Messages that a task's process may add to the worker's own log."""
@@ -48,105 +46,96 @@ for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "
     importlib.import_module(name)  # now: the task's user may not be allowed to read what is loaded when it is needed
 
 
-class Runner:
-    """One run's task, in one of its parts."""
+async def work(task: Context, store: LogStore) -> Json:
+    """Does a part of the run; what to tell the worker of it. Whatever ends it earlier kills this process."""
+    begin, outcome, text = task.begin, "internal-error", ""
+    if begin["part"] == "log":
+        return await _finish_log(task, store)
+    streaming: asyncio.Task[None] | None = None
+    try:
+        if begin["part"] == "mounts":
+            task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
+        payload = parse(begin["task"], most_run_time=begin["mostRunTime"])
+        if payload["features"]["liveLog"]:
+            live = LiveLog(payload["logs"][0], store, task)
+            streaming = asyncio.create_task(live.stream(begin["logSeconds"]))
+        if begin["part"] == "commands":
+            return await _execute(task, store, payload)
+        return await _transfer(task, payload)
+    except TaskException as problem:
+        outcome, text = problem.reason, str(problem)
+    except REFUSED as refused:
+        text = f"The queue has refused a call: {refused}"
+    except TROUBLE as trouble:
+        outcome, text = "resource-unavailable", f"An artifact could not be stored: {shown(trouble)}"
+    except Exception as problem:
+        text = f"The worker lacks what the task needs: {shown(problem)}"
+        if is_shortage(problem):
+            outcome = "resource-unavailable"
+            log.warning("%s", text)
+        else:
+            text = "The worker failed; its own log says how."
+            log.exception("the worker failed")
+    finally:
+        if streaming is not None:  # the worker signs nothing more once it has been told how this ends
+            streaming.cancel()
+            await asyncio.wait((streaming,))
+    with contextlib.suppress(OSError):  # the disk may be full
+        task.say(text)
+    return {"outcome": outcome}
 
-    def __init__(
-        self, task: Context, begin: Message, store: LogStore, caches: Mapping[str, bool | str], user: User | None
-    ) -> None:
-        """`begin`: what the worker has said of the run (run.py). `caches`: as the guard has placed them."""
-        self._task = task
-        self._begin = begin
-        self._store = store
-        self._caches = caches
-        self._user = user
-        self._streaming: asyncio.Task[None] | None = None
 
-    async def run(self) -> Message:
-        """Does its part; what to tell the worker of it. Whatever ends it earlier kills this process."""
-        if self._begin["part"] == "log":
-            return await self._finish_log()
-        parts = {"mounts": self._mount, "commands": self._execute, "artifacts": self._upload}
-        begin, outcome, text = self._begin, "internal-error", ""
-        try:
-            if begin["part"] == "mounts":
-                self._task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
-            payload = parse(begin["task"], most_run_time=begin["mostRunTime"])
-            if payload["features"]["liveLog"]:
-                live = LiveLog(payload["logs"][0], self._store, self._task)
-                self._streaming = asyncio.create_task(live.stream(begin["logSeconds"]))
-            return await parts[begin["part"]](payload)
-        except TaskException as problem:
-            outcome, text = problem.reason, str(problem)
-        except REFUSED as refused:
-            text = f"The queue has refused a call: {refused}"
-        except TROUBLE as trouble:
-            outcome, text = "resource-unavailable", f"An artifact could not be stored: {shown(trouble)}"
-        except Exception as problem:
-            text = f"The worker lacks what the task needs: {shown(problem)}"
-            if is_shortage(problem):
-                outcome = "resource-unavailable"
-                log.warning("%s", text)
-            else:
-                text = "The worker failed; its own log says how."
-                log.exception("the worker failed")
-        finally:
-            if self._streaming is not None:  # the worker signs nothing more once it has been told how this ends
-                self._streaming.cancel()
-                await asyncio.wait((self._streaming,))
-        with contextlib.suppress(OSError):  # the disk may be full
-            self._task.say(text)
-        return {"outcome": outcome}
+async def _transfer(task: Context, payload: Json) -> Json:
+    """Brings what is to be there before the commands, or takes away what is to be kept of them."""
+    if task.begin["part"] == "artifacts":
+        return {"outcome": "completed" if await upload_all(task, payload["artifacts"]) else "failed"}
+    for mount in payload["mounts"]:
+        await place(task, mount)
+    return {"outcome": "done"}
 
-    async def _mount(self, payload: Payload) -> Message:
-        for mount in payload["mounts"]:
-            await place(self._task, mount, self._caches)
-        return {"outcome": "done"}
 
-    async def _execute(self, payload: Payload) -> Message:
-        task, begin, folder = self._task, self._begin, str(self._task.folder)
-        # The worker's own variables come last: no payload changes what a task is told of itself.
-        env = {"HOME": folder, **os.environ}
-        env |= {} if self._user is None else {"USER": self._user.name, "LOGNAME": self._user.name}
-        env |= {**payload["env"], **begin["environment"], "TASK_WORKDIR": folder}
-        async with contextlib.AsyncExitStack() as stack:
-            if payload["features"]["taskclusterProxy"]:
-                proxy = Proxy(task.root_url, task.worker, self._user)
-                env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
-            exit_code = await _run(payload["command"], task.folder, env, self._store)
-        task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
-        codes, told = payload["onExitStatus"], Message(outcome="done")
-        if exit_code in codes["purgeCaches"]:
-            task.say(f"The task's caches are purged, since its exit code is {exit_code}")
-            told["purge"] = True
-        if exit_code in codes["retry"]:
-            task.say(f"The task is to be retried, since its exit code is {exit_code}")
-            told["result"] = "intermittent-task"
-        elif exit_code != 0:
-            told["result"] = "failed"
-        return told
+async def _execute(task: Context, store: LogStore, payload: Json) -> Json:
+    """Runs the commands. What the last exit code decides stays, whatever becomes of artifacts: `result`."""
+    folder = str(task.folder)
+    # The worker's own variables come last: no payload changes what a task is told of itself.
+    env = {"HOME": folder, **os.environ}
+    env |= {} if task.user is None else {"USER": task.user.name, "LOGNAME": task.user.name}
+    env |= {**payload["env"], **task.begin["environment"], "TASK_WORKDIR": folder}
+    async with contextlib.AsyncExitStack() as stack:
+        if payload["features"]["taskclusterProxy"]:
+            proxy = Proxy(task.begin["rootUrl"], task.worker, task.user)
+            env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
+        exit_code = await _run(payload["command"], task.folder, env, store)
+    task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
+    codes, told = payload["onExitStatus"], Json(outcome="done")
+    if exit_code in codes["purgeCaches"]:
+        task.say(f"The task's caches are purged, since its exit code is {exit_code}")
+        told["purge"] = True
+    if exit_code in codes["retry"]:
+        task.say(f"The task is to be retried, since its exit code is {exit_code}")
+        told["result"] = "intermittent-task"
+    elif exit_code != 0:
+        told["result"] = "failed"
+    return told
 
-    async def _upload(self, payload: Payload) -> Message:
-        is_well = await upload_all(self._task, payload["artifacts"])
-        return {"outcome": "completed" if is_well else "failed"}
 
-    async def _finish_log(self) -> Message:
-        """Uploads the rest of the log; where the run is done, gives it its second name."""
-        names, second = [LOGS["live"]], list[str]()
-        with contextlib.suppress(TaskException):
-            names = parse(self._begin["task"], most_run_time=self._begin["mostRunTime"])["logs"]
-            second = names[1:] if self._begin["isDone"] else []
-        self._task.say(self._begin["say"])
-        try:
-            if names:
-                live = LiveLog(names[0], self._store, self._task)
-                await insist("storing the log", lambda: live.upload(is_over=True), TRIES)
-            if second:
-                link = {"storageType": "link", "contentType": CONTENT_TYPE, "artifact": names[0]}
-                await insist("naming the log", lambda: self._task.create(second[0], **link), TRIES)
-        except (*REFUSED, *TROUBLE) as problem:  # no task fails because of its log
-            log.warning("the log is not stored: %s", shown(problem))
-        return {"outcome": "done"}
+async def _finish_log(task: Context, store: LogStore) -> Json:
+    """Uploads the rest of the log; where the run is done, gives it its second name."""
+    begin, names, second = task.begin, [LOGS["live"]], list[str]()
+    with contextlib.suppress(TaskException):
+        names = parse(begin["task"], most_run_time=begin["mostRunTime"])["logs"]
+        second = names[1:] if begin["isDone"] else []
+    task.say(begin["say"])
+    try:
+        if names:
+            live = LiveLog(names[0], store, task)
+            await insist("storing the log", lambda: live.upload(is_over=True), TRIES)
+        if second:
+            link = {"storageType": "link", "contentType": CONTENT_TYPE, "artifact": names[0]}
+            await insist("naming the log", lambda: task.create(second[0], **link), TRIES)
+    except (*REFUSED, *TROUBLE) as problem:  # no task fails because of its log
+        log.warning("the log is not stored: %s", shown(problem))
+    return {"outcome": "done"}
 
 
 async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str, str], store: LogStore) -> int:
@@ -215,9 +204,7 @@ async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bo
     store = LogStore(file, begin["logLimit"])
     calls = aiohttp.ClientSession(timeout=CALL, middlewares=[worker.sign])
     async with calls, aiohttp.ClientSession() as session:
-        run, root_url = (begin["taskId"], begin["runId"], begin["task"]["expires"]), begin["rootUrl"].rstrip("/")
-        task = Context(folder, *run, root_url, worker, calls, session, store.say)
-        worker.tell(await Runner(task, begin, store, caches, user).run())
+        worker.tell(await work(Context(begin, folder, caches, user, worker, calls, session, store.say), store))
 
 
 def main(connection: int, file: int, folder: Path, caches: Mapping[str, bool | str], user: User | None) -> NoReturn:

@@ -10,6 +10,9 @@ import logging
 import re
 from typing import Any
 
+log = logging.getLogger("worker")
+"""The worker's own, and that of the processes which work on its tasks."""
+
 LONGEST = 1000
 """Characters of a line."""
 MOST = 50 * LONGEST

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import gc
 import logging
 import os
@@ -16,18 +15,18 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
+import aiohttp
 import psutil  # type: ignore[import-untyped]  # comes without types
+from taskcluster.aio import Queue
 
 from worker.child import Guard, GuardLost
 from worker.claim import Claim
-from worker.context import REFUSED, TROUBLE, pauses
+from worker.context import REFUSED, TROUBLE, Json, pauses
 from worker.options import TOKEN_FILE, Options, parse
-from worker.queue import CONNECTIONS, ClaimWork, Json, SignedUrls, connect, open_session
+from worker.queue import ClaimWork, SignedUrls
 from worker.run import Run
-from worker.text import Formatter, shown
+from worker.text import Formatter, log, shown
 from worker.users import check_rights, hide
-
-log = logging.getLogger("worker")
 
 SIGNALS = (signal.SIGTERM, signal.SIGINT)
 EXIT_REFUSED = 1
@@ -35,12 +34,12 @@ EXIT_CHANGED = 3
 """A task has left something behind, or something is missing: a new worker has to take its place."""
 SHARED_USER = """tasks run as the worker's own user, %s: they reach its files and processes, its token where it comes \
 by a variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on Linux"""
+CONNECTIONS = 32
+"""At a time, for all calls of the worker. What tasks transfer themselves is not among them."""
+REQUEST_SECONDS = 60
+"""Longer than the 20 s that claimWork waits."""
 MAY_GROW = {"descriptors": CONNECTIONS, "MiB of memory": 128}
 """How much more the worker may hold than before its first task: a definition has up to 10 MiB."""
-
-
-class Changed(Exception):
-    """After a task the worker is not as it was before: it must not take another one."""
 
 
 Execute = Callable[[Json], Awaitable[list[str]]]
@@ -79,8 +78,12 @@ async def work(options: Options) -> int:
     try:
         if options.task_user is not None:
             check_rights()
-        async with open_session() as session, Guard(options) as guard:
-            client = functools.partial(connect, options.root_url, session)
+        connector, timeout = aiohttp.TCPConnector(limit=CONNECTIONS), aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session, Guard(options) as guard:
+
+            def client(credentials: Mapping[str, str]) -> Queue:
+                return Queue({"rootUrl": options.root_url, "credentials": dict(credentials)}, session=session)
+
             queue = client(options.credentials)
 
             async def execute(claimed: Json) -> list[str]:
@@ -88,30 +91,30 @@ async def work(options: Options) -> int:
                 return await Run(claim, options, guard).run(shutdown)
 
             source = SignedUrls if options.poll_mode == "signed" else ClaimWork
-            await take_work(options, source(queue, session, options), execute, guard, shutdown)
+            left = await take_work(options, source(queue, session, options), execute, guard, shutdown)
     except REFUSED as refused:
         log.error("the queue does not let this worker ask for work: %s", shown(refused))
         return EXIT_REFUSED
     except (OSError, GuardLost) as problem:
         log.error("the worker cannot go on: %s", problem)
         return EXIT_REFUSED
-    except Changed as changed:
-        log.error("the worker ends, since it is not as it was before its last task: %s", changed)
-        return EXIT_CHANGED
-    return 0
+    if left:
+        log.error("the worker ends, since it is not as it was before its last task: %s", "; ".join(left))
+    return EXIT_CHANGED if left else 0
 
 
 async def take_work(
     options: Options, source: ClaimWork, execute: Execute, guard: Guard, shutdown: asyncio.Event
-) -> None:
-    """Asks and executes, until shut down, idle for too long, or after the last task that it may take.
+) -> list[str]:
+    """Asks and executes, until shut down, idle for too long, after the last task that it may take, or where something
+    is not as it was before, which is what it returns.
 
-    Raises REFUSED when the queue does not let this worker ask for work; Changed.
+    Raises REFUSED when the queue does not let this worker ask for work.
     """
     trouble_pauses, taken, idle_since, before = pauses(longest=60), 0, time.monotonic(), held()
     while taken != options.max_tasks and not shutdown.is_set():
         if guard.is_lost:  # by a process that an earlier task has left
-            raise Changed("its guard has ended")
+            return ["its guard has ended"]
         # A shutdown waits for the answer: it may bring a claim, which can then be given back at once.
         try:
             claim = await source.claim()
@@ -125,17 +128,18 @@ async def take_work(
             left = await execute(claim)
             taken, idle_since = taken + 1, time.monotonic()
             if left := [*left, *grown(before, held())]:
-                raise Changed("; ".join(left))
+                return left
             continue
         if options.idle_timeout is not None:
             # Time in which the service cannot be reached is idle time.
             patience = options.idle_timeout - (time.monotonic() - idle_since)
             if patience <= 0:
                 log.info("no task for %g seconds: the worker ends", options.idle_timeout)
-                return
+                break
             pause = min(pause, patience)
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(shutdown.wait(), pause)
+    return []
 
 
 def _is_trouble(record: logging.LogRecord) -> bool:

@@ -14,8 +14,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from tests.parts.twin import VirtualClock
 from tests.parts.twin.driver import Simulation
 from worker.claim import Claim, renewal_due
-from worker.context import pauses
-from worker.queue import Json
+from worker.context import Json, pauses
 
 Answer = Callable[[], Json]
 

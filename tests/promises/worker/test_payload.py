@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from worker import payload as module
-from worker.context import TaskException
-from worker.payload import MOST_PROBLEMS, SCHEMA, Payload
+from worker.context import Json, TaskException
+from worker.payload import MOST_PROBLEMS, SCHEMA
 
 LS: dict[str, Any] = {"command": ["ls"]}
 TASK = "KTBKfEgxR5GdfIIREQIvFQ"
 
 
-def parse(payload: Any, most_run_time: float | None = None, **task: Any) -> Payload:
+def parse(payload: Any, most_run_time: float | None = None, **task: Any) -> Json:
     task = {"scopes": ["generic-worker:cache:*"], "dependencies": [TASK], **task}
     return module.parse({"payload": payload, **task}, most_run_time=most_run_time)
 

@@ -12,8 +12,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
+from worker.context import Json
 from worker.options import Options
-from worker.queue import SHORT, ClaimWork, Json, SignedUrls
+from worker.queue import SHORT, ClaimWork, SignedUrls
 from worker.worker import take_work
 
 OPTIONS = Options(
