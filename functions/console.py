@@ -9,10 +9,11 @@ from __future__ import annotations
 import base64
 import gzip
 import hashlib
+import json
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
-from functools import cached_property
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Self
 from urllib.parse import urlsplit
@@ -24,9 +25,10 @@ from shared.store.connection import Endpoints, parse_connection_string
 
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 
-_ROUTES = "core/router.js"
-"""The module with the one list of pages."""
-_ROUTE = re.compile(r'^  route\("([^"]+)"', re.MULTILINE)
+_ROUTE = re.compile(r'^  route\("([^"]+)", "([^"]+)"\)', re.MULTILINE)
+"""Of the one list of pages, in core/router.js."""
+_MODULE = re.compile(r'^  "?([a-z-]+)"?: \(\) => import\("\./([^"]+)"\)', re.MULTILINE)
+"""Of a page, in pages.js."""
 _ARGUMENT = re.compile(r"(?P<slugid>:\w+!)|(?P<part>:\w+)|(?P<rest>\*\w+)")
 _ARGUMENTS: Mapping[str | None, str] = {"slugid": "[A-Za-z0-9_-]{22}", "part": "[^/]+", "rest": ".+"}
 
@@ -41,8 +43,10 @@ _IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
 _COMPRESSION = 9
 _FIRST = "app.js"
 _CALLBACK = "/login/callback"
-_IMPORTED = re.compile(r'^(?:import|export)\b(?:[^;]*?\bfrom)?\s*"(\.[^"]+)"', re.MULTILINE)
-_PRELOAD = re.compile(r'[^\n]*"{{assets}}/{{module}}"[^\n]*\n')
+_IMPORTED = re.compile(r'^(?:import|export)\b(?:[^;]*?\bfrom)?\s*"([^"]+)"', re.MULTILINE)
+_COMMENT = re.compile(rb"^ *(?:/\*(?:[^*]|\*(?!/))*\*/|//.*)$", re.MULTILINE)
+"""A comment with lines of its own. They are a quarter of what a browser would load, and nobody reads them there."""
+_PRELOAD = re.compile(r'^.*"{{module}}".*\n', re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -62,40 +66,53 @@ class ConsoleSite:
 
     page: _File
     assets: Mapping[str, _File]
-    """The assets by their paths."""
+    """By their paths, as `pages`; `page` is at an address of which nothing is known."""
     policy: str
     """The content security policy of pages: scripts and styles of this origin alone."""
-    pages: re.Pattern[str]
-    """Paths that are pages of the console."""
+    pages: Mapping[re.Pattern[str], _File]
+    """Each with links to what it loads: the first that matches counts."""
 
     @classmethod
     def load(cls, folder: Path, sources: Iterable[str], framed: str = "") -> Self:
         """Read the files. `sources` are origins that the console reads besides its own: storage, the identity
         provider; `framed` is the latter, which is asked in a hidden frame whether somebody is still signed in.
         Raises FileNotFoundError if the folder has no page."""
-        contents = {
+        files = {
             path.relative_to(folder).as_posix(): path.read_bytes()
             for path in sorted(folder.rglob("*"))
             if path.suffix in _TYPES
         }
-        prefix = f"/console/{_digest(contents)}"
-        html = _preloading((folder / "index.html").read_text(encoding="utf-8"), contents).replace("{{assets}}", prefix)
-        assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], content) for name, content in contents.items()}
-        page = _File("text/html; charset=utf-8", html.encode())
-        return cls(page, assets, _policy(html, sources, framed), _pages(contents.get(_ROUTES, b"").decode()))
+        prefix = f"/console/{_digest(files)}"
+        html = (folder / "index.html").read_text(encoding="utf-8").replace("{{assets}}", prefix)
+        assets = {f"{prefix}/{name}": _File(_TYPES[Path(name).suffix], _served(name, files[name])) for name in files}
+        found = _IMPORT_MAP.search(html)
+        assert found is not None, "the page has an import map"
+        by_name = json.loads(found[1]).get("imports")
+
+        @cache
+        def imports(name: str) -> list[str]:
+            named = _IMPORTED.findall(assets[name].content.decode())
+            return [by_name.get(one) or posixpath.normpath(f"{name}/../{one}") for one in named]
+
+        first = f"{prefix}/{_FIRST}"
+        modules = _MODULE.findall(files.get("pages.js", b"").decode())
+        made = {name: _page(html, imports, first, f"{prefix}/{module}") for name, module in modules}
+        pages = {
+            re.compile(_ARGUMENT.sub(lambda found: _ARGUMENTS[found.lastgroup], shape) + "/?"): made[name]
+            for shape, name in _ROUTE.findall(files.get("core/router.js", b"").decode())
+        }
+        return cls(_page(html, imports, first), assets, _policy(found[1], sources, framed), pages)
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """The answer for a path; None if the console has nothing there. `headers` are the request's, in lower case."""
         packed = "gzip" in headers.get("accept-encoding", "")
-        if (asset := self.assets.get(path)) is not None:
-            return _answer(asset, packed, {"cache-control": _KEPT})
-        if self.pages.fullmatch(path):
-            page = self._page(packed)
-            if path == _CALLBACK:  # to which the provider leads that frame
-                policy = self.policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
-                return replace(page, headers={**page.headers, "content-security-policy": policy})
-            return page
-        return None
+        if path in self.assets:
+            return _answer(self.assets[path], packed, {"cache-control": _KEPT})
+        page = next((self._page(page, packed) for shape, page in self.pages.items() if shape.fullmatch(path)), None)
+        if page is not None and path == _CALLBACK:  # to which the provider leads that frame
+            policy = self.policy.replace("frame-ancestors 'none'", "frame-ancestors 'self'")
+            return replace(page, headers={**page.headers, "content-security-policy": policy})
+        return page
 
     def unknown(self, path: str, headers: Mapping[str, str]) -> Answer | None:
         """The 404 answer to a browser that opens an unknown address: the page, which says so.
@@ -104,10 +121,10 @@ class ConsoleSite:
         """
         if path.startswith(("/api/", "/console/")) or "text/html" not in headers.get("accept", ""):
             return None
-        return replace(self._page("gzip" in headers.get("accept-encoding", "")), status=404)
+        return replace(self._page(self.page, "gzip" in headers.get("accept-encoding", "")), status=404)
 
-    def _page(self, packed: bool) -> Answer:
-        return _answer(self.page, packed, {"content-security-policy": self.policy, "referrer-policy": "no-referrer"})
+    def _page(self, page: _File, packed: bool) -> Answer:
+        return _answer(page, packed, {"content-security-policy": self.policy, "referrer-policy": "no-referrer"})
 
 
 def sources(settings: Settings) -> list[str]:
@@ -133,56 +150,40 @@ def _origin(url: str) -> str:
 def _answer(file: _File, packed: bool, headers: Mapping[str, str]) -> Answer:
     body = file.packed if packed else file.content
     encoding = {"content-encoding": "gzip"} if packed else {}
-    return Answer(body=body, content_type=file.content_type, headers={"vary": "accept-encoding", **encoding, **headers})
+    fixed = {"vary": "accept-encoding", **encoding, **headers}
+    return Answer(body=body, content_type=file.content_type, headers=fixed, is_shared=False)
 
 
-def _preloading(html: str, contents: Mapping[str, bytes]) -> str:
-    """The page with a preload link for every module that it needs, so that browsers request them all at once."""
-    line = _PRELOAD.search(html)
-    if line is None:
-        return html
-    names = sorted(_needed(_FIRST, contents) - {_FIRST})
-    return html.replace(line[0], "".join(line[0].replace("{{module}}", name) for name in names))
+def _served(name: str, content: bytes) -> bytes:
+    """Returns a module of ours without its comments, in lines of the same numbers, and what others wrote as it is."""
+    if name.startswith("vendor/") or not name.endswith(".js"):
+        return content
+    return _COMMENT.sub(lambda found: b"\n" * found[0].count(b"\n"), content)
 
 
-def _needed(name: str, contents: Mapping[str, bytes]) -> set[str]:
-    """Returns the names of a module and of all modules that it imports, directly or not."""
-    found: set[str] = set()
-    waiting = [name]
+def _page(html: str, imports: Callable[[str], Iterable[str]], first: str, *others: str) -> _File:
+    """Returns the page with a link to every module that these need, so that browsers request them all at once."""
+    needed: set[str] = set()
+    waiting = [first, *others]
     while waiting:
         each = waiting.pop()
-        if each in found:
-            continue
-        found.add(each)
-        imports = _IMPORTED.findall(contents[each].decode())
-        waiting += [posixpath.normpath(posixpath.join(posixpath.dirname(each), one)) for one in imports]
-    return found
+        if each not in needed:
+            needed.add(each)
+            waiting += imports(each)
+    if line := _PRELOAD.search(html):
+        html = html.replace(line[0], "".join(line[0].replace("{{module}}", name) for name in sorted(needed - {first})))
+    return _File("text/html; charset=utf-8", html.encode())
 
 
-def _pages(router: str) -> re.Pattern[str]:
-    """Returns a pattern that matches the paths of the console's routes."""
-    shapes = (_ARGUMENT.sub(lambda found: _ARGUMENTS[found.lastgroup], shape) for shape in _ROUTE.findall(router))
-    return re.compile(f"(?:{'|'.join(shapes)})/?")
-
-
-def _policy(html: str, sources: Iterable[str], framed: str) -> str:
-    found = _IMPORT_MAP.search(html)
-    assert found is not None, "the page has an import map"
-    digest = base64.b64encode(hashlib.sha256(found[1].encode()).digest()).decode()
-    return "; ".join(
-        [
-            "default-src 'none'",
-            f"script-src 'self' 'sha256-{digest}'",
-            "style-src 'self'",
-            "img-src 'self'",
-            "worker-src 'self'",
-            f"connect-src 'self' {' '.join(sources)}".rstrip(),
-            f"frame-src 'self' {framed}".rstrip(),
-            "base-uri 'none'",
-            "form-action 'none'",
-            "frame-ancestors 'none'",
-        ]
+def _policy(import_map: str, sources: Iterable[str], framed: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(import_map.encode()).digest()).decode()
+    allowed = (
+        f"default-src 'none'; script-src 'self' 'sha256-{digest}'; style-src 'self'; img-src 'self'; worker-src 'self'",
+        f"connect-src 'self' {' '.join(sources)}".rstrip(),
+        f"frame-src 'self' {framed}".rstrip(),
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     )
+    return "; ".join(allowed)
 
 
 def _digest(contents: Mapping[str, bytes]) -> str:

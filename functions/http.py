@@ -25,6 +25,7 @@ from functions.observation import observed
 from functions.overload import Bodies, Load
 from functions.time_limits import LONGEST_CALL
 from shared.api.answer import (
+    CORS,
     MOST_ECHOED,
     PACKED_FROM,
     SAME_AS,
@@ -348,6 +349,7 @@ def _response(
     trace_id = request_headers.get("x-taskcluster-trace-id", "")
     headers = {
         **fixed_headers(process.SETTINGS.root_url),
+        **(CORS if answer.is_shared else {}),
         "x-for-trace-id": trace_id if _TRACE_ID.fullmatch(trace_id) else invocation_id,
         "x-for-request-id": invocation_id,
         **answer.headers,

@@ -40,11 +40,11 @@ function keep(name, data, at) {
  * itself if it has found that nothing changed
  * @param {readonly unknown[]} dependencies read anew, from nothing, when one of them changes @param {{interval?:
  * number, rest?: (data: T) => number, until?: (data: T) => boolean, same?: (a: T, b: T) => boolean, hidden?: boolean,
- * longest?: number, name?: string, at?: (data: T) => number}} [options] milliseconds between two looks, at least so many for what was read last; when to stop;
+ * longest?: number, name?: string, at?: (data: T) => number, when?: boolean}} [options] milliseconds between two looks, at least so many for what was read last; when to stop;
  * whether two values show the same; whether to go on, seldom, in a hidden tab; milliseconds between two looks at most; under which name it is kept for one who
- * comes back; as of when it is, of what not every look reads anew @returns {Polled<T>} */
+ * comes back; as of when it is, of what not every look reads anew; false: nothing is read yet @returns {Polled<T>} */
 export function usePolled(read, dependencies, options = {}) {
-  const { interval = 3000, same = alike, name } = options;
+  const { interval = 3000, same = alike, name, when = true } = options;
   const [state, setState] = useState(() => begun(name));
   const latest = useRef({ read, ...options });
   latest.current = { read, ...options };
@@ -52,6 +52,7 @@ export function usePolled(read, dependencies, options = {}) {
   const reader = useReader();
 
   useEffect(() => {
+    if (!when) return undefined;
     const control = new AbortController();
     const before = keptAs(name);
     /** @type {T | undefined} */
@@ -126,7 +127,7 @@ export function usePolled(read, dependencies, options = {}) {
       removeEventListener("online", again);
       document.removeEventListener("visibilitychange", shown);
     };
-  }, [...dependencies, interval]);
+  }, [...dependencies, interval, when]);
 
   const refresh = useCallback(() => wake.current(), []);
   return { data: state.data, error: state.error, loading: state.loading, refresh };

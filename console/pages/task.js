@@ -69,14 +69,15 @@ async function read(taskId, signal, previous) {
 
 /** The group of a task that keeps others waiting, or waits itself: which failures are at the root, and what they block.
  * It is read again when what is watched of it changes. @param {Status} status
- * @param {(string | undefined)[]} watched what was seen, once it was; nothing to be seen is an empty text */
-function useGroup({ taskGroupId, state }, watched) {
+ * @param {(string | undefined)[]} watched what was seen, once it was; nothing to be seen is an empty text
+ * @param {boolean} when whether it is read yet */
+function useGroup({ taskGroupId, state }, watched, when) {
   const wanted = state !== "completed" && state !== "pending" && state !== "running";
   const polled = usePolled(
     async (signal, previous) =>
       wanted ? readGroup(taskGroupId, signal, /** @type {any} */ (previous), () => {}) : null,
     [taskGroupId, state],
-    { until: () => true, ...(wanted ? { name: `group ${taskGroupId}` } : {}) },
+    { until: () => true, when, ...(wanted ? { name: `group ${taskGroupId}` } : {}) },
   );
   const seen = useRef(watched);
   useEffect(() => {
@@ -97,9 +98,10 @@ function Task({ member, runId, refresh, notified, notify }) {
   const run = status.runs[shown];
   const tags = Object.entries(task.tags);
   const rootIds = useRef(/** @type {string[]} */ ([]));
-  const relatives = useRelatives(task, status, rootIds);
+  const [isSaid, setSaid] = useState(run?.state !== "failed"); // all else that is read would keep its cause waiting
+  const relatives = useRelatives(task, status, rootIds, isSaid);
   const waiting = relatives.dependents.data?.related.filter((one) => one.status?.state === "unscheduled").length;
-  const { group, known } = useGroup(status, [relatives.required.data?.turned, waiting?.toString()]);
+  const { group, known } = useGroup(status, [relatives.required.data?.turned, waiting?.toString()], isSaid);
   const members = group?.members ?? [member];
   const blocked = useMemo(() => group && blockedTasks(group.members), [group]);
   const roots = blocked?.get(status.taskId) ?? [];
@@ -120,7 +122,7 @@ function Task({ member, runId, refresh, notified, notify }) {
     <div class="head">
     <div class="title"><h1>${named(task)} <${State} state=${status.state} reason=${reason} /></h1>
       ${!isFinal(status.state) && html`<${NotifyButton} wanted=${notified} want=${notify} />`}</div>
-    <${Markdown} text=${task.metadata.description} />
+    <${Markdown} text=${task.metadata.description} when=${isSaid} />
     <p>
       <bdi>${label(task.metadata.owner)}</bdi>
       ${tags.map(([name, value]) => html` <a class="tag" key=${name} href=${filtered(`${name}:${value}`)}>${label(`${name}: ${value}`)}</a>`)}
@@ -131,7 +133,7 @@ function Task({ member, runId, refresh, notified, notify }) {
     <${Runs} status=${status} shown=${shown} />
     ${
       run
-        ? html`<${RunPart} key=${run.runId} member=${member} run=${run} now=${now} actions=${actions} blocks=${blocks} />`
+        ? html`<${RunPart} key=${run.runId} member=${member} run=${run} now=${now} actions=${actions} blocks=${blocks} said=${() => setSaid(true)} />`
         : html`<div class="first">${actions}<section class="why" aria-label="What it waits for">${needed && isClear ? html`<p class="verdict">${whyUnscheduled(task, needed, roots, now)}</p>` : html`<${Loading} label="Looking at what it waits for" />`}<${Roots} of=${roots} />${blocks}</section></div>`
     }
     <div class="columns">
@@ -181,8 +183,8 @@ function Runs({ status, shown }) {
   </ol>`;
 }
 
-/** @param {{member: Member, run: Run, now: number, actions: any, blocks: any}} properties */
-function RunPart({ member, run, now, actions, blocks }) {
+/** @param {{member: Member, run: Run, now: number, actions: any, blocks: any, said: () => void}} properties */
+function RunPart({ member, run, now, actions, blocks, said }) {
   const { task, status } = member;
   const artifacts = useArtifacts(status.taskId, run);
   const worker =
@@ -191,7 +193,7 @@ function RunPart({ member, run, now, actions, blocks }) {
   const ran = ranFor(run, now);
   const waited = (run.started ? Date.parse(run.started) : run.resolved ? 0 : now) - Date.parse(run.scheduled);
   return html`
-    <div class="first">${actions}<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} blocks=${blocks} /></div>
+    <div class="first">${actions}<${Why} task=${task} status=${status} run=${run} now=${now} artifacts=${artifacts} blocks=${blocks} said=${said} /></div>
     <${Before} member=${member} />
     <${Facts} of=${[
       ["Reason", reasonCreated(run)],

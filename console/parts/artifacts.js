@@ -87,8 +87,8 @@ export function CopyLink({ taskId, runId, name }) {
 const isLog = ({ name, contentType }) =>
   contentType.startsWith("text/plain") && (name.endsWith(".log") || name.endsWith(".txt"));
 
-/** The name of the log that the payload states. @param {import("../core/types").Definition} task @returns {string} */
-const logName = ({ payload }) => {
+/** The name of the log that the payload states, or that workers use. @param {import("../core/types").Definition} task @returns {string} */
+export const logName = ({ payload }) => {
   const stated = payload?.["logs"]?.live ?? payload?.["log"];
   return typeof stated === "string" ? stated : "public/logs/live.log";
 };

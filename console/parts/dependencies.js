@@ -15,14 +15,19 @@ const MOST_DEPENDENTS = 500;
 
 /** What a task waits for and what waits for it. @param {import("../core/types").Definition} task
  * @param {import("../core/types").Status} status
- * @param {{current: string[]}} roots what failed farther away, and is watched with what it waits for: that costs nothing */
-export function useRelatives(task, status, roots) {
+ * @param {{current: string[]}} roots what failed farther away, and is watched with what it waits for: that costs nothing
+ * @param {boolean} when whether that is read yet */
+export function useRelatives(task, status, roots, when) {
   const names = useRef(/** @type {Map<string, string>} */ (new Map()));
   const required = usePolled((signal) => namesAndStates(task, roots.current, names.current, signal), [status.taskId], {
     interval: 15_000,
     until: () => isFinal(status.state) || task.dependencies.length === 0,
+    when,
   });
-  const dependents = usePolled((signal) => dependentsOf(status.taskId, signal), [status.taskId], { interval: 30_000 });
+  const dependents = usePolled((signal) => dependentsOf(status.taskId, signal), [status.taskId], {
+    interval: 30_000,
+    when,
+  });
   return { required, dependents };
 }
 

@@ -25,11 +25,11 @@ async function load() {
   return parser;
 }
 
-/** @param {{text: string}} properties */
-export function Markdown({ text: written }) {
+/** @param {{text: string, when?: boolean}} properties `when`: whether what that takes is loaded yet */
+export function Markdown({ text: written, when = true }) {
   const text = prose(written);
   const [ready, setReady] = useState(parser);
-  const needed = MARKS.test(text);
+  const needed = when && MARKS.test(text);
   useEffect(() => {
     let gone = false;
     if (needed && !ready) {

@@ -1,12 +1,12 @@
 // Why a run ended as it did, or what it does now: in one look, on the page of a task and in the list of a group.
 
-import { html, useMemo, useState } from "../core/html.js";
+import { html, useEffect, useMemo, useState } from "../core/html.js";
 import { causeIn } from "../core/log-cause.js";
 import { to } from "../core/router.js";
 import { duration } from "../core/time.js";
 import { explainRun, isFinal, label } from "../core/words.js";
 import { plain } from "./ansi.js";
-import { CopyLink, logOf } from "./artifacts.js";
+import { CopyLink, logName, logOf } from "./artifacts.js";
 import { Loading } from "./feedback.js";
 import { LogEnd, logHref, useLogEnd } from "./log-end.js";
 import { Position } from "./position.js";
@@ -17,15 +17,17 @@ import { Position } from "./position.js";
 /** @typedef {import("../core/log-cause.js").Cause} Cause */
 
 /** @param {{task: Definition, status: import("../core/types").Status, run: Run, now: number, artifacts:
- * import("../core/polling.js").Polled<Artifact[]>, blocks?: any}} properties `blocks`: what its failure keeps from
- * being scheduled, if that is known */
-export function Why({ task, status, run, now, artifacts, blocks }) {
+ * import("../core/polling.js").Polled<Artifact[]>, blocks?: any, said?: () => void}} properties `blocks`: what its failure keeps from
+ * being scheduled, if that is known; `said` is called once the cause of a failure is shown, or that there is none */
+export function Why({ task, status, run, now, artifacts, blocks, said }) {
   const [wanted, setWanted] = useState(false);
+  const [began] = useState(run.state);
   const over = isFinal(run.state);
   const wrong = run.state === "failed" || run.state === "exception";
   const log = artifacts.data && logOf(task, artifacts.data);
   const read = wrong || run.state === "running" || wanted;
-  const name = read ? log?.name : undefined;
+  // Where it mostly is, without waiting for the list: one way less to the server before the cause is known.
+  const name = read ? (artifacts.data || began !== "failed" ? log?.name : logName(task)) : undefined;
   const { state, error } = useLogEnd({ taskId: status.taskId, runId: run.runId, name, over });
   const found = useMemo(() => (state && run.state !== "completed" ? causeIn(state.lines) : null), [state, run.state]);
   const cause = over || found?.sure ? found : null;
@@ -36,6 +38,10 @@ export function Why({ task, status, run, now, artifacts, blocks }) {
           .replace(STAMP, "")
           .trim()
       : "";
+  const isSaid = line !== "" || (artifacts.data ? !name || state?.ended || error : artifacts.error);
+  useEffect(() => {
+    if (isSaid) said?.();
+  }, [!isSaid]);
   const href = log && logHref({ taskId: status.taskId, runId: run.runId, name: log.name, live: !over, state, cause });
   return html`<section class=${`why ${run.state}`} aria-label=${TITLES[run.state]}>
     ${line && html`<p class="headline"><code>${label(line.slice(0, LONGEST))}</code></p>`}
@@ -46,7 +52,7 @@ export function Why({ task, status, run, now, artifacts, blocks }) {
     ${run.state !== "pending" && !artifacts.data && !artifacts.error && html`<${Loading} label="Looking for the log" />`}
     ${artifacts.data && !log && run.state !== "pending" && html`<p class="empty">${over ? "The run has no log." : "It has no log yet."}</p>`}
     ${log && name && !state && !error && html`<${Loading} label="Loading the end of the log" />`}
-    ${error && html`<p class="empty" role="status">The end of the log cannot be shown: ${error.message}</p>`}
+    ${error && log && html`<p class="empty" role="status">The end of the log cannot be shown: ${error.message}</p>`}
     ${state?.cut && html`<p class="notice">${state.cut}</p>`}
     ${state && log && html`<${LogEnd} state=${state} cause=${cause} href=${to.log(status.taskId, run.runId, log.name, !over)} />`}
     ${

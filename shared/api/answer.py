@@ -55,6 +55,8 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
     outcome: str | None = None
     """What is logged and counted in place of the status."""
+    is_shared: bool = True
+    """Whether pages of other origins may read it: the console's own files they need not."""
 
 
 NO_CONTENT = Answer(status=204)
@@ -71,10 +73,8 @@ def header_value(text: str) -> str:
 
 
 def fixed_headers(root_url: str) -> dict[str, str]:
-    """Headers of every answer of a deployment. If the root URL is an `https:` one, browsers are told to use HTTPS
-    alone.
-    """
-    return {**ALWAYS, **CORS, **(HTTPS_ONLY if root_url.startswith("https:") else {})}
+    """Headers of every answer of a deployment. Browsers use HTTPS alone where the root URL is an `https:` one."""
+    return {**ALWAYS, **(HTTPS_ONLY if root_url.startswith("https:") else {})}
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:

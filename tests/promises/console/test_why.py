@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -161,6 +162,26 @@ def test_only_the_end_of_a_long_log_is_read_where_that_can_be(
     else:
         parts = [request for request in watch.requests if "bytes=" in request.headers.get("range", "")]
         assert len(parts) == 1
+
+
+def test_the_cause_comes_after_few_answers_in_sequence_and_few_bytes(settled: Scene, open_page: OpenPage) -> None:
+    """The page with its modules, which it names, the task, where its log is, and the log: nothing else comes first."""
+    page = open_page(None, own_clock=True)  # which has loaded nothing
+    network = page.context.new_cdp_session(page)
+    asked: dict[str, Any] = {}
+    answers: dict[str, Any] = {}
+    network.on("Network.requestWillBeSent", lambda one: asked.update({one["requestId"]: one}))
+    network.on("Network.loadingFinished", lambda one: answers.update({one["requestId"]: one}))
+    network.send("Network.enable")
+    page.goto(f"/tasks/{settled.ids['build-2']}")
+    expect(page.locator(".headline")).to_have_text("step 58 error: it broke")
+    assert sum(one["encodedDataLength"] for one in answers.values()) < 165_000
+    fetched = [(one, answers.get(key, one)["timestamp"]) for key, one in asked.items() if one["type"] == "Fetch"]
+    log = next(one["timestamp"] for one, _ in fetched if "/api/" not in one["request"]["url"])
+    ends = [0.0]
+    while later := [end for one, end in fetched if ends[-1] <= one["timestamp"] < end <= log]:
+        ends.append(min(later))
+    assert len(ends) - 1 == 2
 
 
 def test_a_hostile_log_does_no_harm(scene: Scene, deployment: Deployment, open_page: OpenPage) -> None:
