@@ -41,7 +41,6 @@ _TYPES: Mapping[str, str] = {
 _KEPT = "public, max-age=31536000, immutable"
 _IMPORT_MAP = re.compile(r'<script type="importmap">(.*?)</script>', re.DOTALL)
 _COMPRESSION = 9
-_FIRST = "app.js"
 _CALLBACK = "/login/callback"
 _IMPORTED = re.compile(r'^(?:import|export)\b(?:[^;]*?\bfrom)?\s*"([^"]+)"', re.MULTILINE)
 _COMMENT = re.compile(rb"^ *(?:/\*(?:[^*]|\*(?!/))*\*/|//.*)$", re.MULTILINE)
@@ -94,7 +93,7 @@ class ConsoleSite:
             named = _IMPORTED.findall(assets[name].content.decode())
             return [by_name.get(one) or posixpath.normpath(f"{name}/../{one}") for one in named]
 
-        first = f"{prefix}/{_FIRST}"
+        first = f"{prefix}/app.js"
         modules = _MODULE.findall(files.get("pages.js", b"").decode())
         made = {name: _page(html, imports, first, f"{prefix}/{module}") for name, module in modules}
         pages = {

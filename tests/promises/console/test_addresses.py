@@ -11,39 +11,31 @@ from playwright.sync_api import expect
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import LOG, WORKER_GROUP, Scene
 
+HEADINGS = {
+    "decision": "/tasks/groups/{group} /tasks/groups/{group}/timeline /tasks/groups/{group}/graph"
+    " /tasks/groups/{group}/profiler",
+    "build-2 failed": "/tasks/{task} /tasks/{task}/runs/0",
+    f"build-2, run 0 {LOG}": "/tasks/{task}/runs/0/logs/{log} /tasks/{task}/runs/0/logs/live/{log}"
+    " /tasks/{task}/runs/0/logs/{artifact_url}",
+    LOG: "/tasks/{task}/runs/0/{log}",
+    "Create a task": "/tasks/{task}/create /tasks/create",
+    "Index": "/tasks/index /tasks/index/nobody.has.this /tasks/index/nobody.has/this",
+    "Task queues": "/provisioners",
+    "Task queues of {provisioner}": "/provisioners/{provisioner}",
+    "{provisioner}/linux": "/provisioners/{provisioner}/worker-types/linux /worker-manager/{provisioner}%2Flinux"
+    " /provisioners/{provisioner}/worker-types/linux/pending-tasks /worker-manager/{provisioner}%2Flinux/workers",
+    "{worker}": "/provisioners/{provisioner}/worker-types/linux/workers/{worker}",
+    "Clients": "/auth/clients",
+    "Client static/taskcluster/root": "/auth/clients/static%2Ftaskcluster%2Froot",
+    "Roles": "/auth/roles",
+    "Scopes": "/auth/scopes",
+    "Who you are": "/profile",
+}
+
 
 @pytest.mark.large
 @pytest.mark.parametrize(
-    ("path", "heading"),
-    [
-        ("/tasks/groups/{group}", "decision"),
-        ("/tasks/groups/{group}/timeline", "decision"),
-        ("/tasks/groups/{group}/graph", "decision"),
-        ("/tasks/groups/{group}/profiler", "decision"),
-        ("/tasks/{task}", "build-2 failed"),
-        ("/tasks/{task}/runs/0", "build-2 failed"),
-        ("/tasks/{task}/runs/0/logs/{log}", f"build-2, run 0 {LOG}"),
-        ("/tasks/{task}/runs/0/logs/live/{log}", f"build-2, run 0 {LOG}"),
-        ("/tasks/{task}/runs/0/logs/{artifact_url}", f"build-2, run 0 {LOG}"),
-        ("/tasks/{task}/runs/0/{log}", LOG),
-        ("/tasks/{task}/create", "Create a task"),
-        ("/tasks/create", "Create a task"),
-        ("/tasks/index", "Index"),
-        ("/tasks/index/nobody.has.this", "Index"),
-        ("/tasks/index/nobody.has/this", "Index"),
-        ("/provisioners", "Task queues"),
-        ("/provisioners/{provisioner}", "Task queues of {provisioner}"),
-        ("/provisioners/{provisioner}/worker-types/linux", "{provisioner}/linux"),
-        ("/provisioners/{provisioner}/worker-types/linux/pending-tasks", "{provisioner}/linux"),
-        ("/provisioners/{provisioner}/worker-types/linux/workers/{worker}", "{worker}"),
-        ("/worker-manager/{provisioner}%2Flinux", "{provisioner}/linux"),
-        ("/worker-manager/{provisioner}%2Flinux/workers", "{provisioner}/linux"),
-        ("/auth/clients", "Clients"),
-        ("/auth/clients/static%2Ftaskcluster%2Froot", "Client static/taskcluster/root"),
-        ("/auth/roles", "Roles"),
-        ("/auth/scopes", "Scopes"),
-        ("/profile", "Who you are"),
-    ],
+    ("path", "heading"), [(path, heading) for heading, paths in HEADINGS.items() for path in paths.split()]
 )
 def test_the_address_of_a_page(path: str, heading: str, settled: Scene, open_page: OpenPage) -> None:
     names = {
@@ -70,15 +62,9 @@ def test_an_id_is_found(settled: Scene, open_page: OpenPage) -> None:
     expect(page.get_by_role("heading", level=1)).to_contain_text("build-1")
 
 
-@pytest.mark.large
-def test_an_address_without_a_page_says_so(open_page: OpenPage) -> None:
-    page = open_page("/auth/nothing/here/")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
-
-
-def test_an_unknown_address_gets_the_consoles_page(open_page: OpenPage) -> None:
-    page = open_page("/no/such/page")
-    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+@pytest.mark.parametrize("path", [pytest.param("/auth/nothing/here/", marks=pytest.mark.large), "/no/such/page"])
+def test_an_address_without_a_page_says_so(path: str, open_page: OpenPage) -> None:
+    expect(open_page(path).get_by_role("heading", name="There is no such page")).to_be_visible()
 
 
 @pytest.mark.parametrize(

@@ -31,18 +31,13 @@ _LAST = 8
 _RESTS = f"() => pauses.length > {_LAST} && pauses.slice(-{_LAST}).every((pause) => pause === {_LONGEST})"
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        "/",
-        "/tasks/groups/{group}",
-        "/tasks/{pending}",
-        "/provisioners",
-        "/provisioners/{provisioner}/worker-types/linux",
-        "/provisioners/{provisioner}/worker-types/linux/workers/{worker}",
-        "/auth/clients",
-    ],
-)
+_READ = """
+/ /tasks/groups/{group} /tasks/{pending} /provisioners /auth/clients
+/provisioners/{provisioner}/worker-types/linux /provisioners/{provisioner}/worker-types/linux/workers/{worker}
+"""
+
+
+@pytest.mark.parametrize("path", _READ.split())
 def test_a_page_on_which_nothing_changes_reads_once_a_minute_in_the_end(
     path: str, settled: Scene, open_page: OpenPage
 ) -> None:
