@@ -14,7 +14,7 @@ from tools.local.state import ROOT
 
 @pytest.fixture
 def azure(tmp_path: Path) -> Iterator[Stage]:
-    """This checkout on a stage where azd is played as well: what hooks see before the first deployment of `example`."""
+    """This checkout on a stage where azd has a double, too: what hooks see before the first deployment of `example`."""
     with stage(tmp_path, ROOT) as made:
         made.environment |= {
             "AZURE_ENV_NAME": "example",

@@ -1,4 +1,4 @@
-"""Which changes of a deployment are dangerous: each guard, with the changes of its property that it takes for one."""
+"""Lists which changes of a deployment are dangerous: each guard, with the changes that it takes for one."""
 
 from __future__ import annotations
 
@@ -48,11 +48,11 @@ VALUES: Mapping[str, tuple[Any, ...]] = {
         ),
     ),
 }
-"""Values of properties, by the last word of their path."""
+"""Sample values of properties, by the last word of their path."""
 
 
 def text() -> str:
-    """All of it."""
+    """Returns the whole list as text."""
     parts = [f"{word}: {means}\n" for word, means in KINDS.items()]
     for guard in GUARDS:
         parts.append(f"{guard.kind}: {guard.type} {guard.path}: {guard.says}\n")

@@ -1,4 +1,4 @@
-"""What deployed.txt says of a deployment: the names in its expressions, and the comparison with what is deployed."""
+"""Evaluates what deployed.txt says of a deployment: names in its expressions, and comparison with what is deployed."""
 
 from __future__ import annotations
 
@@ -69,7 +69,8 @@ ROLES_OF_THE_APP = {
     "keyVault": ("keyVaultSecretsUser",),
     "applicationInsights": ("monitoringMetricsPublisher",),
 }
-"""docs/security.md, Least privilege: by the key of the resource's name; empty: the storage account."""
+"""Roles of the app's identity (docs/security.md, Least privilege), by the key of the resource's name; empty: the
+storage account."""
 ROLES_OF_THE_OPERATOR = {
     "": ("storageBlobDataContributor", "storageQueueDataContributor", "storageTableDataContributor"),
     "serviceBus": ("serviceBusDataOwner",),
@@ -93,8 +94,8 @@ ROLE_IDS = {
     "43d0d8ad-25c7-4714-9337-8ba259a9fe05": "monitoringReader",
     "7f951dda-4ed3-4680-a7ca-43fe172d538d": "acrPull",
 }
-"""Of Azure's list of built-in roles. None but that of mail, for which there is no other, manages
-resources or reads keys of accounts."""
+"""Names of roles by id, from Azure's list of built-in roles. None but that of mail, for which there is no other,
+manages resources or reads keys of accounts."""
 METRICS: Mapping[str, tuple[str, ...]] = {
     "poison-messages": ("queue_poison_messages",),
     "oldest-pending": ("queue_oldest_pending_task_age_seconds",),
@@ -104,7 +105,7 @@ METRICS: Mapping[str, tuple[str, ...]] = {
     "stalled-tasks": ("queue_stalled_tasks",),
     "credentials-end": ("queue_ending_credentials",),
 }
-"""By alert: the metrics that it is about."""
+"""The metrics that each alert is about."""
 _COMMON = {"TimeGenerated", "Name", "Properties", "ItemCount"}
 COLUMNS = {
     "AppMetrics": {*_COMMON, "Sum", "Min", "Max"},
@@ -112,9 +113,9 @@ COLUMNS = {
     "AppTraces": {*_COMMON, "Message", "SeverityLevel"},
     "AppRequests": {*_COMMON, "Url", "ResultCode", "Success", "DurationMs", "OperationName", "Id"},
 }
-"""Those of Azure's reference of tables that queries may need."""
+"""The columns of Azure's tables that queries may need, from Azure's reference."""
 OF_THE_HOST = {"AppRequests": {"Category"}}
-"""What the host puts into Properties."""
+"""Properties that the host adds, by table."""
 _WORDS = {
     "where",
     "project",
@@ -134,7 +135,7 @@ _WORDS = {
 
 
 def rows() -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
-    """Each section: the type, the expression of its names, and its rows of path, value and reason."""
+    """Yields each section: the type, the expression of its names, and its rows of path, value and reason."""
     found: list[tuple[str, str, list[tuple[str, str, str]]]] = []
     for line in FILE.read_text().splitlines():
         if section := _SECTION.fullmatch(line):
@@ -147,7 +148,7 @@ def rows() -> Iterator[tuple[str, str, list[tuple[str, str, str]]]]:
 
 
 def document(infra: Path, name: str) -> Any:
-    """A JSON file of the templates."""
+    """Returns a JSON file of the templates."""
     return json.loads((infra / name).read_text())
 
 
@@ -249,7 +250,7 @@ class Said(dict[str, Any]):
         return self["g"].rootUrl or f"https://{self['n'].functionApp}.{self['s'].app}"
 
     def _apps(self) -> dict[str, SimpleNamespace]:
-        """By name: what each app serves, with the profile's values for it."""
+        """Returns what each app serves, with the profile's values for it, by the app's name."""
         n, g, p, s = self["n"], self["g"], self["p"], self["s"]
         uploads = f"https://{n.uploadsApp}.{s.app}" if g.uploadsApp else ""
         calls = {
@@ -286,7 +287,7 @@ class Said(dict[str, Any]):
         }
 
     def _own(self, r: Resource) -> SimpleNamespace:
-        """The app that a resource belongs to: itself, its plan, or what is below it."""
+        """Returns the app that a resource belongs to: the app itself, its plan, or what is below it."""
         apps: dict[str, SimpleNamespace] = self["apps"]
         name = r.name.partition("/")[0]
         return next(each for app, each in apps.items() if name in (app, each.plan))
@@ -295,7 +296,7 @@ class Said(dict[str, Any]):
         return f"{self.root_url}/api/queue/v1/task-queues/{quote(self['queue'](r), safe='')}/load"
 
     def _endpoints(self) -> dict[str, tuple[str, str]]:
-        """By sub-resource: the id of the service, and the zone in which Azure looks up its names."""
+        """Returns the id of the service, and the zone in which Azure looks up its names, by sub-resource."""
         n, g, providers = self["n"], self["g"], f"{self['group_id']}/providers"
         if not self["in_network"]:
             return {}
@@ -320,7 +321,7 @@ class Said(dict[str, Any]):
         return found
 
     def _roles(self) -> Iterator[str]:
-        """Who, which role, and on what."""
+        """Yields role assignments in words: who, which role, and on what."""
         n, e = self["n"], self["e"]
         for who, by_resource in (("app", ROLES_OF_THE_APP), ("operator", ROLES_OF_THE_OPERATOR)):
             for key, names in by_resource.items():
@@ -379,7 +380,7 @@ _SECRETS = {
 
 
 def defaults(deployed: Deployed) -> dict[str, Any]:
-    """What parameters are when they are not given."""
+    """Returns the values of parameters that are not given."""
     empty: dict[str, Any] = {"array": [], "object": {}}
     found = {
         each.name: getattr(each.value, "plain", getattr(each.value, "value", None))
@@ -390,7 +391,7 @@ def defaults(deployed: Deployed) -> dict[str, Any]:
 
 
 def _query_alerts(thresholds: Mapping[str, Any]) -> dict[str, tuple[int, Any]]:
-    """By name: how urgent it is, and the threshold."""
+    """Returns for each alert how urgent it is, and its threshold."""
     return {
         "poison-messages": (1, thresholds["poisonMessages"]),
         "oldest-pending": (2, thresholds["oldestPendingSeconds"]),
@@ -413,14 +414,14 @@ def _addresses(text: str) -> list[str]:
 
 
 def duration(text: str) -> timedelta:
-    """An ISO 8601 duration."""
+    """Parses an ISO 8601 duration."""
     found = seconds(text)
     assert found, text
     return timedelta(seconds=found)
 
 
 def given(name: str, profile: SimpleNamespace) -> Any:
-    """A setting's value: the description's, the profile's, or the default of the code; a number where it is one."""
+    """Returns a setting's value: the description's, the profile's, or the code's default; a number if it is one."""
     default = Settings.model_fields[name.lower()].default
     value = str({**profile.settings, **profile.overridden}.get(name, "" if default is None else default))
     return int(value) if value.isdigit() else value
@@ -430,7 +431,7 @@ _REFERENCE = re.compile(r"@Microsoft\.KeyVault\(SecretUri=https://[\w-]+\.vault\
 
 
 def resolved(settings: Mapping[str, str]) -> dict[str, str]:
-    """The settings as the app sees them: references into the vault replaced by what is there."""
+    """Returns the settings as the app sees them: references into the vault are replaced by the secrets."""
     return {name: _REFERENCE.sub(lambda match: KEPT[match[1]], value) for name, value in settings.items()}
 
 
@@ -509,7 +510,7 @@ def _decides(rule: Any, source: str, target: str, port: str, space: list[Any]) -
 
 
 def _allowed(rules: list[Any], direction: str, source: str, target: str, port: str, space: list[Any]) -> bool:
-    """What the first rule that is about a connection says; without one, Azure's own."""
+    """Whether a connection is allowed by the first rule that is about it, or else by Azure's own rules."""
     mine = sorted((each.properties for each in rules), key=lambda each: each.priority)
     assert len({(each.priority, each.direction) for each in mine}) == len(mine), "priorities differ"
     for rule in mine:
@@ -519,7 +520,7 @@ def _allowed(rules: list[Any], direction: str, source: str, target: str, port: s
 
 
 def _reached(rules: list[Any], subnets: Mapping[str, str]) -> dict[str, set[str]]:
-    """What a worker reaches, with the ports; `*` for any."""
+    """Returns what a worker reaches, with the ports; `*` for any."""
     space = [ipaddress.ip_network(each) for each in subnets.values()]
     worker = str(ipaddress.ip_network(subnets["workers"])[5])
     targets = {**{name: str(ipaddress.ip_network(each)[6]) for name, each in subnets.items()}, **_PLACES}
@@ -533,7 +534,7 @@ def _reached(rules: list[Any], subnets: Mapping[str, str]) -> dict[str, set[str]
 
 
 def _reaching(rules: list[Any], subnets: Mapping[str, str]) -> set[str]:
-    """Who reaches a worker."""
+    """Returns who reaches a worker."""
     space = [ipaddress.ip_network(each) for each in subnets.values()]
     worker = str(ipaddress.ip_network(subnets["workers"])[5])
     sources = {**{name: str(ipaddress.ip_network(each)[6]) for name, each in subnets.items()}, **_PLACES}
@@ -541,7 +542,7 @@ def _reaching(rules: list[Any], subnets: Mapping[str, str]) -> set[str]:
 
 
 def function_names() -> set[str]:
-    """Names of the app's functions."""
+    """Returns the names of the app's functions."""
     text = "".join(path.read_text() for path in (ROOT / "functions").rglob("*.py"))
     return set(re.findall(r'(?:function_name|Body: )\(\s*"([a-z-]+)"', text))
 
@@ -557,7 +558,7 @@ def _ready(groups: list[Any], p: SimpleNamespace) -> bool:
 
 
 def _largest_body(app: SimpleNamespace) -> int:
-    """Bytes of the largest body that an app takes."""
+    """Returns the bytes of the largest body that an app takes."""
     relayed = int(given("ARTIFACT_RELAY_LIMIT_BYTES", app))
     return relayed if app.serves == "uploads" else max(MAX_BODY, relayed)
 
@@ -589,7 +590,8 @@ def _worker_reads(env: list[Any], queue: str, size: SimpleNamespace, root_url: s
 
 
 def unknown_names(query: str) -> set[str]:
-    """Names in a query that are neither columns of its table nor made by the query, and labels that no metric has."""
+    """Returns names in a query that are neither columns of its table nor made by the query, and labels that no metric
+    has."""
     table = query.partition("|")[0].strip()
     if table not in COLUMNS:
         return {table}
@@ -638,13 +640,13 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 def kind_of(resource: Resource) -> str:
-    """A resource's type; the settings of another program than the Queue have a section of their own."""
+    """Returns a resource's type; the settings of another program than the Queue have a section of their own."""
     notifies = resource.type == "Microsoft.Web/sites/config" and "-notify-" in resource.name
     return f"{resource.type}.notifier" if notifies else resource.type
 
 
 def differences(deployed: Deployed, parameters: Mapping[str, Any], infra: Path) -> Iterator[str]:
-    """Where a deployment is not what deployed.txt says, with the reason that stands there."""
+    """Yields where a deployment is not what deployed.txt says, with the reason that stands there."""
     said = Said(deployed, parameters, infra)
     by_type: dict[str, list[Resource]] = {}
     for each in deployed.all_resources():
@@ -665,7 +667,7 @@ def differences(deployed: Deployed, parameters: Mapping[str, Any], infra: Path) 
 
 
 def _label(resource: Resource, said: Said) -> str:
-    """A resource's name; of a role assignment, who may do what on what."""
+    """Returns a resource's name; for a role assignment, who may do what on what."""
     if resource.type != ROLE:
         return resource.name
     properties = resource.body["properties"]
@@ -740,7 +742,7 @@ def _shown(value: Any) -> str:
 
 
 def _at(value: Any, path: str, where: str = "", item: Any = None) -> Iterator[tuple[str, Any, Any, str]]:
-    """The values at a path, with their own path, the item of a list that they are in, and their key."""
+    """Yields the values at a path, with their own path, the item of a list that they are in, and their key."""
     word, _, rest = path.partition(".")
     name, bracket, index = word.partition("[")
     inside = f"{where}.{name}".removeprefix(".")
@@ -765,7 +767,7 @@ def _at(value: Any, path: str, where: str = "", item: Any = None) -> Iterator[tu
 
 
 def _spaced(value: Any) -> Any:
-    """Objects with attributes, which expressions read more easily."""
+    """Turns dictionaries into objects with attributes, which expressions read more easily."""
     if isinstance(value, dict):
         if all(isinstance(key, str) and re.fullmatch(r"[\w.-]+", key) for key in value):
             return _Space(**{key: _spaced(each) for key, each in value.items()})
@@ -788,7 +790,7 @@ class _Space(SimpleNamespace):
         return iter(vars(self))
 
     def items(self) -> Any:
-        """As of a dictionary."""
+        """Returns the items, as a dictionary does."""
         return vars(self).items()
 
 

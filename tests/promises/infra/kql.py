@@ -28,7 +28,7 @@ class NotKnown(Exception):
 
 
 def run(query: str, tables: Mapping[str, Sequence[Row]], now: datetime | None = None) -> list[dict[str, Any]]:
-    """The rows that a query gives at a time. Raises NotKnown, and KeyError for a column that is not there."""
+    """Returns the rows that a query gives at a time. Raises NotKnown, and KeyError for a column that is not there."""
     table, *steps = [part.strip() for part in query.split("|")]
     rows = [dict(row) for row in tables[table]]
     for step in steps:
@@ -69,14 +69,14 @@ class _Reader:
             at = token.end()
 
     def whole(self) -> Any:
-        """The value of all of it."""
+        """Returns the value of the whole expression."""
         value = self._compared()
         if self._tokens:
             raise NotKnown(" ".join(self._tokens))
         return value
 
     def columns(self) -> Iterator[tuple[str, Any]]:
-        """`Name = expression` or `Name`, separated by commas."""
+        """Yields the columns of `Name = expression` or `Name`, separated by commas."""
         while self._tokens:
             name = self._tokens[0]
             if self._tokens[1:2] == ["="]:
@@ -155,7 +155,8 @@ class _Reader:
                 raise NotKnown(name)
 
     def _aggregated(self, name: str) -> Any:
-        """Of the arguments' values in each row; a sum of nothing is 0, and a largest value of nothing is null."""
+        """Returns an aggregate of the arguments' values in each row; a sum of nothing is 0, a largest value of nothing
+        null."""
         before, rows = list(self._tokens), self._rows
         given = []
         for row in rows:
@@ -193,5 +194,5 @@ def _binned(moment: datetime, span: timedelta) -> datetime:
 
 
 def _started(moment: datetime) -> int:
-    """Minutes that had begun: what datetime_diff counts are the boundaries between two times."""
+    """Returns the number of minutes that had begun: datetime_diff counts the boundaries between two times."""
     return int(moment.timestamp() // _MINUTE.total_seconds())

@@ -1,4 +1,4 @@
-"""The commands that operators are told to run."""
+"""Reads the commands that operators are told to run."""
 
 from __future__ import annotations
 
@@ -19,6 +19,6 @@ PAGES = (
 
 
 def blocks(page: Path) -> list[str]:
-    """The shell commands of a page, block by block."""
+    """Returns the shell commands of a page, block by block."""
     found = re.finditer(r"^( *)```(?:sh|console)\n(.*?)^\1```", page.read_text(), re.MULTILINE | re.DOTALL)
     return [textwrap.dedent(match[2]) for match in found]

@@ -23,12 +23,12 @@ SCENARIOS = scenarios.scenarios()
 
 @functools.cache
 def deployed(scenario: str) -> Deployed:
-    """What a scenario deploys."""
+    """Returns what a scenario deploys."""
     return evaluate(SCENARIOS[scenario])
 
 
 def wrong(infra: Path, scenario: str) -> Iterator[str]:
-    """What is wrong with what a scenario deploys: what Azure would refuse, and what is not as deployed.txt says."""
+    """Yields what Azure would refuse in what a scenario deploys, and what is not as deployed.txt says."""
     given = parameters(SCENARIOS[scenario], infra)
     found = deploy(infra / "main.bicep", given)
     yield from findings(found)
@@ -37,7 +37,7 @@ def wrong(infra: Path, scenario: str) -> Iterator[str]:
 
 
 def problems(infra: Path) -> Iterator[str]:
-    """What is wrong with a copy of infra/, the scenarios with most in them first."""
+    """Yields what is wrong with a copy of infra/; the scenarios with most in them come first."""
     try:
         yield from of_files(infra)
         for scenario in sorted(SCENARIOS, key=lambda name: ("closed" not in name, "person" not in name)):
@@ -47,29 +47,29 @@ def problems(infra: Path) -> Iterator[str]:
 
 
 def resources(kind: str, scenario: str = "large, closed") -> Iterator[Resource]:
-    """The resources of a type that a scenario deploys."""
+    """Yields the resources of a type that a scenario deploys."""
     return (each for each in deployed(scenario).all_resources() if each.type == kind)
 
 
 def resource(kind: str, scenario: str = "large, closed") -> Any:
-    """The body of the only resource of a type."""
+    """Returns the body of the only resource of a type."""
     (found,) = resources(kind, scenario)
     return found.body
 
 
 def settings(scenario: str) -> dict[str, str]:
-    """The app settings as the app sees them."""
+    """Returns the app settings as the app sees them."""
     return expected.resolved(resource("Microsoft.Web/sites/config", scenario)["properties"])
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The app settings, as the app sees them, that a deployment with this environment has."""
+    """Returns the app settings, as the app sees them, that a deployment with this environment has."""
     (found,) = (each for each in evaluate(environment).all_resources() if each.type == "Microsoft.Web/sites/config")
     return expected.resolved(found.body["properties"])
 
 
 def sites(environment: Mapping[str, str]) -> dict[str, tuple[Resource, dict[str, str]]]:
-    """The apps that a deployment with this environment has, by their services in azure.yaml, each with its settings."""
+    """Returns the apps of a deployment with this environment, by their services in azure.yaml, with their settings."""
     found = list(evaluate(environment).all_resources())
     settings = {each.id.rpartition("/config/")[0]: each.body["properties"] for each in found if "config" in each.type}
     return {
@@ -80,10 +80,10 @@ def sites(environment: Mapping[str, str]) -> dict[str, tuple[Resource, dict[str,
 
 
 def document(name: str) -> Any:
-    """A JSON file below infra/."""
+    """Returns a JSON file below infra/."""
     return json.loads((INFRA / name).read_text())
 
 
 def principal(identity: str) -> str:
-    """The principal that Azure would make for an identity of this name."""
+    """Returns the principal that Azure would make for an identity of this name."""
     return answer("Microsoft.ManagedIdentity/userAssignedIdentities", identity, "properties.principalId") or ""

@@ -16,11 +16,12 @@ from tools.local.state import ROOT
 NOW = datetime(2030, 5, 6, 12, 0, tzinfo=UTC)
 Logs = dict[str, list[Row]]
 NOTIFIES = "large, of an account that is taken"
-"""A deployment with all alerts."""
+"""Name of a scenario that has all alerts."""
 
 
 def metric(name: str, value: float, **labels: str) -> list[Row]:
-    """A value each minute, as the exporter sends it: gauges have no maximum, histograms have one besides the sum."""
+    """Returns a value each minute, as the exporter sends it: gauges have no maximum, histograms have one besides the
+    sum."""
     largest = value if name == "queue_timer_lateness_seconds" else None
     times = [NOW - timedelta(minutes=minute) for minute in range(1, 15)]
     return [{"TimeGenerated": at, "Name": name, "Max": largest, "Sum": value, "Properties": labels} for at in times]
@@ -30,29 +31,29 @@ DURATION = "queue_call_duration_seconds"
 
 
 def counted(call: str, outcome: str, count: int, ago: int) -> Row:
-    """What a process counts of its calls and runs in a minute: one row stands for all of one outcome."""
+    """Returns what a process counts of its calls and runs in a minute: one row stands for all of one outcome."""
     row = {"TimeGenerated": NOW - timedelta(minutes=ago), "Name": DURATION, "Max": 0.1, "Sum": 1.0}
     return {**row, "ItemCount": count, "Properties": {"call": call, "outcome": outcome}}
 
 
 def calls(count: int, status: str, *, ago: int = 3) -> list[Row]:
-    """Calls of the same minute, by default one of the last five."""
+    """Returns calls of the same minute, by default one of the last five."""
     return [counted("task", status, count, ago)]
 
 
 def timers(ago: int = 5, name: str = "expire") -> list[Row]:
-    """Runs of a timer function, the last one so many minutes ago."""
+    """Returns runs of a timer function, the last one `ago` minutes ago."""
     return [counted(name, "done", 1, minute) for minute in range(ago, ago + 55, 10)]
 
 
 def ended(count: int, category: str = "Host.Results") -> list[Row]:
-    """Calls that ended their process: of those the host sends requests."""
+    """Returns requests of calls that ended their process, which the host sends."""
     row = {"TimeGenerated": NOW - timedelta(minutes=3), "Name": "http", "Url": "https://x/y", "ResultCode": "500"}
     return [{**row, "ItemCount": 1, "Properties": {"Category": category}} for _ in range(count)]
 
 
 def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, last_timer: int = 5, log: str = "") -> Logs:
-    """A quiet day, and what happens besides."""
+    """Returns the logs of a quiet day, and of what happens besides."""
     quiet = [
         *metric("queue_poison_messages", 0, queue="claim"),
         *metric("queue_oldest_pending_task_age_seconds", 20, provisionerId="p", workerType="w"),
@@ -66,7 +67,7 @@ def day(metrics: Sequence[Row] = (), requests: Sequence[Row] = (), *, last_timer
 
 
 def operations(detail: str) -> list[Row]:
-    """What the workspace says of itself."""
+    """Returns what the workspace says of itself."""
     at = NOW - timedelta(minutes=3)
     schema = {"TimeGenerated": at, "Category": "Schema", "Detail": "a column was added; OverQuota is none of it"}
     return [schema, *([{"TimeGenerated": at, "Category": "Ingestion", "Detail": detail}] if detail else [])]
@@ -125,7 +126,7 @@ INCIDENTS: Mapping[str, tuple[set[str], Logs]] = {
 
 
 def fires(properties: Mapping[str, Any], logs: Logs) -> bool:
-    """Whether a rule sees trouble in its window."""
+    """Whether a rule finds trouble in its window."""
     (criterion,) = properties["criteria"]["allOf"]
     window = expected.duration(properties["windowSize"])
     seen = {
@@ -141,12 +142,12 @@ def fires(properties: Mapping[str, Any], logs: Logs) -> bool:
 
 
 Series = dict[tuple[str, str], list[float]]
-"""By metric and entity (a topic, or nothing): a value a minute, the oldest first."""
+"""A value a minute, the oldest first, by metric and entity (a topic, or nothing)."""
 HOUR = 60
 
 
 def hour(**changes: dict[str, list[float]]) -> Series:
-    """A quiet hour of two topics and the account, and what is otherwise."""
+    """Returns an hour of two topics and the account that is quiet except for the given changes."""
     quiet = {
         "ActiveMessages": {"task-pending": [0.0, 40.0] * 30, "task-completed": [3.0] * HOUR},
         "DeadletteredMessages": {"task-pending": [0.0] * HOUR, "task-completed": [2.0] * HOUR},
@@ -183,7 +184,8 @@ AGGREGATED: Mapping[str, Callable[[Sequence[float]], float]] = {"Maximum": max, 
 
 
 def fires_on(properties: Mapping[str, Any], series: Series) -> bool:
-    """Whether all criteria of a rule hold for an entity. Without values there is nothing to compare: it is silent."""
+    """Whether all criteria of a rule hold for an entity. A rule without values is silent: there is nothing to
+    compare."""
     minutes = expected.duration(properties["windowSize"]) // timedelta(minutes=1)
     (criterion,) = properties["criteria"]["allOf"]
     split = [each["name"] for each in criterion.get("dimensions", [])]
@@ -226,7 +228,7 @@ def test_each_alert_has_its_incident_and_a_line_of_the_page() -> None:
 
 
 def test_what_is_asked_for_is_measured() -> None:
-    """Rules of names that nothing has would be silent: the check of queries is switched off."""
+    """Every name that a rule asks for is measured: with another name it would be silent, as queries are not checked."""
     rules = templates.resources("Microsoft.Insights/scheduledQueryRules")
     queries = {
         re.sub(r"^alert-[a-z0-9]+-", "", each.name): each.body["properties"]["criteria"]["allOf"][0]["query"]
@@ -263,7 +265,8 @@ def test_what_is_not_known_is_refused(query: str) -> None:
 
 
 def test_the_words_mean_what_they_mean_in_kusto() -> None:
-    """As in the reference of the language: null compares with nothing, toint of no number is null, bin rounds down."""
+    """The words of queries mean what Kusto's reference says: null compares with nothing, toint of no number is null,
+    bin rounds down."""
     at = datetime(2030, 1, 1, 10, 7, 31, tzinfo=UTC)
     table: Logs = {"T": [{"At": at, "A": None, "B": 2.0, "C": "12"}, {"At": at, "A": 1.0, "B": 2.0, "C": "x"}]}
     assert run("T | where A >= 0 | project B", table) == [{"B": 2.0}]

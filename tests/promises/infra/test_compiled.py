@@ -1,8 +1,6 @@
-"""The evaluator agrees with Microsoft's compiler on every resource and property.
-
-compiled.json.xz has templates of this project, and what `bicep snapshot` of the Bicep CLI 0.49.2 made of them in six
-deployments. Where the compiler is installed (BICEP, or on the PATH: in CI) the templates of today are compared as well.
-"""
+"""The evaluator agrees with Microsoft's compiler on every resource and property. compiled.json.xz has templates of this
+project, and what `bicep snapshot` of the Bicep CLI 0.49.2 made of them in six deployments. Where the compiler is
+installed (BICEP, or on the PATH: in CI) the present templates are compared as well."""
 
 from __future__ import annotations
 
@@ -39,7 +37,7 @@ def _recorded() -> dict[str, Any]:
 
 
 class _Later:
-    """What Azure would answer of a resource, as the evaluator makes it up."""
+    """A resource's properties that only Azure knows, as the evaluator makes them up."""
 
     def __init__(self, identity: str) -> None:
         self._type = "/".join(
@@ -59,7 +57,7 @@ def _extension(scope: str, kind: str, name: str) -> str:
 
 
 def _resource_id(*parts: str) -> str:
-    """`resourceId`, of the subscription and the group that are given first."""
+    """Implements `resourceId`, of the subscription and the group that are given first."""
     at = next(index for index, part in enumerate(parts) if "/" in part)
     where = "".join(
         f"/{word}/{part}" for word, part in zip(("subscriptions", "resourceGroups"), parts[:at], strict=False)
@@ -89,7 +87,7 @@ _ARM: dict[str, Any] = {
 
 
 def _settled(value: Any, given: Mapping[str, Any]) -> Any:
-    """A value of the snapshot, with its expressions evaluated as Azure would."""
+    """Returns a value of the snapshot, with its expressions evaluated as Azure would."""
     if isinstance(value, dict):
         return {key: _settled(each, given) for key, each in value.items() if each is not None}
     if isinstance(value, list):

@@ -1,4 +1,4 @@
-"""What is deployed is what deployed.txt says, in each scenario, and what Azure takes."""
+"""In each scenario, what is deployed is what deployed.txt says, and what Azure takes."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def test_both_profiles_have_what_the_templates_ask_for() -> None:
 
 
 def _cell(name: str, value: Any) -> str:
-    """A value of a profile as docs/scaling.md writes it."""
+    """Returns a value of a profile as docs/scaling.md writes it."""
     if name == "alwaysReady":
         return "none" if not value else f"{value[0]['instanceCount']} for HTTP, {value[1]['instanceCount']} each for"
     if name == "zoneRedundant":
@@ -171,7 +171,7 @@ def test_two_deployments_in_one_tenant_do_not_collide() -> None:
 
 @pytest.mark.parametrize("scenario", ["small, everything", "large, closed"])
 def test_a_second_deployment_changes_nothing(scenario: str) -> None:
-    """Secrets are given once: without them the vault keeps what it has, and everything else is as it was."""
+    """A second deployment without secrets changes nothing: the vault keeps those that it has."""
     again = {**templates.SCENARIOS[scenario], **dict.fromkeys(scenarios.SECRETS, "")}
     first, second = (
         {each.id: each.body for each in found.all_resources()}
@@ -186,7 +186,8 @@ def test_a_second_deployment_changes_nothing(scenario: str) -> None:
 
 
 def test_no_version_of_an_api_is_three_years_older_than_the_newest() -> None:
-    """Azure ends old versions. CI asks weekly, with the compiler's own list, for those that are two years old."""
+    """No version of an API is three years older than the newest one, as Azure ends old versions. CI asks weekly, with
+    the compiler's own list, for those that are two years old."""
     document = shapes.document()
     for name in document["used"]:
         kind, _, version = name.partition("@")
@@ -197,11 +198,11 @@ def test_no_version_of_an_api_is_three_years_older_than_the_newest() -> None:
 
 
 HOOKS_OWN = re.compile(r"QUEUE_NEW_\w+|AZURE_PRINCIPAL_ID|QUEUE_APP_VERSION")
-"""What hooks set, or azd knows by itself."""
+"""Matches variables that hooks set, or that azd knows by itself."""
 
 
 def _variables() -> set[str]:
-    """Variables that main.parameters.json takes."""
+    """Returns the variables that main.parameters.json takes."""
     given = set(re.findall(r"\$\{(\w+)", (templates.INFRA / "main.parameters.json").read_text()))
     return {name for name in given if not HOOKS_OWN.fullmatch(name)}
 

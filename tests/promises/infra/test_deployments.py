@@ -1,4 +1,4 @@
-"""A deployment is one description: a laptop and a pipeline make the same of it, and nothing dangerous unasked."""
+"""A deployment is one description, from which a laptop and a pipeline make the same, and nothing dangerous unasked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _file(azure: Stage) -> Path:
 
 
 def _given(who: dict[str, str] = PERSON, **more: Any) -> dict[str, Any]:
-    """The parameters that the hook gives Azure for the example."""
+    """Returns the parameters that the hook gives Azure for the example."""
     own = {"environmentName": "example", "appVersion": "v1.2.3", "principalType": who["AZURE_PRINCIPAL_TYPE"]}
     return {**description.read(EXAMPLE), **own, "principalId": who.get("AZURE_PRINCIPAL_ID", ""), **more}
 
@@ -58,7 +58,7 @@ def described(azure: Stage) -> Stage:
 
 
 def _command(azure: Stage, *arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-    """`./dev deployment`, with this stage's descriptions."""
+    """Runs `./dev deployment` with this stage's descriptions."""
     command = [sys.executable, "-m", "tools.local.deployments", "--folder", str(_file(azure).parent), *arguments]
     return subprocess.run(
         command, env={**azure.environment, **more}, cwd=azure.checkout, capture_output=True, text=True, check=False
@@ -91,7 +91,7 @@ def test_the_example_is_deployed_without_a_finding() -> None:
 
 
 def test_what_an_earlier_environment_said_does_not_stay(described: Stage) -> None:
-    """A variable of another day, or of another person's laptop, must not open what the description closes."""
+    """A value from an earlier environment does not stay: it must not open what the description closes."""
     left = {"QUEUE_APP_PUBLIC_ACCESS": "Enabled", "QUEUE_STORAGE_PUBLIC_ACCESS": "Enabled", "QUEUE_WORKERS": "old/pool"}
     done = described.run(APPLY, **PERSON, **left)
     assert (described.values["QUEUE_STORAGE_PUBLIC_ACCESS"], described.values["QUEUE_WORKERS"]) == ("Disabled", "")
@@ -154,7 +154,7 @@ def test_a_description_that_is_wrong_is_refused(described: Stage, name: str, val
 
 
 def test_defaults_of_lists_are_those_of_the_template() -> None:
-    """azd cannot leave a list out that was once in its environment."""
+    """Lists that a description leaves out get the template's defaults, although azd keeps lists in its environment."""
     values = description.to_variables({})
     bare, set_ = (
         _bodies(evaluate({**scenarios.BARE, **given}))
@@ -219,7 +219,7 @@ def test_what_is_dangerous_is_named(
 
 
 def test_every_guard_is_about_what_the_templates_set() -> None:
-    """A path that is written in another way would guard nothing."""
+    """Every guard is about a property that the templates set: with another path it would guard nothing."""
     full = evaluate(
         {**scenarios.CLOSED, "QUEUE_PROFILE": "large", "QUEUE_MONTHLY_BUDGET": "5", "QUEUE_BUDGET_START": "2026-01-01"}
     )
@@ -231,7 +231,8 @@ def test_every_guard_is_about_what_the_templates_set() -> None:
 
 
 def test_which_changes_are_dangerous_is_what_was_read_and_kept() -> None:
-    """If a change of dangers.txt is meant: python -m tests.promises.infra.dangers"""
+    """The changes that count as dangerous are those of dangers.txt. After a change that is meant: python -m
+    tests.promises.infra.dangers"""
     assert dangers.text() == dangers.FILE.read_text()
 
 
@@ -275,7 +276,8 @@ def test_what_is_gone_is_a_deletion() -> None:
 
 
 def test_a_description_is_written_from_what_was_deployed_last(azure: Stage) -> None:
-    """Also the first one of a deployment of before there were descriptions."""
+    """A description can be written from the last deployment, also for one that was made before there were
+    descriptions."""
     for name, given in (
         ("old", {"profile": "small"}),
         ("new", {"profile": "large", "rootUrl": "", "tags": {"a": "b"}}),
@@ -300,7 +302,8 @@ OLD = "/subscriptions/s/resourceGroups/rg-old/providers/Microsoft.Storage/storag
 
 
 def test_the_roles_that_are_granted_are_those_that_templates_give() -> None:
-    """An account that is taken, after the loss of a region, lies in a group in which nothing can be deployed."""
+    """The roles that are granted on an account that is taken are those that templates give. After the loss of a region,
+    the account lies in a group in which nothing can be deployed."""
     own = deploy(MAIN, {**description.read(EXAMPLE), "environmentName": "example"})
     wanted = set()
     for each in own.all_resources():
@@ -377,7 +380,8 @@ def test_main_bicep_and_descriptions_know_the_same_types() -> None:
 def test_an_az_that_fails_is_not_believed_whatever_it_prints(
     answer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Taken for an answer, a sign-in that has ended would be a deployment that is not there yet."""
+    """An az that fails is not believed, whatever it prints: an ended sign-in would look like a deployment that is not
+    there yet."""
     (tmp_path / "az").write_text(f"#!/bin/sh\necho {answer}\necho sign in >&2\nexit 1\n")
     (tmp_path / "az").chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)

@@ -42,7 +42,7 @@ def test_every_table_and_container_that_the_code_names_is_in_the_list() -> None:
 
 
 def _first_arguments(path: Path) -> set[str]:
-    """What calls of tables and blobs in a module name first, as far as it is a constant of that or another module."""
+    """Returns the first arguments of a module's calls of tables and blobs, if they are constants."""
     tree = ast.parse(path.read_text())
     methods = {"get", "query", "transact", "upload", "download", "properties", "commit_blocks", "list_paths"}
     found = set()

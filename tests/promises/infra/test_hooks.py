@@ -31,7 +31,7 @@ def _run(azure: Stage, hook: str, **more: str) -> subprocess.CompletedProcess[st
 
 
 def _deployed(azure: Stage, **more: str) -> dict[str, str]:
-    """What a first deployment leaves in azd's environment."""
+    """Returns what a first deployment leaves in azd's environment."""
     given = {name: {"value": value} for name, value in parameters({**GIVEN, **more}).items()}
     done = azure.cloud.deploy("first", {"properties": {"parameters": given}})
     return {name: each["value"] for name, each in done["properties"]["outputs"].items()}
@@ -71,7 +71,8 @@ def test_no_key_is_made_that_a_command_would_take_for_an_option(azure: Stage) ->
     "has", [(), ("root-access-token",), ("root-access-token", "message-signing-keys", "access-token-keys")]
 )
 def test_what_the_vault_has_is_never_made_again(azure: Stage, has: tuple[str, ...]) -> None:
-    """New keys would make stored access tokens unreadable, and end every claim."""
+    """A secret that the vault has is never made again: new keys would make stored access tokens unreadable, and end
+    every claim."""
     _deployed(azure)
     (vault,) = azure.cloud.secrets
     for name in [*azure.cloud.secrets[vault]]:
@@ -84,7 +85,7 @@ def test_what_the_vault_has_is_never_made_again(azure: Stage, has: tuple[str, ..
 
 
 def test_secrets_of_another_deployment_are_taken_over(azure: Stage) -> None:
-    """After the loss of a region: claims and clients go on with them."""
+    """Secrets of another deployment are taken over: after the loss of a region, claims and clients go on with them."""
     assert _run(azure, "make-secrets.sh", QUEUE_NEW_ACCESS_TOKEN_KEYS="the-old-keys").returncode == 0
     assert "QUEUE_NEW_ACCESS_TOKEN_KEYS" not in azure.values, "azd's environment keeps what it has"
     assert azure.values["QUEUE_NEW_ROOT_ACCESS_TOKEN"]
@@ -183,7 +184,7 @@ def test_secrets_that_stay_away_stop_the_deployment(azure: Stage) -> None:
 
 
 def _smoke(azure: Stage, codes: dict[str, list[int]], **more: str) -> subprocess.CompletedProcess[str]:
-    """Asks an app that answers with these codes, by the end of the path; the last one stays."""
+    """Runs the smoke test on an app that answers with these codes, by the end of the path; the last one stays."""
     outputs = _deployed(azure)
     azure.cloud.publish(outputs["AZURE_FUNCTION_APP_NAME"], b"")
     version = {"version": "v1", "commit": ""}
@@ -242,7 +243,8 @@ def test_a_closed_app_is_not_asked_from_outside(azure: Stage) -> None:
     ("hook", "prefix", "seconds"), [("resolve-secrets.sh", "RESOLVE", 600), ("smoke-test.sh", "SMOKE", 180)]
 )
 def test_hooks_wait_for_as_long_as_azure_may_take(hook: str, prefix: str, seconds: int) -> None:
-    """Ten minutes until a new role is in force, three until a new app answers."""
+    """Hooks wait for as long as Azure may take: ten minutes until a new role is in force, three until a new app
+    answers."""
     text = (HOOKS / hook).read_text()
     pause, tries = (int(re.findall(rf"\$\{{{prefix}_{each}:-(\d+)\}}", text)[0]) for each in ("SECONDS", "TRIES"))
     assert 5 <= pause <= 60, "a question each second would be throttled"
@@ -250,7 +252,8 @@ def test_hooks_wait_for_as_long_as_azure_may_take(hook: str, prefix: str, second
 
 
 def test_azure_yaml_runs_each_hook_where_it_belongs() -> None:
-    """What azd does with the file is seen with azd itself: test_azd.py."""
+    """azure.yaml runs each hook where it belongs. What azd does with the file is tested with azd itself in
+    test_azd.py."""
     hooks = {
         name: [each["run"].removeprefix("infra/hooks/") for each in (given if isinstance(given, list) else [given])]
         for name, given in AZURE["hooks"].items()
@@ -280,7 +283,7 @@ AZDS_OWN = {"AZURE_ENV_NAME", "AZURE_SUBSCRIPTION_ID", "AZURE_PRINCIPAL_ID", "AZ
 
 
 def test_what_is_asked_of_azd_is_an_output_of_the_templates() -> None:
-    """By hooks, by documents and, after a deployment was taken down, by the hook that says what stays."""
+    """What hooks and documents ask azd for is an output of the templates, or set by hooks."""
     found = set(re.findall(r"\$\{?(AZURE_\w+)", "".join(path.read_text() for path in HOOKS.iterdir())))
     for path in [*HOOKS.iterdir(), *(ROOT / "docs").rglob("*.md"), *ROOT.glob("*/README.md"), ROOT / "README.md"]:
         found |= set(re.findall(r"azd env get-value\s+([A-Z_]+)", path.read_text()))

@@ -1,4 +1,4 @@
-"""host.json is one with which the deployed app works: addresses, time limits, queues, extensions."""
+"""The deployed app works with host.json: addresses, time limits, queues, extensions."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from tools.local.host.config import parse_host_json
 from tools.local.state import ROOT
 
 BUNDLE = '"version": "[4.*, 5.0.0)"'
-"""The extensions whose queue trigger the local host is held against (docs/functions-host.md)."""
+"""Versions of the extensions whose queue trigger the local host is compared with (docs/functions-host.md)."""
 FRONT_END = 230.0
 """Seconds after which Azure's front end cuts the connection of a call."""
 TEXT = (ROOT / "host.json").read_text()
 DAY = 86_400.0
-"""Seconds: longer than storage refuses to put messages again."""
+"""Seconds of a day, which is longer than storage refuses to put messages again."""
 
 
 def _problems(text: str) -> Iterator[str]:
@@ -46,7 +46,7 @@ def test_the_app_works_with_it() -> None:
 
 
 def test_everything_ends_before_the_host_ends_it() -> None:
-    """A run that the host ends takes the calls and messages beside it along."""
+    """Every call, run and job ends before the host would end it, together with the calls and messages beside it."""
     timers = (ROOT / "functions" / "timer_triggers.py").read_text()  # its import reads the settings of an app
     assert "EXPIRY_SECONDS = 240.0\n" in timers
     for seconds in (jobs.JOB_SECONDS, reconciler.LONGEST_RUN, 240.0):
@@ -74,7 +74,8 @@ def test_a_mistake_in_it_is_found(old: str, new: str, found: str) -> None:
 
 
 def test_alerts_and_workbook_read_what_the_host_and_the_app_write() -> None:
-    """The host sends requests that failed alone, so that nothing may be counted by them but failures."""
+    """Alerts and the workbook read what the host and the app write. The host sends only failed requests, so nothing but
+    failures may be counted by them."""
     levels = json.loads(TEXT)["logging"]["logLevel"]
     assert (levels["default"], levels["Host.Results"], levels["Azure.Core"]) == ("Warning", "Error", "Error")
     rules = templates.resources("Microsoft.Insights/scheduledQueryRules")

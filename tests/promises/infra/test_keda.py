@@ -1,4 +1,4 @@
-"""KEDA's own scaler (tests/promises/infra/keda), with the rule of the templates, against a stack."""
+"""KEDA's own scaler (tests/promises/infra/keda) works with the rule of the templates against a stack."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.promises.infra import templates
 from tools.local.stack import Stack, StackOptions
 
 SCALER = shutil.which(os.environ.get("KEDA_SCALER", "keda-scaler"))
-"""What tests/promises/infra/keda/build.sh makes: `KEDA_SCALER`, or the one on the PATH."""
+"""Path of the scaler that tests/promises/infra/keda/build.sh makes: `KEDA_SCALER`, or the one on the PATH."""
 pytestmark = [
     pytest.mark.large,
     pytest.mark.skipif(SCALER is None and "REQUIRE_AZURE_TOOLS" not in os.environ, reason="KEDA's scaler is not built"),
@@ -32,7 +32,7 @@ def stack() -> Iterator[Stack]:
 
 
 def _asked(stack: Stack, pool: str, bewit: str) -> subprocess.CompletedProcess[str]:
-    """The scaler's answer to the rule of the job that the templates make, for another task queue on the stack."""
+    """Returns the scaler's answer to the rule of the job that the templates make, for another task queue."""
     job = next(templates.resources("Microsoft.App/jobs")).body["properties"]["configuration"]["eventTriggerConfig"]
     (rule,) = job["scale"]["rules"]
     host, _, path = rule["metadata"]["url"].partition("/api/queue/v1/task-queues/")

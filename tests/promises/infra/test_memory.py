@@ -1,4 +1,4 @@
-"""An instance has the memory for the bodies that it lets in, whoever sends them: the sum of docs/scaling.md."""
+"""An instance has the memory for the bodies that it takes, whoever sends them: the sum of docs/scaling.md."""
 
 from __future__ import annotations
 
@@ -30,14 +30,15 @@ from tools.local.deployments import memory
 def test_an_instance_has_the_memory_for_the_bodies_that_it_may_get(
     profile: str, given: dict[str, Any], wrong: str
 ) -> None:
-    """Also with what a description changes, which azd's hook refuses then."""
+    """An instance has the memory for its bodies, also if a description changes it; otherwise azd's hook refuses."""
     found = [each.partition(":")[0] for each in memory.shortages({"profile": profile, **given})]
     assert found == ([f"the app that serves {wrong}"] if wrong else [])
 
 
 @pytest.mark.parametrize("profile", templates.PROFILES)
 def test_the_host_lets_all_bodies_pass_that_an_app_takes(profile: str) -> None:
-    """With some more, so that the app can say what is wrong. 210 MB is Azure's own limit."""
+    """The host's limit lets all bodies pass that an app takes, and a little more, so that the app itself can say that
+    one is too large. It is less than Azure's own limit of 210 MB."""
     name, values = "FUNCTIONS_REQUEST_BODY_SIZE_LIMIT", templates.document(f"profiles/{profile}.json")
     relayed = Settings.model_fields["artifact_relay_limit_bytes"].default
     assert max(MAX_BODY, relayed) < int(values["settings"][name]) < 1.1 * MAX_BODY

@@ -35,7 +35,7 @@ NEEDED = {
     "keyvault secret list": [],
     "keyvault secret set-attributes": [],
 }
-"""By command of az: the actions that it needs. Secrets and telemetry have roles of their own."""
+"""The actions that each command of az needs. Secrets and telemetry have roles of their own."""
 OF_A_DEPLOYER = {
     "storage account keys",
     "functionapp deployment",
@@ -44,7 +44,7 @@ OF_A_DEPLOYER = {
     "group create",
     "role assignment",
 }
-"""Commands that take more than an operator may do; the page says so."""
+"""Commands that need more rights than an operator has, as the page says."""
 
 
 def _role() -> tuple[Any, Any]:
@@ -60,7 +60,7 @@ def _role() -> tuple[Any, Any]:
 
 
 def runbooks() -> str:
-    """The pages that operators work by."""
+    """Returns the text of the pages that operators work by."""
     pages = [ROOT / "docs" / "operations.md", *sorted((ROOT / "docs" / "incidents").glob("*.md"))]
     return "\n".join(page.read_text() for page in pages)
 
@@ -73,7 +73,7 @@ def test_it_is_the_operators_in_the_group() -> None:
 
 
 def test_what_verify_compares_may_be_read() -> None:
-    """`verify --only description` reads each resource that a guard is about."""
+    """The operator's role may read each resource that a guard is about, which `verify --only description` does."""
     (permission,) = _role()[0].body["properties"]["permissions"]
     allowed = {each.lower() for each in permission["actions"]}
     by_other_roles = {

@@ -1,4 +1,4 @@
-"""Steps of the pipelines, run with tools that write down what they were called with."""
+"""Steps of the pipelines run with tools that note what they were called with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _steps(workflow: str) -> list[dict[str, Any]]:
 
 
 def _run(step: dict[str, Any], folder: Path, **environment: str) -> list[str]:
-    """What the step called; its tools do nothing else."""
+    """Runs a step and returns what it called; its tools do nothing else."""
     tools = folder / "tools"
     tools.mkdir()
     names = ("az", "azcopy", "azd", "docker", "gh", "git")
@@ -82,7 +82,7 @@ def test_documentation_is_published_by_the_number_of_its_version(tmp_path: Path,
 
 
 def test_documentation_is_added_to_the_versions_that_are_there() -> None:
-    """The branch of the site is not there in a checkout of one commit: earlier versions would be lost."""
+    """Documentation is added to the versions in the site's branch, which a checkout of one commit does not have."""
     (checkout,) = (step for step in _steps("docs.yml") if "actions/checkout" in step.get("uses", ""))
     assert checkout["with"]["fetch-depth"] == 0
 
@@ -141,7 +141,8 @@ def test_a_package_of_a_run_is_not_deployed_without_its_digest(tmp_path: Path, d
 
 
 def test_a_packages_attestation_is_asked_for_by_workflow_and_tag(tmp_path: Path) -> None:
-    """Any workflow of the repository may attest what it likes: only that of releases counts, and only of this tag."""
+    """A package's attestation must be of the release workflow and of this tag: any other workflow of the repository may
+    attest what it likes."""
     (tmp_path / "dist").mkdir()
     (tmp_path / "dist" / "queue.zip").write_bytes(b"package")
     (tmp_path / "dist" / "SHA256SUMS").write_text(f"{hashlib.sha256(b'package').hexdigest()}  queue.zip\n")
@@ -230,5 +231,6 @@ def test_each_app_gets_its_package_without_a_build(tmp_path: Path) -> None:
 
 
 def test_a_deployment_is_not_cut_off_while_it_is_under_way() -> None:
-    """A first one waits for roles and for the app's first answer; one that is stopped leaves what is half new."""
+    """A deployment has time to wait for roles and for the app's first answer: one that is stopped leaves a half new
+    state."""
     assert _jobs("deploy.yml")["deploy"]["timeout-minutes"] >= 30

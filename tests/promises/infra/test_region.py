@@ -1,4 +1,5 @@
-"""docs/incidents/region.md, followed to the letter: the real azd, and a stack for each region's app and account."""
+"""docs/incidents/region.md is followed to the letter, by the real azd, with a stack for each region's app and
+account."""
 
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class Regions:
         self._deploy, azure.cloud.deploy = azure.cloud.deploy, self._deployed  # type: ignore[method-assign]
 
     def lose(self, *, storage: bool) -> None:
-        """The region of the only app so far is lost, with the account or not."""
+        """Loses the region of the only app so far, with or without the account."""
         ((app, stack),) = self.stacks.items()
         self._azure.cloud.stopped.add(app)
         if storage:
@@ -136,7 +137,7 @@ def azure(tmp_path: Path) -> Iterator[Stage]:
 
 
 def _page(*, geo_redundant: bool) -> str:
-    """The commands of the page for one of the two kinds of storage; only the name of the export is another."""
+    """Returns the commands of the page for one of the two kinds of storage; only the name of the export differs."""
     kept = [
         each
         for each in blocks(REGION)

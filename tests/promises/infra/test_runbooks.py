@@ -30,14 +30,14 @@ BEFORE = [
     (r"az acr build", r"deployment set workerImage", "there is an image"),
     (r"gh release download", r"config-zip", "there is a package"),
 ]
-"""Two commands: where a block has both, the first is run before the second."""
+"""Pairs of commands of which the first is run before the second, if a block has both."""
 AFTER = [
     (r"keyvault secret set --vault-name \"\$VAULT\" --name (root|message|access)", r"resolve-secrets.sh --refresh"),
     (r"revoke-delegation-keys", r"functionapp restart"),
     (r"resetAccessToken \"\$CLIENT_ID", r"enableClient"),
     (r"pool drain", r"pool refill"),
 ]
-"""A command, and one that has to follow it in its block: settings and keys are read when the app starts."""
+"""Pairs of a command and one that has to follow it in its block: settings and keys are read when the app starts."""
 
 
 @pytest.mark.parametrize(("first", "second", "why"), BEFORE)

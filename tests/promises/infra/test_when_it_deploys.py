@@ -1,4 +1,4 @@
-"""What the pipeline deploys, when and where to, with its expressions evaluated for each event."""
+"""The pipeline deploys the right thing to the right place at the right time, by its expressions for each event."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ NOT_TESTED = ("failure", "skipped", "cancelled", None)
 
 
 def problems(deploy: dict[Any, Any], ci: dict[Any, Any]) -> Iterator[str]:
-    """What is wrong with when, where and what is deployed."""
+    """Yields what is wrong with when, where and what is deployed."""
     job = deploy["jobs"]["deploy"]
     on = deploy.get("on") or deploy[True]  # YAML 1.1 reads the key as true
     if on.get("push") != {"branches": ["main"]} or on.get("release") != {"types": ["published"]}:
@@ -60,7 +60,7 @@ def problems(deploy: dict[Any, Any], ci: dict[Any, Any]) -> Iterator[str]:
 
 
 def _tests(tested: str, ci: dict[Any, Any]) -> Iterator[str]:
-    """What is deployed is tested, and once."""
+    """Yields what is deployed without a test, or tested twice."""
     for given in (RELEASE, ROLLBACK, RELEASED_AGAIN):
         if holds(tested, given):
             yield "it tests and packages again what was packaged before"
@@ -92,7 +92,7 @@ def _after_errors(document: dict[Any, Any]) -> Iterator[str]:
 
 
 def _package(deploying: list[dict[str, Any]], making: list[dict[str, Any]]) -> Iterator[str]:
-    """The package is made by the app's Python, and is where the steps that deploy it look for it."""
+    """Yields a package that is not made by the app's Python, or is not where the steps that deploy it look."""
     site = templates.resource("Microsoft.Web/sites")["properties"]["functionAppConfig"]["runtime"]
     (python,) = (step["with"]["python-version"] for step in making if "setup-python" in step.get("uses", ""))
     if python != site["version"]:

@@ -1,4 +1,4 @@
-"""The pipelines: what they run exists here, what they may do is little, and nothing secret is stored."""
+"""The pipelines run what exists here, may do little, and store nothing secret."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ WRITES = {
     ("release.yml", "worker-image"): {"packages", "id-token", "attestations"},
     ("release.yml", "draft"): {"contents", "id-token", "attestations"},
 }
-"""What a job may change; all others change nothing."""
+"""The rights to change something, by job; all other jobs change nothing."""
 LONG = {("ci.yml", "large"): 120}
 """Jobs that may take longer than an hour, in minutes."""
 
@@ -90,7 +90,7 @@ def test_what_is_deployed_is_what_was_tested() -> None:
 
 
 def _judge(run: dict[str, Any], tmp_path: Path, run_id: str = "7") -> int:
-    """The exit code of the step that judges a run whose package is to be deployed again."""
+    """Returns the exit code of the step that judges a run whose package is to be deployed again."""
     step = next(step for _, step in _steps(FOLDER / "deploy.yml") if "actions/runs" in step.get("run", ""))
     (tmp_path / "answer.json").write_text(json.dumps(run))
     (tmp_path / "gh").write_text(f'#!/bin/sh\ncat "{tmp_path}/answer.json"\n')
@@ -153,7 +153,7 @@ def test_a_package_is_compared_with_its_digest_whichever_run_it_is_of() -> None:
 
 
 def _download(tmp_path: Path, *, content: bytes = b"package", attested: bool = True, private: bool = False) -> int:
-    """The exit code of the step that takes a release's package, with `gh` as far as it is used."""
+    """Returns the exit code of the step that takes a release's package, with a double of `gh`."""
     step = next(step for _, step in _steps(FOLDER / "deploy.yml") if "gh release download" in step.get("run", ""))
     sums = f"{hashlib.sha256(b'package').hexdigest()}  queue.zip\n{hashlib.sha256(b'other').hexdigest()}  other.zip\n"
     (tmp_path / "queue.zip").write_bytes(content)
@@ -203,7 +203,7 @@ def test_one_package_is_named_and_a_release_by_its_version(tmp_path: Path, relea
 
 
 def test_inputs_reach_shells_as_variables_only() -> None:
-    """What is written into a script by the runner could be a script."""
+    """Inputs reach shells as variables only: what the runner writes into a script could be a script."""
     for path in FILES:
         for name, step in _steps(path):
             assert "${{ inputs." not in step.get("run", ""), name
@@ -219,13 +219,13 @@ def test_paths_and_commands_of_the_repository_exist() -> None:
 
 
 WHICH = {"AZURE_ENV_NAME", "AZURE_LOCATION", "AZURE_SUBSCRIPTION_ID"}
-"""Which deployment it is; what it is, its description says."""
+"""Variables that say which deployment it is. What it is, its description says."""
 FIXED = {"AZURE_PRINCIPAL_TYPE", "QUEUE_BUILD", "QUEUE_CONFIRM", "RELEASE"}
-"""What the pipeline decides itself: it is no person, it knows what it deploys, and what a person has confirmed."""
+"""Variables that the pipeline sets itself: it is no person, knows what it deploys, and what a person has confirmed."""
 
 
 def test_the_pipeline_says_which_deployment_and_not_what_it_is() -> None:
-    """A value of its own would undo what somebody has described, or be undone by it."""
+    """The pipeline passes which deployment it is, and nothing that its description says."""
     passed = _load(FOLDER / "deploy.yml")["jobs"]["deploy"]["env"]
     assert passed.keys() == WHICH | FIXED
     for name in WHICH:
@@ -237,7 +237,7 @@ def test_the_pipeline_says_which_deployment_and_not_what_it_is() -> None:
 
 
 ACTIONLINT = shutil.which(os.environ.get("ACTIONLINT", "actionlint"))
-"""It knows the schema of workflows, the contexts of expressions, and, with shellcheck, what shells run."""
+"""Path of actionlint, which knows the schema of workflows, contexts, and, with shellcheck, what shells run."""
 
 
 @pytest.mark.skipif(
@@ -249,7 +249,7 @@ def test_workflows_are_what_github_takes() -> None:
 
 
 def _unknown(job: dict[str, Any], document: dict[str, Any]) -> list[str]:
-    """Variables of a job's scripts that nothing sets, and packages that no job uploads."""
+    """Yields variables of a job's scripts that nothing sets, and packages that no job uploads."""
     found = []
     for step in job.get("steps", []):
         if step.get("uses", "").startswith("actions/download-artifact@") and step["with"]["name"] not in UPLOADED:

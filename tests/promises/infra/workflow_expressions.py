@@ -1,4 +1,4 @@
-"""Expressions of GitHub's workflows, as far as the pipelines use them."""
+"""Evaluates expressions of GitHub's workflows, as far as the pipelines use them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _WHOLE = re.compile(r"\$\{\{(.*?)\}\}")
 
 
 def filled_in(text: str, given: Mapping[str, object]) -> str:
-    """A text with its expressions replaced by their values."""
+    """Returns a text with its expressions replaced by their values."""
     return _WHOLE.sub(lambda match: _written(value(match[1], given)), text)
 
 
 def _written(found: object) -> str:
-    """As GitHub writes a value into a text: booleans in lower case, null as nothing."""
+    """Writes a value as GitHub does: booleans in lower case, null as nothing."""
     return str(found).lower() if isinstance(found, bool) else str(found or "")
 
 
@@ -25,7 +25,7 @@ def holds(condition: str, given: Mapping[str, object]) -> bool:
 
 
 def value(expression: str, given: Mapping[str, object]) -> object:
-    """The value of an expression; `given` has contexts by their dotted names, what it lacks is null."""
+    """Returns the value of an expression; `given` has contexts by their dotted names, what it lacks is null."""
     return _Parser(_TOKEN.findall(expression), given).either()
 
 

@@ -1,4 +1,4 @@
-"""What a world asks of the storage account that it lies on: the services, and a look inside that makes no request."""
+"""The storage account that a world lies on: its services, and a look inside that makes no request."""
 
 from __future__ import annotations
 
@@ -38,28 +38,28 @@ class HeldMessage(Protocol):
 
 
 class Account(Protocol):
-    """The in-memory twin, or Azurite."""
+    """The account of a world: the in-memory twin, or Azurite."""
 
     def connect(self) -> Storage:
-        """The services, as another process sees them."""
+        """Returns the services, as another process sees them."""
         ...
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
-        """All rows of a table, or of one partition, in order."""
+        """Returns all rows of a table, or of one partition, in order."""
         ...
 
     def messages(self, queue: str) -> Sequence[HeldMessage]:
-        """The messages of a queue, hidden ones too."""
+        """Returns the messages of a queue, hidden ones too."""
         ...
 
     def committed(self, container: str) -> Mapping[str, CommittedBlob]:
-        """The blobs of a container by path."""
+        """Returns the blobs of a container by path."""
         ...
 
     def staged(self, container: str, path: str) -> Collection[str]:
-        """The ids of a blob's blocks that wait for their commit."""
+        """Returns the ids of a blob's blocks that wait for their commit."""
         ...
 
 
 OpenAccount = Callable[[VirtualClock, Gate], Account]
-"""Makes an empty account whose time is the clock's and whose every request passes the gate."""
+"""Function that makes an empty account with the time of the clock, whose every request passes the gate."""

@@ -24,19 +24,19 @@ HOUR = 3600.0
 
 
 def lose(world: Probe, queue: str) -> None:
-    """Somebody deletes the messages of a queue."""
+    """Deletes the messages of a queue, as somebody may."""
     world.memory.queues._queues[queue].clear()
 
 
 def lose_pending(world: Probe) -> None:
-    """Somebody with poll URLs deletes the messages of pending runs."""
+    """Deletes the messages of pending runs, as somebody with poll URLs may."""
     for queue in world.memory.queues.names():
         if queue.startswith("pending-"):
             lose(world, queue)
 
 
 async def schedule(world: Probe, kind: str, *words: str, **values: str) -> None:
-    """A row of the Expiry table that is due already."""
+    """Adds a row of the Expiry table that is due already."""
     hour = world.clock.now() - timedelta(hours=3)
     await world.services.expiration._expiry.finished_before(hour)
     bucket = keys.hour(hour)
@@ -48,18 +48,18 @@ async def schedule(world: Probe, kind: str, *words: str, **values: str) -> None:
 
 
 async def dead_create(world: Probe) -> None:
-    """createTask of A."""
+    """createTask of A has died."""
     await world.dies(world.create(A, taskGroupId=GROUP))
 
 
 async def dead_create_without_message(world: Probe) -> None:
-    """createTask of A, whose message somebody has deleted."""
+    """createTask of A has died, and somebody has deleted its message."""
     await dead_create(world)
     lose_pending(world)
 
 
 async def dead_create_beside_completed(world: Probe) -> None:
-    """createTask of A, in a group whose other task has just been completed."""
+    """createTask of A has died, in a group whose other task has just been completed."""
     await world.create(C, taskGroupId=GROUP)
     assert await world.claim()
     await world.services.lifecycle.report(C, 0, Resolved.COMPLETED)
@@ -67,7 +67,7 @@ async def dead_create_beside_completed(world: Probe) -> None:
 
 
 async def dead_dependent(world: Probe, task_group_id: str = GROUP) -> None:
-    """createTask of B, which depends on A; A is completed, and that has yet to be followed up."""
+    """createTask of B, which depends on A, has died. A is completed, and that has yet to be followed up."""
     await world.create(A, taskGroupId=GROUP)
     assert await world.claim()
     await world.dies(world.create(B, taskGroupId=task_group_id, dependencies=[A]))
@@ -75,19 +75,19 @@ async def dead_dependent(world: Probe, task_group_id: str = GROUP) -> None:
 
 
 async def dead_dependent_elsewhere(world: Probe) -> None:
-    """The same, in another group."""
+    """The same as `dead_dependent`, with B in another group."""
     await dead_dependent(world, OTHER_GROUP)
 
 
 async def dead_dependent_seen(world: Probe) -> None:
-    """createTask of B, whose edge the handler of A has found: a message leads to it."""
+    """createTask of B has died, and the handler of A has found B's edge: a message leads to it."""
     await dead_dependent(world)
     await parties.handle_resolved(A)(world, world.services)
     _keep_messages_with(world, "waiting")
 
 
 async def dead_dependent_elsewhere_seen(world: Probe) -> None:
-    """The same, in another group."""
+    """The same as `dead_dependent_seen`, with B in another group."""
     await dead_dependent_elsewhere(world)
     await parties.handle_resolved(A)(world, world.services)
     _keep_messages_with(world, "waiting")
@@ -101,13 +101,13 @@ def _keep_messages_with(world: Probe, word: str) -> None:
 
 
 async def dead_report(world: Probe) -> None:
-    """reportCompleted of A."""
+    """reportCompleted of A has died."""
     await running(world)
     await world.dies(world.services.lifecycle.report(A, 0, Resolved.COMPLETED))
 
 
 async def dead_rerun(world: Probe) -> None:
-    """rerunTask of A, while C, of the same group, has just been completed."""
+    """rerunTask of A has died, while C, of the same group, has just been completed."""
     await world.create(A, taskGroupId=GROUP)
     await world.create(C, taskGroupId=GROUP)
     assert len(await world.claim(2)) == 2
@@ -118,19 +118,20 @@ async def dead_rerun(world: Probe) -> None:
 
 
 async def dead_claim(world: Probe, at: At = commit) -> None:
-    """claimWork of A."""
+    """claimWork of A has died."""
     await world.create(A, taskGroupId=GROUP)
     await world.dies(world.claim(), at)
 
 
 async def dead_create_in_a_due_group(world: Probe) -> None:
-    """createTask of A, and the expiry job comes to its group."""
+    """createTask of A has died, and the expiry job comes to its group."""
     await dead_create(world)
     await schedule(world, keys.SWEPT_GROUP, GROUP)
 
 
 async def dead_dependent_of_nothing(world: Probe) -> None:
-    """createTask of B, in another group, which depends on a task that is not there; the expiry job comes to that."""
+    """createTask of B, in another group, has died. B depends on a task that is not there, to whose group the expiry job
+    comes."""
     await world.services.stores.tasks.edges.rewrite(A, B)
     await schedule(world, "task", A, GROUP, taskGroupId=GROUP)
 
@@ -139,7 +140,7 @@ async def dead_dependent_of_nothing(world: Probe) -> None:
 
 
 async def dates(world: Probe) -> None:
-    """Nothing but the dates of a task."""
+    """Nothing but the dates of a task exists."""
     definition = world.definition(A, taskGroupId=GROUP).body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}
 
@@ -197,7 +198,7 @@ async def completed_in_company(world: Probe) -> None:
 
 
 async def checked_in_company(world: Probe) -> None:
-    """The same; C was followed up, and so its group was checked."""
+    """C was completed and followed up, and so its group was checked; A, of the same group, is pending."""
     await completed_in_company(world)
     await parties.handle_resolved(C)(world, world.services)
 
@@ -400,7 +401,7 @@ async def expired_with_a_new_member_row(world: Probe) -> None:
 
 
 def _dates_to_the_hour(world: Probe) -> dict[str, str]:
-    """The dates of a task whose row in the Expiry table is in an hour that begins when it may go."""
+    """Returns the dates of a task whose row in the Expiry table is in an hour that begins when it may go."""
     seconds = 7 * HOUR - world.clock.elapsed % HOUR - EXPIRY_GRACE_PERIOD.total_seconds()
     expires = format_date(world.clock.now() + timedelta(seconds=seconds))
     return {"expires": expires, "deadline": expires}

@@ -1,4 +1,4 @@
-"""What a call or a handler does with something depends on its age: each entry says at which ages that changes."""
+"""Lists where a call or a handler behaves by the age of something: each entry says at which ages that changes."""
 
 from __future__ import annotations
 
@@ -44,30 +44,30 @@ Leave = Callable[[Any], Coroutine[Any, Any, None]]
 Look = Callable[[Any, Services], Coroutine[Any, Any, object]]
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 DEADLINE = timedelta(hours=3)
-"""Of the tasks of a world."""
+"""Time from the creation of a world's task to its deadline."""
 SWEPT = MARGIN + EXPIRY_GRACE_PERIOD + HOUR + ROWS_COMPLETE_AFTER
-"""After its expiration: a group outlives its tasks, and goes when its hour in the Expiry table is over."""
+"""Time from a task's expiration to the deletion of its group, which outlives it, and goes when its hour is over."""
 WAITS_FOR_IT = timedelta(seconds=WAIT_FOR_DELETION)
 OF_TASKS = ("TABLE_READ Tasks", "TABLE_WRITE Tasks", "QUEUE_UPDATE", "QUEUE_DELETE")
-"""The requests of a poll for tasks and their messages: it makes others for the worker and its task queue."""
+"""The requests of a poll that are about tasks and their messages; others are about the worker and its task queue."""
 OF_WORKERS = ("TABLE_WRITE Pools", "TABLE_WRITE Directory")
 
 
 @dataclass(frozen=True)
 class Age:
-    """`look` finds what `leave` has left, and does something else from each of the ages on that `changes` names."""
+    """An entry: `look` finds what `leave` has left, and does something else from each of the ages `changes` on."""
 
     leave: Leave
     look: Look
     changes: tuple[timedelta, ...]
     at: At | None = None
-    """The call stands still at this request for the time, instead of being made then."""
+    """The request at which the call stands still for the time, instead of being made then."""
     only: tuple[str, ...] = ()
-    """The requests that count, by how they begin; all of them without it."""
+    """Beginnings of the requests that count; without any, all count."""
     same_process: bool = False
-    """Whether the process that has left it looks."""
+    """Whether the process that has left something also looks at it."""
     looked_for: str = ""
-    """The task without which something is an orphan: its age counts from before the task was looked for."""
+    """The task without which something is an orphan, whose age counts from before the task was looked for."""
 
     @property
     def name(self) -> str:

@@ -1,10 +1,6 @@
-"""What each call and handler answers in each state of a task, and what it changes: the kept text `answers.txt`.
-
-    .venv/bin/python -m tests.promises.simulator.answers
-
-writes it anew. Its differences are read like those of the code: it has each refusal with each wrong run, worker, group,
-task queue and claim (contract 2.4, 4, 5; design 4, 5).
-"""
+"""Writes the kept text `answers.txt`: what each call and handler answers in each state of a task, and what it changes.
+.venv/bin/python -m tests.promises.simulator.answers writes it anew. Its differences are read like those of the code: it
+has each refusal with each wrong run, worker, group, task queue and claim (contract 2.4, 4, 5; design 4, 5)."""
 
 from __future__ import annotations
 
@@ -23,7 +19,7 @@ KEPT = Path(__file__).parent / "answers.txt"
 
 
 def answer(state: Leave, call: Look) -> str:
-    """What the call answers, and what is there afterwards that was not before, and the other way round."""
+    """Returns what the call answers, and which rows and messages it adds and removes."""
     world = Probe()
     world.run(state(world))
     world.clock.advance(1)
@@ -50,7 +46,7 @@ def _described(task: Task) -> str:
 
 
 def _seen(world: World) -> Counter[str]:
-    """Rows and messages about tasks, by what they are."""
+    """Returns rows and messages about tasks, by their kinds."""
     rows = (
         re.sub(r"~[^~]*$", "", row.key) if row.key.startswith("job") else row.key.split("~")[0]
         for table in ("Tasks", "Groups", "Pools")
@@ -65,7 +61,7 @@ def _seen(world: World) -> Counter[str]:
 
 
 def text() -> str:
-    """Of each call the answers, each with the states in which it is that."""
+    """Returns the answers of each call, each with the states in which the call gives it."""
     lines = []
     for name, call in CALLS.items():
         answers: defaultdict[str, list[str]] = defaultdict(list)

@@ -1,4 +1,4 @@
-"""What must hold of artifacts: nothing acknowledged is lost, nothing is left over."""
+"""Checks what must hold of artifacts: nothing acknowledged is lost, nothing is left over."""
 
 from __future__ import annotations
 
@@ -17,14 +17,15 @@ from tests.promises.simulator.world import World
 
 
 def artifacts(world: World) -> dict[str, Artifact]:
-    """The artifacts of A's only run by their names."""
+    """Returns the artifacts of A's only run by their names."""
     first, end = keys.ARTIFACTS
     rows = [decode(row) for row in world.rows(keys.TASKS, A) if first <= row.key < end]
     return {artifact.name: artifact for artifact in rows}
 
 
 def check(world: World, *, is_acknowledged: bool) -> None:
-    """Every upload of an artifact is its blob by now, or was never made; what is present is announced."""
+    """Checks that every upload of an artifact is its blob by now, or was never made, and that what is present is
+    announced."""
     found = artifacts(world)
     for name, artifact in found.items():
         container, path = place(world, name)
@@ -48,7 +49,7 @@ def check(world: World, *, is_acknowledged: bool) -> None:
 
 
 def check_early_expirations(world: World) -> None:
-    """Shortly before the task expires, artifacts that expired hours ago are gone."""
+    """Checks shortly before the task expires that artifacts that expired hours ago are gone."""
     for task in world.tasks().values():
         left = task.expires - timedelta(minutes=10) - world.clock.now()
         world.run(world.clock.sleep(max(left.total_seconds(), 0)))
@@ -59,7 +60,7 @@ def check_early_expirations(world: World) -> None:
 
 
 def finish(done: Attempt) -> None:
-    """Everything comes to its end: messages, deadlines, expirations."""
+    """Lets everything come to its end: messages, deadlines, expirations."""
     world = done.world
     world.run(world.drain(60))
     invariants.check(world)
@@ -70,11 +71,9 @@ def finish(done: Attempt) -> None:
 
 
 def check_to_the_end(world: World, *, is_acknowledged: bool, hours: Sequence[float] = (12, 2)) -> None:
-    """What holds once every message was handled; then everything expires.
-
-    `hours` pass between the last runs of the job: a group's row in the list of groups goes by the run after the
-    group's. Workers that came late, and then their pool, outlive the task.
-    """
+    """Checks what holds once every message was handled; then lets everything expire. `hours` pass between the last runs
+    of the job: a group's row in the list of groups goes by the run after the group's. Workers that came late, and then
+    their pool, outlive the task."""
     check(world, is_acknowledged=is_acknowledged)
     check_early_expirations(world)
     for each in hours:

@@ -1,4 +1,4 @@
-"""Calls on artifacts of A's run 0 that meet other calls and handlers. Which of them apply, the situation decides."""
+"""Calls on artifacts of A's run 0 that meet other calls and handlers. The situation decides which of them apply."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ REFERENCE = "public/elsewhere.txt"
 
 
 async def create_reference(world: World, services: Services) -> None:
-    """createArtifact of a `reference`: one transaction with the run's guard, and an event."""
+    """Creates a `reference`: one transaction with the run's guard, and an event."""
     await services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1", REFERENCE))
 
 
 async def create_blob(world: World, services: Services) -> None:
-    """createArtifact of a `blob`: a commit of the task, whose run waits for it from then on."""
+    """Creates a `blob`: a commit of the task, whose run waits for it from then on."""
     await services.artifacts.creation.create(A, 0, blob(world))
 
 
 async def complete_blob(world: World, services: Services) -> None:
-    """A worker uploads what it has announced as a `blob`, and calls completeArtifact: a commit of the task."""
+    """Uploads a `blob` as a worker does, and calls completeArtifact: a commit of the task."""
     etag = "nothing was uploaded"
     if any(row.key == keys.artifact(0, NAME) for row in world.rows(keys.TASKS, A)):
         container, path = place(world)
@@ -39,13 +39,13 @@ async def complete_blob(world: World, services: Services) -> None:
 
 
 async def create_and_complete_blob(world: World, services: Services) -> None:
-    """createArtifact of a `blob`, its upload, and completeArtifact."""
+    """Creates a `blob`, uploads it, and calls completeArtifact."""
     await create_blob(world, services)
     await complete_blob(world, services)
 
 
 async def create_direct(world: World, services: Services) -> None:
-    """createArtifact of an `s3` artifact, and its content: it waits for the commit of its block list."""
+    """Creates an `s3` artifact, and puts its content, which waits for the commit of its block list."""
     wanted = artifact(world, "s3", DIRECT, upload=Upload.DIRECT, **STATED)
     created = await services.artifacts.creation.create(A, 0, wanted)
     path = keys.path(A, 0, DIRECT, created.artifact.version)
@@ -53,7 +53,7 @@ async def create_direct(world: World, services: Services) -> None:
 
 
 async def read_direct(world: World, services: Services) -> None:
-    """getArtifact of that artifact: the first read commits its block list."""
+    """Calls getArtifact of that artifact: the first read commits its block list."""
 
     async def everybody(names: Sequence[str]) -> None:
         """Authorises everybody."""
@@ -63,6 +63,6 @@ async def read_direct(world: World, services: Services) -> None:
 
 
 async def create_and_read_direct(world: World, services: Services) -> None:
-    """createArtifact of an `s3` artifact, its content, and getArtifact."""
+    """Creates an `s3` artifact, puts its content, and calls getArtifact."""
     await create_direct(world, services)
     await read_direct(world, services)

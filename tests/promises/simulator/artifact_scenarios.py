@@ -24,7 +24,7 @@ NAME = "public/logs/live.log"
 OTHER = 'private/"other" 100%.txt'
 CONTENT = b"what the worker has written"
 STATED = {"content_length": len(CONTENT), "sent_length": len(CONTENT)}
-"""What a client states of content that it PUTs straight into storage."""
+"""The lengths that a client states of content that it PUTs straight into storage."""
 
 
 def _scenario(prepare: Step, effect: Callable[[World], bool] | None = None) -> Callable[[Step], Step]:
@@ -36,7 +36,7 @@ def _scenario(prepare: Step, effect: Callable[[World], bool] | None = None) -> C
 
 
 def artifact(world: World, storage_type: str, name: str = NAME, **changes: Any) -> Artifact:
-    """An artifact that may be created now; it expires with A, if A is there."""
+    """Returns an artifact that may be created now; it expires with A, if A is there."""
     task = world.tasks().get(A)
     fields: dict[str, Any] = {
         "name": name,
@@ -48,13 +48,13 @@ def artifact(world: World, storage_type: str, name: str = NAME, **changes: Any) 
 
 
 def place(world: World, name: str = NAME, run_id: int = 0) -> tuple[str, str]:
-    """Container and path of an artifact's content, as its row says."""
+    """Returns container and path of an artifact's content, as its row says."""
     (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == keys.artifact(run_id, name)]
     return keys.container(name), keys.path(A, run_id, name, decode(row).version)
 
 
 async def put(world: World, name: str, run_id: int = 0, content: bytes = CONTENT) -> None:
-    """A worker's bare PUT to a direct URL."""
+    """Puts content to a direct URL, as a worker's bare PUT does."""
     await world.account.connect().blobs.put_block(*place(world, name, run_id), BLOCK, content)
 
 
@@ -67,19 +67,19 @@ async def relay(
     name: str = NAME,
     services: Services | None = None,
 ) -> None:
-    """A worker's PUT to the relay URL that it was given for the artifact as it is now."""
+    """Puts content to the relay URL that a worker was given for the artifact as it is now."""
     await relay_to(services or world.services, relay_url(world, task_id, name), content, encoding)
 
 
 def relay_url(world: World, task_id: str = A, name: str = NAME) -> str:
-    """The URL that createArtifact returns, for the artifact as it is now."""
+    """Returns the URL that createArtifact returns for the artifact as it is now."""
     (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == keys.artifact(0, name)]
     until = world.clock.now() + timedelta(minutes=45)
     return world.services.artifacts.relay.url(task_id, 0, decode(row), until, row.etag)
 
 
 async def relay_to(services: Services, url: str, content: bytes = CONTENT, encoding: str = "") -> None:
-    """A PUT to a relay URL."""
+    """Puts content to a relay URL."""
     parts = urlsplit(url)
     task_id, run_id, name = parts.path.rsplit("/", 3)[1:]
     params = {"taskId": task_id, "runId": run_id, "name": name}
@@ -137,7 +137,7 @@ async def blob_uploaded(world: World) -> None:
 
 
 async def upload_blob(world: World) -> None:
-    """A client's own upload."""
+    """Uploads a `blob` as a client does by itself."""
     await world.account.connect().blobs.upload(*place(world), CONTENT, content_type="text/plain")
 
 
@@ -187,50 +187,50 @@ async def about_to_expire(world: World) -> None:
 
 @_scenario(running)
 async def create_direct(world: World) -> None:
-    """The content goes straight into storage."""
+    """Creates an artifact whose content goes straight into storage."""
     await direct(world, NAME)
 
 
 @_scenario(running)
 async def create_that_expires_early(world: World) -> None:
-    """Before its task does."""
+    """Creates an artifact that expires before its task does."""
     (task,) = world.tasks().values()
     await direct(world, OTHER, expires=task.expires - timedelta(hours=5))
 
 
 @_scenario(ended)
 async def create_after_exception(world: World) -> None:
-    """No resolution will commit it."""
+    """Creates an artifact after its run ended as an exception, so that no resolution will commit it."""
     await direct(world, NAME)
 
 
 @_scenario(running)
 async def create_reference(world: World) -> None:
-    """It is announced."""
+    """Creates a `reference`, which is announced."""
     await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/1"))
 
 
 @_scenario(referred)
 async def change_reference(world: World) -> None:
-    """To another URL."""
+    """Changes the URL of a `reference`."""
     await world.services.artifacts.creation.create(A, 0, reference(world, "https://example.com/2"))
 
 
 @_scenario(relayed)
 async def put_to_relay(world: World) -> None:
-    """The content comes through the service."""
+    """Puts content that comes through the service."""
     await relay(world, encoding="gzip")
 
 
 @_scenario(running, lambda world: world.tasks()[A].runs[0].unfinished == (digest_of(NAME),))
 async def begin_blob(world: World) -> None:
-    """The run has to wait for it."""
+    """Creates a `blob`, which the run then has to wait for."""
     await world.services.artifacts.creation.create(A, 0, blob(world))
 
 
 @_scenario(blob_uploaded, lambda world: world.tasks()[A].runs[0].unfinished == ())
 async def complete_blob(world: World) -> None:
-    """From now on the run can be completed."""
+    """Completes a `blob`, after which the run can be completed."""
     container, path = place(world)
     stored = world.account.committed(container)[path]
     await world.services.artifacts.finishing.complete(A, 0, NAME, [stored.etag])
@@ -238,20 +238,20 @@ async def complete_blob(world: World) -> None:
 
 @_scenario(object_begun, lambda world: len(world.account.committed(keys.PUBLIC)) <= 2)
 async def put_object(world: World) -> None:
-    """The data of an `object`, sent again: it takes the place of the older data."""
+    """Sends the data of an `object` again, which replaces the older data."""
     objects = world.services.artifacts.objects
     await objects.put_inline(await objects.existing(f"t/{A}/0/{NAME}"), CONTENT, {})
 
 
 @_scenario(object_uploaded)
 async def finish_object(world: World) -> None:
-    """From now on it can be read."""
+    """Finishes an `object`, after which it can be read."""
     await world.services.artifacts.finishing.finish(A, 0, NAME, A)
 
 
 @_scenario(uploaded)
 async def read(world: World) -> None:
-    """The first read commits."""
+    """Reads an artifact, which commits it."""
 
     async def everybody(names: object) -> None:
         assert names
@@ -262,18 +262,18 @@ async def read(world: World) -> None:
 
 @_scenario(resolved_with_uploads)
 async def resolve_with_uploads(world: World) -> None:
-    """The resolution commits all of them."""
+    """Handles the resolution, which commits all uploads."""
     for body, _ in world.messages(RESOLVED_QUEUE):
         await world.resolved_due_here(body)
 
 
 @_scenario(expiring)
 async def expire_artifacts(world: World) -> None:
-    """Rows and blobs go together."""
+    """Runs the expiry job, which deletes rows and blobs of artifacts together."""
     await world.services.expiration.run(600)
 
 
 @_scenario(about_to_expire)
 async def expire_task(world: World) -> None:
-    """With everything that is its own."""
+    """Runs the expiry job, which deletes a task with everything that belongs to it."""
     await world.services.expiration.run(600)

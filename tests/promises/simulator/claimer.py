@@ -1,4 +1,4 @@
-"""A process that claims, and what happens at one of its requests."""
+"""A process that claims, and at one of whose requests something happens."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ WAIT = 20.0
 
 
 class Once:
-    """Something happens right at the claimer's first request that matches, once it is armed."""
+    """A gate that does something right at the claimer's first request that matches, once it is armed."""
 
     def __init__(
         self, matches: Callable[[Call], bool], phase: Phase = Phase.BEFORE, error: type[BaseException] | None = None
@@ -57,7 +57,7 @@ def of_worker(call: Call) -> bool:
 async def calls_again(
     world: World, worker: Worker, wait: float = WAIT, count: int = 1, services: Services | None = None
 ) -> list[Claim]:
-    """What a worker gets that calls again whenever it was answered with nothing, for so many seconds."""
+    """Returns what a worker gets that calls again for `wait` seconds whenever it was answered with nothing."""
     until = world.clock.elapsed + wait
     claims: list[Claim] = []
     while not claims and (left := until - world.clock.elapsed) > 0:
@@ -66,7 +66,7 @@ async def calls_again(
 
 
 async def hears_soon(world: World, waiting: Services, other: Services) -> None:
-    """A worker that begins to wait in one process is told of what another one makes pending as in a busy pool."""
+    """Checks that a worker that begins to wait in one process is soon told of a task that another one makes pending."""
     working = asyncio.ensure_future(calls_again(world, WORKER, 60, services=waiting))
     await world.clock.sleep(0.2)
     await other.create_task(world.definition())
@@ -82,7 +82,7 @@ def a_world(*gates: Any) -> World:
 
 
 def check_is_pending_again(world: World, task_id: str = A, run_id: int = 0) -> None:
-    """The claim has left nothing behind, and the next caller gets the run."""
+    """Checks that the claim has left nothing behind, and that the next caller gets the run."""
     task = world.tasks()[task_id]
     assert (task.state, task.last_run_id) == (State.PENDING, run_id)
     invariants.check(world)

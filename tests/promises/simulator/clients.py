@@ -18,8 +18,8 @@ LATENCY = 0.01
 
 @dataclass(frozen=True)
 class Kind:
-    """A client: seconds before its n-th repetition, at the least and at the most, how many it makes, and the pause of
-    its worker after a call that lasted for so many seconds."""
+    """A kind of client: the least and the most seconds before its n-th repetition, the number of repetitions, and the
+    pause of its worker after a call by the seconds that the call lasted."""
 
     delay: Callable[[int], tuple[float, float]]
     pause: Callable[[float], float]
@@ -51,7 +51,7 @@ class Client:
     processes: Sequence[Services]
     chance: random.Random = field(default_factory=lambda: random.Random(0))
     answers: list[str] = field(default_factory=list)
-    """Of each request: `claims`, `503`, `empty`."""
+    """The answers to its requests: `claims`, `503`, `empty`."""
     got: dict[str, float] = field(default_factory=dict)
     """When it got each task."""
     longest: int = 0
@@ -61,7 +61,7 @@ class Client:
         self.worker = Worker(worker_group="group", worker_id=self.world.slugid())
 
     async def request(self) -> list[Claim] | None:
-        """One request; None for an answer of 503."""
+        """Makes one request; returns None for an answer of 503."""
         told, services = asyncio.Event(), self.chance.choice(self.processes)
         claims = await services.work.claim_work(POOL, self.worker, 1, WAIT, told=told)
         self.answers.append("503" if told.is_set() else "claims" if claims else "empty")
@@ -69,7 +69,7 @@ class Client:
         return None if told.is_set() else claims
 
     async def call(self) -> list[Claim]:
-        """A call with its repetitions. Nothing, too, if it fails after all of them."""
+        """Makes a call with its repetitions. Returns no claim also if all of them fail."""
         for number in range(self.kind.retries + 1):
             if (claims := await self.request()) is not None:
                 return claims
@@ -78,7 +78,7 @@ class Client:
         return []
 
     async def work(self, tasks: int) -> float:
-        """Calls until it has had so many tasks; when it got the last one."""
+        """Calls until it has had `tasks` tasks; returns when it got the last one."""
         while len(self.got) < tasks:
             began = self.world.clock.elapsed
             claims = await self.call()

@@ -21,7 +21,7 @@ PROCESS = "company"
 
 
 def one_after_the_other(*parties: Party) -> Party:
-    """Several calls of the same process; a refused one does not keep the next from being made."""
+    """Returns a party that makes several calls in one process; a refused one does not keep the next from being made."""
 
     async def party(world: World, services: Services) -> object:
         for each in parties:
@@ -32,7 +32,7 @@ def one_after_the_other(*parties: Party) -> Party:
 
 
 async def make(party: Party, world: World, services: Services) -> None:
-    """One call of the company; it may be refused."""
+    """Makes one call, which may be refused."""
     try:
         await party(world, services)
     except (ApiError, StorageUnavailable):
@@ -40,24 +40,24 @@ async def make(party: Party, world: World, services: Services) -> None:
 
 
 async def handle_due(world: World, services: Services) -> object:
-    """The handlers of everything that is due within three seconds."""
+    """Calls the handlers of everything that is due within three seconds."""
     await world.clock.sleep(3)
     await world.handle_visible()
     return None
 
 
 async def create_again(world: World, services: Services) -> object:
-    """createTask of the task that the scenarios create, as they create it."""
+    """Calls createTask of the task that the scenarios create, as they create it."""
     return await services.create_task(world.definition(A, taskGroupId=GROUP, **fixed(world)))
 
 
 async def remove_worker(world: World, services: Services) -> object:
-    """workerRemoved of the worker that the scenarios claim with."""
+    """Calls workerRemoved of the worker that the scenarios claim with."""
     return await services.workers.removed(POOL, WORKER, start="")
 
 
 async def expire(world: World, services: Services) -> object:
-    """A run of the expiry job."""
+    """Runs the expiry job."""
     return await services.expiration.run(300)
 
 
@@ -100,9 +100,9 @@ COMPANY: Mapping[str, Party] = {
     "reconciler": parties.reconcile,
     "expiry job": expire,
 }
-"""By name: who may act in between."""
+"""The calls that may act in between, by name."""
 
 
 async def interfere(party: Party, world: World) -> None:
-    """The party's calls, from a process that the simulation has not seen before."""
+    """Makes the party's calls, from a process that the simulation has not seen before."""
     await as_process(PROCESS, make(party, world, world.process()))

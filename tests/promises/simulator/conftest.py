@@ -1,4 +1,4 @@
-"""What several modules of this folder need."""
+"""Fixtures that several modules of this folder need."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.promises.simulator.world import World
 
 ENGINES = {"test_crashes", "test_dependency_orders", "test_interleavings", "test_late_requests", "test_lost_answers"}
 CLOCKS = {"a second": (0, 1, -1), "20 seconds": (0, 20, -20), "100 seconds": (0, 100, -100)}
-"""By how much the clocks of processes differ, in the weekly run, in every world of the engines."""
+"""Differences in seconds between the clocks of processes, in every world of the weekly run."""
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -25,13 +25,13 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.fixture
 def clocks(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The clocks of the processes of each world."""
+    """Sets the clocks of the processes of each world."""
     monkeypatch.setattr(World, "clocks", request.param)
 
 
 @pytest.fixture
 def world() -> World:
-    """Nothing has happened in it."""
+    """A world in which nothing has happened."""
     return World()
 
 
@@ -49,5 +49,5 @@ def app() -> Iterator[App]:
 
 @pytest.fixture
 def rows_vouch_for_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also where there are so few tasks that reading them would be as cheap."""
+    """Lets rows vouch for statuses also where there are so few tasks that reading them would be as cheap."""
     monkeypatch.setattr(group_statuses, "FEW", 1)

@@ -1,4 +1,4 @@
-"""Samples, which `./dev test --all` chooses anew every day; SAMPLE_SEED=20261122 ./dev test … repeats a day's."""
+"""Samples that `./dev test --all` chooses anew every day; SAMPLE_SEED=20261122 ./dev test … repeats a day's."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SEED_VARIABLE = "SAMPLE_SEED"
 
 
 def todays_seed() -> str:
-    """The seed that the environment asks for; else that of the day, or without `--all` always the same one."""
+    """Returns the seed that the environment asks for; else that of the day, or without `--all` always the same."""
     day = f"{datetime.now(UTC):%Y%m%d}" if os.environ.get(ALL_TESTS) else "each day"
     return os.environ.get(SEED_VARIABLE) or day
 
 
 def todays_chance(name: str) -> random.Random:
-    """What decides the sample of the test of this name today."""
+    """Returns the random numbers that decide today's sample of the test of this name."""
     return random.Random(f"{todays_seed()} {name}")
 
 
 def some(items: Sequence[T], one_in: int, name: str) -> Sequence[T]:
-    """One in so many for the test of this name, which are the same ones in each run; all with `--all`."""
+    """Returns one in `one_in` items for the test of this name, the same ones in each run; with `--all` all."""
     return items if os.environ.get(ALL_TESTS) else items[todays_chance(name).randrange(one_in) :: one_in]

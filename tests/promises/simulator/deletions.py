@@ -40,7 +40,7 @@ class Meeting:
 
 
 def soon(world: World, hours: float) -> str:
-    """A date as definitions have it."""
+    """Returns a date a number of hours ahead, as definitions have it."""
     return format_date(world.clock.now() + timedelta(hours=hours))
 
 
@@ -48,7 +48,7 @@ def soon(world: World, hours: float) -> str:
 
 
 async def bystander(world: World) -> None:
-    """C, which outlives everything, resolved, with content of its own."""
+    """C exists, resolved, with content of its own, and outlives everything."""
     await world.create(C, taskGroupId=GROUP, expires=soon(world, 24 * 3), deadline=soon(world, 3))
     (claim,) = await world.claim()
     assert claim.task.task_id == C
@@ -57,7 +57,7 @@ async def bystander(world: World) -> None:
 
 
 async def a_task(world: World) -> None:
-    """A, resolved, with content, in the group of C."""
+    """A is resolved, with content, in the group of C."""
     await bystander(world)
     await world.create(A, taskGroupId=GROUP, expires=soon(world, 1), deadline=soon(world, 1))
     (claim,) = await world.claim()
@@ -68,14 +68,14 @@ async def a_task(world: World) -> None:
 
 
 async def a_pending_task(world: World) -> None:
-    """A, in the group of C, whose deadline was not handled for longer than the job waits."""
+    """A is pending in the group of C, and its deadline was not handled for longer than the job waits."""
     await bystander(world)
     await world.create(A, taskGroupId=GROUP, expires=soon(world, 1), deadline=soon(world, 1))
     await world.clock.sleep(9 * HOUR)
 
 
 async def a_running_task(world: World) -> None:
-    """The same, and it is running."""
+    """A is running in the group of C, and its deadline was not handled for longer than the job waits."""
     await bystander(world)
     await world.create(A, taskGroupId=GROUP, expires=soon(world, 1), deadline=soon(world, 1))
     assert await world.claim()
@@ -83,7 +83,7 @@ async def a_running_task(world: World) -> None:
 
 
 def a_dead_call(task_group_id: str, *, is_alive: bool = False) -> Step:
-    """createTask of A, in that group, died before its commit; with `is_alive` A is there, in the group of C."""
+    """createTask of A, in that group, has died before its commit; with `is_alive` A exists, in the group of C."""
 
     async def prepare(world: World) -> None:
         await bystander(world)
@@ -106,7 +106,7 @@ def a_dead_call(task_group_id: str, *, is_alive: bool = False) -> Step:
 
 
 async def a_group(world: World) -> None:
-    """GROUP, made for a task that was refused; C is in another one."""
+    """GROUP exists for a task that was refused; C is in another one."""
     await world.create(C, taskGroupId=OTHER_GROUP, expires=soon(world, 24 * 3))
     (claim,) = await world.claim()
     await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
@@ -116,7 +116,7 @@ async def a_group(world: World) -> None:
 
 
 async def an_artifact(world: World) -> None:
-    """A runs; an artifact of it has expired."""
+    """A is running, and an artifact of it has expired."""
     await bystander(world)
     await world.create(A, taskGroupId=GROUP, expires=soon(world, 24 * 2), deadline=soon(world, 5))
     assert await world.claim()
@@ -135,7 +135,7 @@ async def a_worker(world: World) -> None:
 
 
 def create(task_id: str, task_group_id: str = GROUP, **changes: Any) -> Party:
-    """createTask; the task lives for days."""
+    """Calls createTask of a task that lives for days."""
 
     async def party(world: World, services: Services) -> object:
         fixed = world.fixed or {
@@ -151,12 +151,12 @@ def create(task_id: str, task_group_id: str = GROUP, **changes: Any) -> Party:
 
 
 async def create_artifact(world: World, services: Services) -> None:
-    """createArtifact of the name that has expired, and its content."""
+    """Calls createArtifact of the name that has expired, and puts its content."""
     await relay(world, EARLY, services)
 
 
 async def create_other_kind(world: World, services: Services) -> None:
-    """The same, and the content comes straight into storage."""
+    """Calls createArtifact of that name, and puts the content straight into storage."""
     wanted = artifact_scenarios.artifact(
         world, "s3", EARLY, upload=Upload.DIRECT, content_length=len(artifact_scenarios.CONTENT)
     )
@@ -164,59 +164,59 @@ async def create_other_kind(world: World, services: Services) -> None:
 
 
 async def read_artifact(world: World, services: Services) -> None:
-    """getArtifact."""
+    """Calls getArtifact."""
     reading = services.artifacts.reading
     await reading.url(await reading.find(A, 0, EARLY, everybody))
 
 
 async def read_task(world: World, services: Services) -> None:
-    """task and status."""
+    """Calls task and status."""
     await services.lifecycle.definition(A)
     await services.lifecycle.existing(A)
 
 
 async def list_group(world: World, services: Services) -> None:
-    """listTaskGroup."""
+    """Calls listTaskGroup."""
     await services.groups.list(GROUP, start="", limit=1000)
 
 
 async def report(world: World, services: Services) -> object:
-    """reportCompleted of A."""
+    """Calls reportCompleted of A."""
     return await services.lifecycle.report(A, 0, Resolved.COMPLETED)
 
 
 async def cancel(world: World, services: Services) -> object:
-    """cancelTask of A."""
+    """Calls cancelTask of A."""
     return await services.lifecycle.cancel(await services.lifecycle.existing(A))
 
 
 async def resolved_due(world: World, services: Services) -> None:
-    """A resolved message of A comes once more."""
+    """Handles a resolved message of A once more."""
     await services.resolution.resolved_due(ResolvedBody(task_id=A, run_id=0, put=world.clock.now()))
 
 
 async def deadline_due(world: World, services: Services) -> None:
-    """The deadline message of A."""
+    """Handles the deadline message of A."""
     await services.timers.deadline_due(A, GROUP, "-", world.clock.now() - timedelta(hours=3))
 
 
 async def seal(world: World, services: Services) -> object:
-    """sealTaskGroup."""
+    """Calls sealTaskGroup."""
     return await services.groups.seal(await services.groups.existing(GROUP))
 
 
 async def job(world: World, services: Services) -> object:
-    """The job once more."""
+    """Runs the job once more."""
     return await services.expiration.run(300)
 
 
 async def claim(world: World, services: Services) -> None:
-    """claimWork, which sees the worker."""
+    """Calls claimWork, which notes the worker as seen."""
     await services.work.claim_work(POOL, WORKER, 1, 0.4)
 
 
 async def declare(world: World, services: Services) -> None:
-    """declareWorker."""
+    """Calls declareWorker."""
     worker = Worker(worker_group=WORKER.worker_group, worker_id=WORKER.worker_id)
     await services.workers.declare(POOL, worker, world.clock.now() + timedelta(days=3))
 
@@ -302,11 +302,11 @@ MEETINGS = [
 
 
 def members(world: World, task_group_id: str) -> set[str]:
-    """The tasks of a group as its member rows tell."""
+    """Returns the tasks of a group by its member rows."""
     rows = world.rows(keys.GROUPS, task_group_id)
     return {row.key.split("~")[1] for row in rows if row.key.startswith("member~")}
 
 
 def content_paths(world: World) -> set[str]:
-    """The paths of all committed content."""
+    """Returns the paths of all committed content."""
     return {*world.account.committed(keys.PUBLIC), *world.account.committed(keys.PRIVATE)}

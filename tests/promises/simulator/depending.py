@@ -16,25 +16,25 @@ from tests.promises.simulator.world import World
 
 
 def a_world(*gates: Any) -> World:
-    """A world whose messages may come in any order."""
+    """Returns a world whose messages may come in any order."""
     world = World(Simulation.scripted([]), *gates)
     world.is_ordered = False
     return world
 
 
 async def create_tasks(world: World, count: int, **changes: Any) -> list[str]:
-    """So many tasks of one group."""
+    """Creates `count` tasks of one group."""
     return [await world.create(**{"taskGroupId": GROUP, **changes}) for _ in range(count)]
 
 
 async def write_edges(world: World, task_group_id: str, dependent: str, required: Sequence[str]) -> None:
-    """Edges in a group, as those that a call has left which died, or was refused."""
+    """Writes edges in a group, as a call leaves them that died or was refused."""
     edges = [Upsert(keys.unblocks(task_id, dependent), {}) for task_id in required]
     await world.account.connect().tables.transact(keys.GROUPS, task_group_id, edges)
 
 
 async def complete_tasks(world: World, count: int, resolution: Resolved = Resolved.COMPLETED) -> None:
-    """So many of the pending tasks are claimed and resolved."""
+    """Claims and resolves `count` of the pending tasks."""
     while count > 0:
         claims = await world.claim(min(count, 32))
         assert claims, "there are so many"
@@ -44,18 +44,18 @@ async def complete_tasks(world: World, count: int, resolution: Resolved = Resolv
 
 
 async def rerun(world: World, task_id: str) -> None:
-    """One more run of a resolved task."""
+    """Gives a resolved task one more run."""
     await world.services.lifecycle.rerun(await world.services.lifecycle.existing(task_id))
 
 
 async def handle(world: World, task_id: str, run_id: int = 0) -> None:
-    """The message of a resolution, as its function handles it."""
+    """Handles the message of a resolution, as its function does."""
     message = ResolvedBody(task_id=task_id, run_id=run_id, put=world.clock.now())
     await world.services.resolution.resolved_due(message)
 
 
 async def cost_of_create(world: World, **changes: Any) -> Operations:
-    """The requests of one createTask."""
+    """Returns the requests of one createTask."""
     definition = world.definition(**{"taskGroupId": GROUP, **changes})
     with counting() as operations:
         await world.services.create_task(definition)

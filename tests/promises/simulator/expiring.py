@@ -1,4 +1,4 @@
-"""One of everything that expires, what is left of it, and the job that deletes it."""
+"""Makes one of everything that expires, runs the job that deletes it, and tells what is left."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ JOB = "job"
 EARLY, LATE = "public/early", "public/late"
 CLIENT = "project/ci"
 LARGE = {"noise": base64.b64encode(random.Random(7).randbytes(750_000)).decode()}
-"""Too much for a row even when compressed."""
+"""A value that is too large for a row even when compressed."""
 
 
 async def everybody(names: Sequence[str]) -> None:
@@ -38,14 +38,14 @@ async def everybody(names: Sequence[str]) -> None:
 
 
 async def everything(world: World) -> None:
-    """What `all_but_a_large_definition` makes, and B, whose definition is large."""
+    """Makes what `all_but_a_large_definition` makes, and B, whose definition is large."""
     await all_but_a_large_definition(world)
     await world.create(B, expires=format_date(world.clock.now() + timedelta(hours=4)), payload=LARGE)
 
 
 async def all_but_a_large_definition(world: World) -> None:
-    """A, in a group, with an artifact that expires before it and one that came after its end; a client; and the worker,
-    its pool and its provisioner, who claimed A."""
+    """Makes A, in a group, with an artifact that expires before it and one that came after its end; a client; and the
+    worker that claimed A, with its pool and its provisioner."""
     expires = format_date(world.clock.now() + timedelta(hours=4))
     await world.create(A, taskGroupId=GROUP, retries=0, expires=expires)
     assert await world.claim()
@@ -81,11 +81,11 @@ async def expire(world: World, hours: float, services: Services | None = None) -
 
 
 _OF_A_POOL = {keys.POOL, keys.RETURNED}
-"""Rows that each pool has one of, and keeps."""
+"""Rows of which each pool has one, and keeps it."""
 
 
 def left(world: World) -> set[str]:
-    """What there is of all that expires."""
+    """Returns what there is of all that expires."""
     found = {f"task {row.partition}" for row in world.rows(keys.TASKS)}
     found |= {f"group {row.partition}" for row in world.rows(keys.GROUPS)}
     found |= {row.key.split("~")[0] for row in world.rows(keys.POOLS) if row.key not in _OF_A_POOL}
@@ -97,6 +97,6 @@ def left(world: World) -> set[str]:
 
 
 def scheduled(world: World) -> set[str]:
-    """The kinds of what the job has yet to do, but for histories: who deleted what is known for a month."""
+    """Returns the kinds of what the job has yet to do, without histories: who deleted what is known for a month."""
     kinds = {row.key.split("~")[0] for row in world.rows(keys.EXPIRY) if row.key != "cursor"}
     return kinds - {keys.AUDIT_SWEEP}

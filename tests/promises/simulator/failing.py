@@ -1,4 +1,4 @@
-"""Requests of a call that fail, and what comes of it."""
+"""Lets requests of a call fail, and checks the outcome."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RETRYABLE = (StorageUnavailable, ServiceUnavailable, EventsUnavailable)
 
 @dataclass
 class FailAt:
-    """A gate that fails the victim's request of that number (from 1), or with `lasting` all from there on."""
+    """A gate that fails the victim's request of that number (from 1), or with `lasting` all from it on."""
 
     number: int
     phase: Phase
@@ -26,7 +26,7 @@ class FailAt:
     hit: Call | None = None
 
     def __call__(self, call: Call, phase: Phase) -> None:
-        """Count what is sent, and fail when it is time."""
+        """Counts what is sent, and fails when it is time."""
         if process_name() != VICTIM:
             return
         if phase is Phase.BEFORE:
@@ -41,8 +41,8 @@ class FailAt:
 
 
 def fail(harmed: Harmed) -> None:
-    """Each request of the call fails for good, without its effect or with it (a read has none), or storage does not
-    respond from there on, so that what was written ahead cannot be rolled back."""
+    """Lets each request of the call fail for good, without its effect or with it (a read has none), or all from it on,
+    so that what was written ahead cannot be rolled back."""
     scenario = harmed.scenario
     last = set[int]()
 
@@ -76,8 +76,9 @@ def finish_each(
     finish: Callable[[Attempt], None],
     seen: set[Left],
 ) -> None:
-    """The call with a fault at each of these requests. It is answered, or fails retryably; then `finish` repeats it, if
-    it was not answered, and handles what is due. Of faults that leave the same, as noted in `seen`, one is finished."""
+    """Makes the call with a fault at each of these requests. It is answered, or fails retryably; then `finish` repeats
+    it, if it was not answered, and handles what is due. If several faults leave the same, as noted in `seen`, only one
+    is finished."""
     for number, at in numbered:
         try:
             done = make(number)

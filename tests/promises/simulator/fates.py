@@ -1,9 +1,5 @@
-"""Which rows that are misplaced are left, and when: the kept text `fates.txt`.
-
-    .venv/bin/python -m tests.promises.simulator.fates
-
-writes it anew.
-"""
+"""Writes the kept text `fates.txt`: which misplaced rows are left, and when. .venv/bin/python -m
+tests.promises.simulator.fates writes it anew."""
 
 from __future__ import annotations
 
@@ -18,29 +14,29 @@ from tests.promises.simulator.world import World
 
 KEPT = Path(__file__).parent / "fates.txt"
 YOUNG, OLD = 5.0, 660.0
-"""Seconds: its call may still be under way; or it is an orphan of a call that died."""
+"""Ages in seconds of a row whose call may still be under way, and of one that is an orphan of a call that died."""
 HOW: Mapping[str, tuple[float, bool]] = {
     "young": (YOUNG, False),
     "old": (OLD, False),
     "old, messages lost": (OLD, True),
 }
-"""How old it is when the tasks go on, and whether the messages of what waits are lost besides."""
+"""By case, how old the row is when the tasks go on, and whether messages of what waits are lost besides."""
 
 
 def is_message(name: str) -> bool:
-    """Whether it is no row."""
+    """Whether it is a message, and no row."""
     return "message" in name
 
 
 @cache
 def undisturbed(how: str, without_messages: bool = False) -> Life:
-    """What happens where nothing is misplaced."""
+    """Returns what happens if nothing is misplaced."""
     return lived("message" if without_messages else "", how)
 
 
 @cache
 def lived(name: str, how: str, *, are_short: bool = False) -> Life:
-    """What happens where that is misplaced."""
+    """Returns what happens if that is misplaced."""
     world = World()
     world.is_ordered = False
     if are_short:
@@ -52,7 +48,7 @@ def lived(name: str, how: str, *, are_short: bool = False) -> Life:
 
 
 def text() -> str:
-    """Of each row, the kinds of rows that are there besides when it was misplaced a while ago, and at the end of its
+    """Returns by row which kinds of rows are left in addition, a while after it was misplaced and at the end of its
     group."""
     lines = []
     for name in MISPLACED:

@@ -1,8 +1,6 @@
-"""Every state that any task was committed in, in the order of the commits, judged as it comes (contract 4, design 5).
-
-The status rows alone show where a task has arrived; the history shows that it came there by legal steps: nothing is
-claimed, resolved or retried twice, no dependency fires early, and how often a group was resolved.
-"""
+"""Judges every state that any task was committed in, in the order of the commits (contract 4, design 5). The status
+rows alone show where a task has arrived; the history shows that it came there by legal steps: nothing is claimed,
+resolved or retried twice, no dependency fires early, and how often a group was resolved."""
 
 from __future__ import annotations
 
@@ -25,12 +23,12 @@ _STEPS = {
     State.PENDING: {State.RUNNING, State.EXCEPTION},
     State.RUNNING: {State.RUNNING, State.PENDING, State.COMPLETED, State.FAILED, State.EXCEPTION},
 }
-"""A run goes back from running to pending when no worker has received its claim (`claim_ends.take_back`)."""
+"""Legal changes of a run's state. It goes back from running to pending when no worker has received its claim."""
 
 
 @dataclass(frozen=True)
 class Crossing:
-    """A moment at which a group had no unresolved task left, and how many events had been published by then."""
+    """A moment at which a group had no unresolved task left, and the number of events published by then."""
 
     task_group_id: str
     published: int
@@ -44,7 +42,7 @@ class History:
         rows: Callable[[str, str], list[Row]],
         published: Callable[[], int],
     ) -> None:
-        """`rows` of a table's partition; `published` counts the events so far."""
+        """Takes functions: `rows` returns those of a table's partition, `published` the number of events so far."""
         self._rows = rows
         self._published = published
         self.states: dict[str, list[Task]] = defaultdict(list)
@@ -62,12 +60,12 @@ class History:
         self.violations: list[str] = []
 
     def __call__(self, call: Call, phase: Phase) -> None:
-        """Note what a write has changed."""
+        """Notes what a write has changed."""
         if phase is Phase.AFTER and call.kind is Kind.TABLE_WRITE and call.target == keys.TASKS:
             self.note(call.subject)
 
     def note(self, task_id: str) -> None:
-        """Compare a task with what it was last."""
+        """Compares a task with its last noted state."""
         rows = {row.key: row for row in self._rows(keys.TASKS, task_id)}
         if keys.TASK_STATUS not in rows:
             self._gone.add(task_id)  # it has expired; its id may be used again
@@ -104,10 +102,8 @@ class History:
         self._note_crossing(before, task)
 
     def resolutions(self, task_group_id: str) -> Counter[tuple[str, int, int]]:
-        """How often each task of the group was resolved in each of its generations.
-
-        By task, generation, and how often the id was used before, by a task that has expired.
-        """
+        """Returns how often each task of the group was resolved in each of its generations: by task, generation, and
+        how often the id was used before, by a task that has expired."""
         found: Counter[tuple[str, int, int]] = Counter()
         for task_id, states in self.states.items():
             before: Task | None = None
@@ -138,7 +134,7 @@ class History:
             yield "retriesLeft changes without a new run"
 
     def _fired(self, before: Task | None, after: Task) -> Iterator[str]:
-        """Dependencies that count as satisfied from now on must have been resolved as the task requires."""
+        """Yields dependencies that count as satisfied from now on without having been resolved as the task requires."""
         definition = self.definitions[after.task_id]
         known = 0 if before is None else before.satisfied
         for index, required in enumerate(definition.dependencies):
@@ -170,7 +166,7 @@ class History:
 
 
 def _fixed(task: Task) -> tuple[object, ...]:
-    """What never changes."""
+    """Returns the properties of a task that never change."""
     place = (task.task_id, task.task_queue_id, task.scheduler_id, task.project_id, task.task_group_id)
     return (*place, task.retries, task.deadline, task.expires, task.dependencies)
 
@@ -183,7 +179,7 @@ def _birth(task: Task) -> Iterator[str]:
 
 
 def _step(was: Run, run: Run) -> Iterator[str]:
-    """One run, before and after."""
+    """Yields what is illegal in the change of one run."""
     if was == run:
         return
     if run.state not in _STEPS.get(was.state, set()):
@@ -205,7 +201,7 @@ def _step(was: Run, run: Run) -> Iterator[str]:
 
 
 def _new_run(before: Task, after: Task) -> Iterator[str]:
-    """The run that has come, and why it may."""
+    """Yields what is illegal about the run that was added."""
     run = after.last_run
     previous = after.runs[-2] if len(after.runs) > 1 else None
     if run.generation != after.generation:

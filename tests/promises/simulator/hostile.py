@@ -14,7 +14,7 @@ LONGEST = 7 * 24 * 3600.0
 
 
 def poll_answer(messages: Sequence[Message]) -> str:
-    """The messages as a poll URL returns them."""
+    """Returns the messages as a poll URL returns them."""
     time = "%a, %d %b %Y %H:%M:%S GMT"
     listed = "".join(
         f"<QueueMessage><MessageId>{message.receipt.message_id}</MessageId>"
@@ -28,7 +28,7 @@ def poll_answer(messages: Sequence[Message]) -> str:
 
 
 async def take(world: World, *, count: int = 32, hidden: float = 300) -> list[Message]:
-    """What a worker with the poll URLs sees: up to `count` messages of the highest band that has any."""
+    """Takes what a worker with the poll URLs sees: up to `count` messages of the highest band that has any."""
     for band in PRIORITIES:
         messages = await world.memory.queues.get(pending_queue(POOL, band), count=count, hidden_for=hidden)
         if messages:
@@ -37,6 +37,6 @@ async def take(world: World, *, count: int = 32, hidden: float = 300) -> list[Me
 
 
 async def delete(world: World, messages: Sequence[Message]) -> None:
-    """Deletes what was taken from the lowest band."""
+    """Deletes messages that were taken from the lowest band."""
     for message in messages:
         await world.memory.queues.delete(pending_queue(POOL, "lowest"), message.receipt)

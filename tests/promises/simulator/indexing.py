@@ -1,4 +1,4 @@
-"""The index on the simulated deployment: entries, tasks that are entered, and runs of the expiry job."""
+"""Helpers for the index on the simulated deployment: entries, indexed tasks, and runs of the expiry job."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.promises.simulator.world import World
 
 
 async def complete(world: World, rank: int = 0, path: str = "demo.v2.app", **changes: Any) -> str:
-    """A task with a route of the index that is created, claimed and completed; its resolved message waits."""
+    """Creates, claims and completes a task with a route of the index; its resolved message waits."""
     task_id = await world.create(routes=[f"index.{path}"], extra={"index": {"rank": rank}}, **changes)
     (claim,) = await world.claim()
     await world.services.lifecycle.report(task_id, claim.run_id, Resolved.COMPLETED)
@@ -19,7 +19,7 @@ async def complete(world: World, rank: int = 0, path: str = "demo.v2.app", **cha
 
 
 def entry(world: World, path: str, rank: int = 0, days: float = 1, task_id: str | None = None) -> IndexEntry:
-    """An entry that a call would store now."""
+    """Returns an entry that a call would store now."""
     now = world.clock.now()
     return IndexEntry(
         path=path, task_id=task_id or world.slugid(), rank=rank, data={}, expires=now + timedelta(days=days), at=now
@@ -27,14 +27,14 @@ def entry(world: World, path: str, rank: int = 0, days: float = 1, task_id: str 
 
 
 async def expire_for(world: World, days: int) -> None:
-    """Hourly runs of the expiry job."""
+    """Runs the expiry job every hour for some days."""
     for _ in range(24 * days):
         await world.clock.sleep(3600)
         await world.handlers.expiration.run(300)
 
 
 async def all_namespaces(world: World, namespace: str, limit: int) -> list[list[str]]:
-    """Every page of the namespaces right in one."""
+    """Returns every page of the namespaces right below one."""
     pages: list[list[str]] = []
     start: str | None = ""
     while start is not None:

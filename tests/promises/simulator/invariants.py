@@ -1,4 +1,4 @@
-"""The invariants of design 7, as one checker over everything that a world holds."""
+"""Checks the invariants of design 7 over everything that a world holds."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from shared.store.interface import Row
 from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 ROOM = 0.8
-"""Of what a property or an entity may hold, no row takes more."""
+"""The largest share of the limit of a property or an entity that a row may take."""
 MOST_HANDLED = 80
-"""Calls of a handler about the run or group that one call has put a message of, however long its commit, its dependents
-or Service Bus take."""
+"""The most calls of a handler for one message's run or group, however long its commit, its dependents or Service Bus
+take."""
 
 
 def check(world: World) -> None:
-    """What holds at any moment, whatever has died."""
+    """Checks what holds at any moment, whatever has died."""
     assert not world.history.violations, world.history.violations
     assert not world.topics.repeats, f"events that subscribers get twice: {world.topics.repeats}"
     _nothing_is_invented(world)
@@ -49,7 +49,7 @@ def check(world: World) -> None:
 
 
 def check_settled(world: World) -> None:
-    """What holds besides, once every message that was due has been handled, and the reconciler has nothing to do."""
+    """Checks what also holds once every message that was due has been handled, and the reconciler has nothing to do."""
     check_handled(world)
     tasks = world.tasks()
     for task in tasks.values():
@@ -69,7 +69,7 @@ def check_settled(world: World) -> None:
 
 
 def check_handled(world: World) -> None:
-    """What holds besides, once every message that was due has been handled."""
+    """Checks what also holds once every message that was due has been handled."""
     check(world)
     for task in world.tasks().values():
         _dependencies_have_fired(world, task)
@@ -97,9 +97,8 @@ def check_handled(world: World) -> None:
 
 
 def check_undisturbed(world: World) -> None:
-    """After calls that nothing has disturbed, their messages handled: each message once, its receipt at hand.
-
-    A retry run's message was shown after the commit, so that its receipt is not known any more.
+    """Checks what holds after calls that nothing has disturbed, their messages handled: each message exists once, and
+    its receipt is known. A retry run's message was shown after the commit, so that its receipt is not known any more.
     """
     check(world)
     tasks = world.tasks().values()
@@ -124,7 +123,7 @@ def check_undisturbed(world: World) -> None:
 
 
 def check_finished(world: World) -> None:
-    """What holds when all tasks are resolved and the reconciler has passed: nothing is left over."""
+    """Checks that nothing is left over when all tasks are resolved and the reconciler has passed."""
     check_settled(world)
     tasks = world.tasks()
     assert all(task.is_resolved for task in tasks.values()), "everything ends at its deadline"
@@ -139,7 +138,8 @@ def check_finished(world: World) -> None:
 
 
 def check_groups(world: World) -> None:
-    """When all tasks are resolved: each group was announced, and no more often than it was resolved (design 5)."""
+    """Checks, when all tasks are resolved, that each group was announced, and no more often than it was resolved
+    (design 5)."""
     for task_group_id in {task.task_group_id for task in world.tasks().values()}:
         crossings = [moment for moment in world.history.crossings if moment.task_group_id == task_group_id]
         announced = [
@@ -178,12 +178,12 @@ CHECKED_AS_ANNOUNCED = {
     Exchange.TASK_GROUP_RESOLVED: "check_groups",
     Exchange.ARTIFACT_CREATED: "artifact_invariants.check",
 }
-"""Where it is checked that nothing is left out of a topic: none may be missing here."""
+"""For each topic, where it is checked that nothing is left out of it. No topic may be missing here."""
 assert set(CHECKED_AS_ANNOUNCED) == set(Exchange), "a topic that no invariant knows"
 
 
 def check_announced(world: World) -> None:
-    """Every transition of a task, and every change of a group, has been announced, each under one MessageId."""
+    """Checks that every transition of a task, and every change of a group, was announced, each under one MessageId."""
     kinds = {
         State.COMPLETED: "task-completed",
         State.FAILED: "task-failed",
@@ -208,7 +208,8 @@ def check_announced(world: World) -> None:
 
 
 def _each_has_one_message_id(world: World) -> None:
-    """Of a task of the same life: an id that is used again, after its task has expired, has events of its own."""
+    """Checks that each event of one life of a task has one MessageId: an id that is used again has events of its
+    own."""
     ids: dict[tuple[object, ...], set[str]] = {}
     for message in world.topics.messages:
         event = message.event
@@ -222,7 +223,7 @@ _MORE_THAN_ONCE = {Exchange.TASK_PRIORITY_CHANGED, Exchange.ARTIFACT_CREATED}
 
 
 def _artifacts_are_announced_once(world: World) -> None:
-    """Under one MessageId; a reference once more when its URL was changed, as a scenario does once."""
+    """Checks that artifacts are announced under one MessageId; a reference once more if its URL was changed."""
     artifacts = [
         (body["status"]["taskId"], body["runId"], body["artifact"]) for _, body in _bodies(world) if "artifact" in body
     ]
@@ -237,7 +238,7 @@ def _artifacts_are_announced_once(world: World) -> None:
 
 
 def _changes_of_priority_are_announced(world: World) -> None:
-    """Each one, under a MessageId of its own, with the priorities before and after it."""
+    """Checks that each change of a priority was announced under its own MessageId, with both priorities."""
     bodies = world.topics.of(Exchange.TASK_PRIORITY_CHANGED.value)
     announced = Counter((body["status"]["taskId"], body["oldPriority"], body["newPriority"]) for body in bodies)
     happened: Counter[tuple[str, str, str]] = Counter()
@@ -249,7 +250,7 @@ def _changes_of_priority_are_announced(world: World) -> None:
 
 
 def _groups_are_announced(world: World) -> None:
-    """That a group was sealed; and that a call has changed the priority of all, if it was the latest call on all."""
+    """Checks that a sealed group was announced, and a change of all priorities, if it was the latest call on all."""
     sealed = {body["taskGroupId"] for body in world.topics.of(Exchange.TASK_GROUP_SEALED.value)}
     changed = {body["taskGroupId"] for body in world.topics.of(Exchange.TASK_GROUP_PRIORITY_CHANGED.value)}
     for row in world.rows(keys.GROUPS):
@@ -260,8 +261,8 @@ def _groups_are_announced(world: World) -> None:
 
 
 def check_resolutions_announced(world: World) -> None:
-    """The last resolution of every task has been announced, also of a call that died and that nobody has repeated: the
-    handler does so that carries the resolution to everybody who waits for it (design 2.5)."""
+    """Checks that the last resolution of every task was announced, also that of a call that died and that nobody has
+    repeated: then the handler announces it that carries the resolution to everybody who waits for it (design 2.5)."""
     events = [message.event for message in world.topics.messages]
     sent = {(each.exchange, each.task_id, each.run_id, each.life) for each in events if isinstance(each, TaskEvent)}
     missing = [
@@ -274,13 +275,13 @@ def check_resolutions_announced(world: World) -> None:
 
 
 def check_claims_announced(world: World) -> None:
-    """Every claim that a worker was given has been announced."""
+    """Checks that every claim that a worker was given was announced."""
     running = {(body["status"]["taskId"], body["runId"]) for body in world.topics.of("task-running")}
     assert {(claim.task.task_id, claim.run_id) for claim in world.claims} <= running
 
 
 def _rows_fit(world: World) -> None:
-    """A row that fills up would refuse its last writer one day."""
+    """Checks that each row has room left: a row that fills up would refuse its last writer one day."""
     for table in (keys.TASKS, keys.GROUPS, keys.POOLS, keys.EXPIRY):
         for row in world.rows(table):
             place = table, row.partition, row.key
@@ -299,7 +300,7 @@ def _measure(table: str, row: Row) -> None:
 
 
 def _tasks_are_led_to(world: World) -> None:
-    """No task is forgotten by the expiry job: its member row is there, which goes after it, or a row of its own."""
+    """Checks that the expiry job finds each task: by its member row, which goes after it, or by a row of its own."""
     scheduled = {row.key for row in world.rows(keys.EXPIRY)}
     members = {(row.partition, row.key) for row in world.rows(keys.GROUPS)}
     for task_id, task in world.tasks().items():
@@ -309,8 +310,8 @@ def _tasks_are_led_to(world: World) -> None:
 
 
 def _groups_are_listed(world: World) -> None:
-    """The rows that a group's header relies on are there, written ahead of it and not removed before it is gone: its
-    row in the list of groups, and that by which both expire."""
+    """Checks that the rows exist that a group's header relies on: its row in the list of groups, and that by which both
+    expire. They are written ahead of the header, and not removed before it is gone."""
     listed = {row.key: row.values["taskGroupId"] for row in world.rows(keys.DIRECTORY, keys.GROUP)}
     scheduled = {row.key for row in world.rows(keys.EXPIRY)}
     for row in world.rows(keys.GROUPS):
@@ -320,11 +321,9 @@ def _groups_are_listed(world: World) -> None:
 
 
 def _group_rows_belong(world: World) -> None:
-    """Rows of calls that died are recognised by their tasks, which are not there; all others are of their group.
-
-    Those of a task of another group are of a call that was refused, and are both there: one of them alone would be in
-    the way of a later task of that id. They go with their group.
-    """
+    """Checks that the rows of a group belong to it. Rows of calls that died are recognised by their tasks, which are
+    not there. Those of a task of another group are of a call that was refused, and are both there: one of them alone
+    would be in the way of a later task of that id. They go with their group."""
     tasks = world.tasks()
     rows = {(row.partition, row.key) for row in world.rows(keys.GROUPS)}
     for partition, key in rows:
@@ -336,7 +335,7 @@ def _group_rows_belong(world: World) -> None:
 
 
 def _bodies(world: World) -> list[tuple[str, dict[str, Any]]]:
-    """Of the events that happen at most once a run."""
+    """Returns the bodies of events that happen at most once a run."""
     topics = {message.topic for message in world.topics.messages} - {Exchange.TASK_PRIORITY_CHANGED.value}
     return [(topic, body) for topic in sorted(topics) for body in world.topics.of(topic) if "status" in body]
 
@@ -406,13 +405,14 @@ def _message_waits(world: World, task: Task) -> None:
 
 
 def _pending_messages(world: World, task: Task) -> list[tuple[dict[str, Any], datetime]]:
-    """In any band: the lease of a running task stays where it was when the priority is changed."""
+    """Returns a task's messages in any band: the lease of a running task stays where it was when the priority is
+    changed."""
     queues = [pending_queue(task.task_queue_id, band) for band in PRIORITIES]
     return [held for queue in queues for held in world.messages(queue) if held[0]["taskId"] == task.task_id]
 
 
 def _receipts_are_kept(world: World, task: Task) -> None:
-    """What the next transition moves or removes is known by its receipt, and it is the message that counts."""
+    """Checks that the next transition knows the receipts of the messages that it moves or removes."""
     needed = {
         "deadline": not task.is_resolved,
         "claim": task.state is State.RUNNING,
@@ -427,7 +427,7 @@ def _receipts_are_kept(world: World, task: Task) -> None:
 
 
 def _handles(task: Task) -> list[MessageHandle]:
-    """Good receipts of the messages that belong to an unresolved task."""
+    """Returns the receipts, all valid, of the messages that belong to an unresolved task."""
     shown_later = task.state is State.PENDING and _is_retry(task)
     handles = (None if shown_later else task.handles.pending, task.handles.claim, task.handles.deadline)
     return [handle for handle in handles if handle is not None and not task.is_resolved]
@@ -438,7 +438,7 @@ def _is_retry(task: Task) -> bool:
 
 
 def _dependencies_have_fired(world: World, task: Task) -> None:
-    """A task that still waits has something to wait for."""
+    """Checks that a task that still waits has something to wait for."""
     definition = world.history.definitions[task.task_id]
     if not task.runs and not task.is_resolved:
         done = [world.history.must_have_fired(definition, required) for required in definition.dependencies]
@@ -446,7 +446,7 @@ def _dependencies_have_fired(world: World, task: Task) -> None:
 
 
 def _nothing_is_invented(world: World) -> None:
-    """What is announced of a task was committed before."""
+    """Checks that what is announced of a task was committed before."""
     for message in world.topics.messages:
         event = message.event
         if not isinstance(event, TaskEvent):

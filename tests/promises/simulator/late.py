@@ -20,11 +20,11 @@ from tests.promises.simulator.world import World
 
 READS = frozenset({Kind.TABLE_READ, Kind.QUEUE_PEEK, Kind.BLOB_READ})
 ANOTHER_TASK = "xxxxxxxxQxCxxxxxxxxxxA"
-"""A task that keeps the group unresolved until the late request has taken effect."""
+"""Id of a task that keeps the group unresolved until the late request has taken effect."""
 GIVES_UP_AFTER = 8.0
 """Seconds after which a client knows no outcome, however often it has tried."""
 SENDS_AGAIN_AFTER = 5.0
-"""Seconds after which it tries again."""
+"""Seconds after which a client tries again."""
 
 
 def _is_write(call: Call) -> bool:
@@ -35,7 +35,7 @@ def _is_write(call: Call) -> bool:
 TOOK_EFFECT = "took effect"
 
 How = Literal["lost", "doubled"]
-"""Of a late request: its client gives up, or tries again and reads the answer to that."""
+"""What the client of a late request does: it gives up, or tries again and reads the answer to that."""
 End = Literal["report", "cancel"]
 """How the tasks end before the late request takes effect."""
 
@@ -47,7 +47,7 @@ class LateRequest:
     number: int
     how: How = "lost"
     world: World | None = None
-    """To be set before the victim acts."""
+    """The world, to be set before the victim acts."""
     calls: list[Call] = field(default_factory=list)
     """The victim's writes so far."""
     hit: Call | None = None
@@ -55,7 +55,7 @@ class LateRequest:
     _effect: Callable[[], object] | None = None
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Count, and hold the request back when it is its turn."""
+        """Counts writes, and holds one back when it is its turn."""
         if process_name() != VICTIM or phase is not Phase.BEFORE or self.hit is not None or not _is_write(call):
             return
         self.calls.append(call)
@@ -71,7 +71,7 @@ class LateRequest:
         self._effect = effect
 
     def land(self) -> None:
-        """The request takes effect, or is refused, and nobody reads its answer."""
+        """Lets the request take effect, or be refused; nobody reads its answer."""
         if self._effect is None:
             return
         assert self.world is not None
@@ -87,7 +87,8 @@ class LateRequest:
 
 
 Waking = Literal["goes on", "dies", "dies alone"]
-"""Of a frozen process: it goes on, dies right after its request, or dies with what it has sent beside it."""
+"""What a frozen process does later: it goes on, dies right after its request, or dies with what it has sent beside
+it."""
 
 
 @dataclass
@@ -103,7 +104,7 @@ class Frozen:
     _dead: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Count, stand still, and die when it is time."""
+        """Counts writes, stands still, and dies when it is time."""
         if process_name() != VICTIM:
             return
         self._die_if_dead()
@@ -137,7 +138,7 @@ class Frozen:
 
 
 async def everything_else_ends(world: World, how: End, late: float) -> None:
-    """One more task joins the group; all others are resolved and followed up, and `late` seconds pass."""
+    """Adds one more task to the group, resolves and follows up all others, and lets `late` seconds pass."""
     await refusable(world.create(ANOTHER_TASK, taskGroupId=GROUP))
     for _ in range(3):
         await refusable(world.claim(32))
@@ -153,7 +154,7 @@ async def everything_else_ends(world: World, how: End, late: float) -> None:
 
 
 async def the_last_task_ends(world: World) -> None:
-    """The one that was left."""
+    """Ends the last task that was left."""
     task = world.tasks().get(ANOTHER_TASK)
     if task is None:
         return
@@ -168,7 +169,7 @@ async def _cancel(world: World, task_id: str) -> None:
 
 
 async def refusable(call: Awaitable[object]) -> None:
-    """A call that may be refused."""
+    """Awaits a call that may be refused."""
     try:
         await call
     except (ApiError, StorageUnavailable):

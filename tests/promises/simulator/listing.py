@@ -1,4 +1,4 @@
-"""Lists of a group, and what its tasks' statuses say."""
+"""Lists a group, and compares with what its tasks' statuses say."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ A_SECOND = known.FRESH.total_seconds() + 0.001
 
 
 async def listed(services: Services, limit: int = 1000) -> dict[str, Any]:
-    """The statuses of all pages of the group."""
+    """Returns the statuses in all pages of the group."""
     found: dict[str, Any] = {}
     start: str | None = ""
     while start is not None:
@@ -24,12 +24,12 @@ async def listed(services: Services, limit: int = 1000) -> dict[str, Any]:
 
 
 def truth(world: World) -> dict[str, Any]:
-    """What the status rows say, without a request."""
+    """Returns what the status rows say, without a request."""
     return {task_id: task.as_json() for task_id, task in world.tasks().items()}
 
 
 async def create(world: World, services: Services, **changes: Any) -> str:
-    """createTask, in the group, by one of the processes."""
+    """Calls createTask, in the group, by one of the processes."""
     definition = world.definition(taskGroupId=GROUP, **changes)
     await services.create_task(definition)
     return definition.task_id

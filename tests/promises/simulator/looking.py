@@ -1,4 +1,4 @@
-"""Calls and handlers that find what others have left, each as what it answers."""
+"""Calls and handlers that find what others have left; each returns its answer."""
 
 from __future__ import annotations
 
@@ -30,7 +30,8 @@ from tests.promises.simulator.world import POOL, WORKER
 
 
 async def claim_due(world: Probe, services: Services) -> object:
-    """The handler of the claim message: whether it looks again right when the claim's commit cannot come any more."""
+    """Handles the claim message; tells whether it will look again right when the claim's commit cannot come any
+    more."""
     (body, *_) = (body for body, _ in world.messages(CLAIM_QUEUE))
     message = ClaimBody.read(json.dumps(body))
     await services.timers.claim_due(message.task_id, message.run_id, message.put, message.started)
@@ -39,124 +40,124 @@ async def claim_due(world: Probe, services: Services) -> object:
 
 
 async def deadline_due(world: Probe, services: Services) -> None:
-    """The handler of the deadline message."""
+    """Handles the deadline message."""
     ((body, _),) = world.messages(DEADLINE_QUEUE)
     await services.timers.deadline_due(A, GROUP, "-", parse_date(body["put"]))
 
 
 async def resolved_due(world: Probe, services: Services) -> None:
-    """The handler of the resolved message that was put last."""
+    """Handles the resolved message that was put last."""
     *_, (body, _) = world.messages(RESOLVED_QUEUE)
     await services.resolution.resolved_due(ResolvedBody.read(json.dumps(body)))
 
 
 async def check_pool(world: Probe, services: Services) -> object:
-    """The reconciler."""
+    """Runs the reconciler."""
     return await services.reconciler.check_pool(POOL)
 
 
 async def check_pool_with_a_later_message(world: Probe, services: Services) -> object:
-    """A task is created, and the reconciler looks a minute later."""
+    """Creates a task, and runs the reconciler a minute later."""
     await services.create_task(world.definition(C, taskGroupId=GROUP))
     await world.clock.sleep(MIN_ROW_AGE.total_seconds() + 2)
     return await services.reconciler.check_pool(POOL)
 
 
 async def vain_wait(world: Probe, services: Services) -> None:
-    """A worker that waited in vain."""
+    """Lets the reconciler look because a worker waited in vain."""
     await services.reconciler.after_empty_poll(POOL)
 
 
 async def left_to_its_job(services: Services, job: GroupJob) -> GroupJobBody:
-    """The job of a call on a group that has done nothing else."""
+    """Returns the job of a call on a group that has done nothing else."""
     return await services.group_jobs._counted(job)
 
 
 async def group_job_due(world: Probe, services: Services) -> None:
-    """The job of cancelTaskGroup, whose call has done nothing else."""
+    """Handles the job of a cancelTaskGroup whose call has done nothing else."""
     await services.group_jobs.job_due(await left_to_its_job(services, GroupJob(task_group_id=GROUP, kind="cancel")))
 
 
 async def create_again(world: Probe, services: Services) -> object:
-    """createTask of A once more."""
+    """Calls createTask of A once more."""
     return await services.create_task(world.definition(A, taskGroupId=GROUP, **fixed(world)))
 
 
 async def create(world: Probe, services: Services) -> object:
-    """createTask of A, with the dates of now."""
+    """Calls createTask of A, with the present dates."""
     return await services.create_task(world.definition(A, taskGroupId=GROUP))
 
 
 async def create_in_the_pool(world: Probe, services: Services) -> object:
-    """createTask of another task."""
+    """Calls createTask of another task."""
     return await services.create_task(world.definition(C, taskGroupId=GROUP))
 
 
 async def create_dependent(world: Probe, services: Services) -> object:
-    """createTask of a task that depends on A."""
+    """Calls createTask of a task that depends on A."""
     return await services.create_task(world.definition(B, taskGroupId=GROUP, dependencies=[A]))
 
 
 async def report(world: Probe, services: Services) -> object:
-    """reportCompleted of A."""
+    """Calls reportCompleted of A."""
     return await services.lifecycle.report(A, 0, Resolved.COMPLETED)
 
 
 async def load(world: Probe, services: Services) -> object:
-    """taskQueueLoad."""
+    """Calls taskQueueLoad."""
     counts, stall = await services.pool_views.load(POOL)
     return counts.pending, counts.claimed, stall and stall.reason
 
 
 async def list_pending(world: Probe, services: Services) -> object:
-    """listPendingTasks."""
+    """Calls listPendingTasks."""
     runs, _ = await services.pool_views.pending(POOL, start="", limit=10)
     return len(runs)
 
 
 async def list_group(world: Probe, services: Services) -> object:
-    """listTaskGroup."""
+    """Calls listTaskGroup."""
     _, page = await services.groups.list(GROUP, start="", limit=1000)
     return len(page.tasks)
 
 
 async def get_worker(world: Probe, services: Services) -> object:
-    """getWorker."""
+    """Calls getWorker."""
     return (await services.workers.get(POOL, WORKER)).record.worker_id
 
 
 async def list_task_queues(world: Probe, services: Services) -> object:
-    """listTaskQueues."""
+    """Calls listTaskQueues."""
     entries, _ = await services.directory.page(DirectoryKind.TASK_QUEUE, start="", limit=10)
     return [entry.name for entry in entries]
 
 
 async def create_artifact(world: Probe, services: Services) -> object:
-    """createArtifact."""
+    """Calls createArtifact."""
     wanted = artifact(world, "s3", EARLY, upload=Upload.RELAY)
     return bool(await services.artifacts.creation.create(A, 0, wanted))
 
 
 async def findings(world: Probe, services: Services) -> object:
-    """health."""
+    """Calls health."""
     return [finding.code for finding in await services.health.findings()]
 
 
 async def expire(world: Probe, services: Services) -> object:
-    """The expiry job."""
+    """Runs the expiry job."""
     await services.expiration.run(60)
     return {row.partition for row in world.rows("Tasks")} and "stays"
 
 
 async def create_client_again(world: Probe, services: Services) -> object:
-    """createClient once more."""
+    """Calls createClient once more."""
     record = await services.clients.get(CLIENT)
     request = CreateClientRequest(description="", expires=record["expires"], scopes=[], deleteOnExpiration=False)
     return bool(await services.clients.create(CLIENT, request, everybody))
 
 
 async def use_client(world: Probe, services: Services) -> None:
-    """A call by the client."""
+    """Authenticates a call of the client."""
     found = await services.keyring.client(CLIENT)
     assert found is not None
     await services.keyring.used(found)

@@ -30,7 +30,7 @@ from tests.promises.simulator.world import POOL, WORKER, World
 
 Plant = Callable[[World], Coroutine[Any, Any, None]]
 D, E, NOBODY = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "fgh")
-"""A task of another group and pool; one that was completed; one that is not there."""
+"""Ids of a task of another group and pool, of one that was completed, and of one that does not exist."""
 FIRST = Worker(worker_group="a", worker_id="first")
 ANOTHER = Worker(worker_group="group", worker_id="another")
 HOUR = 3600.0
@@ -43,7 +43,7 @@ async def _write(table: str, partition: str, key: str, values: Mapping[str, Any]
 
 
 def _index_row(state: State, task_id: str, run_id: int, minutes: float = 0, *, overdue: bool = False) -> Plant:
-    """An index row in POOL of a run that was scheduled and claimed so many minutes before it was."""
+    """Plants an index row in POOL of a run that was scheduled and claimed `minutes` earlier than it was."""
 
     async def plant(world: World) -> None:
         task = world.tasks().get(task_id)
@@ -71,7 +71,7 @@ def _index_row(state: State, task_id: str, run_id: int, minutes: float = 0, *, o
 
 
 def _of_group(group: str, *rows: str) -> Plant:
-    """Rows of a group."""
+    """Plants rows of a group."""
 
     async def plant(world: World) -> None:
         for key in rows:
@@ -85,7 +85,7 @@ def _of_task(task_id: str, key: str) -> Plant:
 
 
 def _due(kind: str, *words: str, **values: Any) -> Plant:
-    """A row of the Expiry table in an hour that is over soon."""
+    """Plants a row of the Expiry table in an hour that is over soon."""
 
     async def plant(world: World) -> None:
         await _write(keys.EXPIRY, keys.hour(world.clock.now()), keys.expiring(kind, *words), values, world)
@@ -94,7 +94,7 @@ def _due(kind: str, *words: str, **values: Any) -> Plant:
 
 
 def _pending_message(task_id: str, run_id: int, *, is_the_only_one: bool = False) -> Plant:
-    """A message of a task, as a call that was refused has put it into the queue of POOL."""
+    """Plants a message of a task in the queue of POOL, as a refused call may have put it."""
 
     async def plant(world: World) -> None:
         content = replace(pending_content(world.tasks()[task_id], run_id), task_queue_id=POOL)
@@ -181,11 +181,9 @@ async def life(
     counts_messages: bool = True,
     loses: bool = False,
 ) -> Life:
-    """Tasks of two groups and two task queues, from their creation until they have expired.
-
-    Something is misplaced at an early moment, and is so old when they go on. `loses` says that the messages of what
-    waits are lost by then. `counts_messages` adds to what is shown.
-    """
+    """Plays tasks of two groups and two task queues, from their creation until they have expired. Something is
+    misplaced early, and is `age` seconds old when they go on. `loses` says that the messages of what waits are lost by
+    then. `counts_messages` adds to what is shown."""
     told = Life([], [])
     services, show = world.services, partial(shown, world, counts_messages=counts_messages)
     changes: dict[str, Any] = {"taskGroupId": GROUP, "deadline": format_date(world.clock.now() + timedelta(hours=5))}
@@ -260,7 +258,7 @@ def _about(body: str | bytes) -> str:
 
 
 async def shown(world: World, *, counts_messages: bool) -> list[object]:
-    """What callers are shown, and with `counts_messages` how many timers each task has."""
+    """Returns what callers are shown, and with `counts_messages` how many timers each task has."""
     services = world.process()
     seen: list[object] = [
         (task.task_id, [(run.state, run.reason_resolved) for run in task.runs], task.satisfied, task.priority)

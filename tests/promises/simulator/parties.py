@@ -1,4 +1,4 @@
-"""Calls and handlers that meet at one task or group, each as what it answers."""
+"""Calls and handlers that meet at one task or group; each returns its answer."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Party = Callable[[World, Services], Coroutine[Any, Any, object]]
 
 
 def cancel(task_id: str) -> Party:
-    """cancelTask."""
+    """Returns a party that calls cancelTask."""
 
     async def party(world: World, services: Services) -> object:
         return await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
@@ -30,7 +30,7 @@ def cancel(task_id: str) -> Party:
 
 
 def rerun(task_id: str) -> Party:
-    """rerunTask."""
+    """Returns a party that calls rerunTask."""
 
     async def party(world: World, services: Services) -> object:
         return await services.lifecycle.rerun(await services.lifecycle.existing(task_id))
@@ -39,7 +39,7 @@ def rerun(task_id: str) -> Party:
 
 
 def schedule(task_id: str) -> Party:
-    """scheduleTask."""
+    """Returns a party that calls scheduleTask."""
 
     async def party(world: World, services: Services) -> object:
         return await services.lifecycle.schedule(await services.lifecycle.existing(task_id))
@@ -48,7 +48,7 @@ def schedule(task_id: str) -> Party:
 
 
 def change_priority(task_id: str, priority: Priority) -> Party:
-    """changeTaskPriority."""
+    """Returns a party that calls changeTaskPriority."""
 
     async def party(world: World, services: Services) -> object:
         return await services.lifecycle.change_priority(await services.lifecycle.existing(task_id), priority)
@@ -57,7 +57,7 @@ def change_priority(task_id: str, priority: Priority) -> Party:
 
 
 def claim(worker_id: str = "worker") -> Party:
-    """claimWork, of one task: its answer reads as the claimed run."""
+    """Returns a party that calls claimWork for one task; its answer reads as the claimed run."""
 
     async def party(world: World, services: Services) -> object:
         worker = Worker(worker_group="group", worker_id=worker_id)
@@ -69,7 +69,7 @@ def claim(worker_id: str = "worker") -> Party:
 
 
 def claim_task(task_id: str, worker_id: str) -> Party:
-    """claimTask of run 0."""
+    """Returns a party that calls claimTask of run 0."""
 
     async def party(world: World, services: Services) -> object:
         worker = Worker(worker_group="group", worker_id=worker_id)
@@ -79,27 +79,27 @@ def claim_task(task_id: str, worker_id: str) -> Party:
 
 
 def reclaim(task_id: str) -> Party:
-    """reclaimTask of run 0."""
+    """Returns a party that calls reclaimTask of run 0."""
     return lambda world, services: services.work.reclaim_task(task_id, 0)
 
 
 def report(task_id: str, resolution: Resolved = Resolved.COMPLETED) -> Party:
-    """reportCompleted or reportFailed of run 0."""
+    """Returns a party that calls reportCompleted or reportFailed of run 0."""
     return lambda world, services: services.lifecycle.report(task_id, 0, resolution)
 
 
 def report_exception(task_id: str, reason: Resolved) -> Party:
-    """reportException of run 0."""
+    """Returns a party that calls reportException of run 0."""
     return lambda world, services: services.lifecycle.report_exception(task_id, 0, reason)
 
 
 def claim_due(task_id: str) -> Party:
-    """The claim message of run 0, put when it was claimed."""
+    """Returns a party that handles the claim message of run 0, put when it was claimed."""
     return lambda world, services: world.claim_expired(task_id, services)
 
 
 def deadline_due(task_id: str) -> Party:
-    """The deadline message."""
+    """Returns a party that handles the deadline message."""
 
     return lambda world, services: services.timers.deadline_due(
         task_id, GROUP, "-", world.clock.now() - timedelta(hours=3)
@@ -107,7 +107,7 @@ def deadline_due(task_id: str) -> Party:
 
 
 def resolved_due(task_id: str) -> Party:
-    """The resolved message of run 0."""
+    """Returns a party that handles the resolved message of run 0."""
 
     async def party(world: World, services: Services) -> object:
         (body, *_) = [body for body, _ in world.messages(RESOLVED_QUEUE) if body["taskId"] == task_id]
@@ -118,7 +118,7 @@ def resolved_due(task_id: str) -> Party:
 
 
 def handle_resolved(task_id: str, run_id: int = 0) -> Party:
-    """The handler of the resolved message of a run, which is put before the commit that it announces."""
+    """Returns a party that handles the resolved message of a run, which is put before the commit that it announces."""
 
     async def party(world: World, services: Services) -> object:
         message = ResolvedBody(task_id=task_id, run_id=run_id, put=world.clock.now())
@@ -129,7 +129,7 @@ def handle_resolved(task_id: str, run_id: int = 0) -> Party:
 
 
 def report_and_follow(task_id: str) -> Party:
-    """reportCompleted of run 0, and its resolved message handled for good."""
+    """Returns a party that calls reportCompleted of run 0, and handles its resolved message for good."""
 
     async def party(world: World, services: Services) -> object:
         await services.lifecycle.report(task_id, 0, Resolved.COMPLETED)
@@ -143,7 +143,7 @@ def report_and_follow(task_id: str) -> Party:
 
 
 def report_and_follow_here(task_id: str) -> Party:
-    """reportCompleted of run 0, whose process then does the work of the resolved message itself."""
+    """Returns a party that calls reportCompleted of run 0, and follows the resolution up in the same process."""
 
     async def party(world: World, services: Services) -> object:
         here = world.process(max_followed_resolutions=1)
@@ -155,7 +155,7 @@ def report_and_follow_here(task_id: str) -> Party:
 
 
 def create(task_id: str, **changes: Any) -> Party:
-    """createTask; the dates are always the same."""
+    """Returns a party that calls createTask; the dates are always the same."""
 
     async def party(world: World, services: Services) -> object:
         wanted = {"taskGroupId": GROUP, **fixed(world), **changes}
@@ -165,7 +165,8 @@ def create(task_id: str, **changes: Any) -> Party:
 
 
 def create_knowing(task_id: str, **changes: Any) -> Party:
-    """createTask in a process that has seen the dependencies created: nothing is read ahead of the edges."""
+    """Returns a party that calls createTask in a process that knows the dependencies: nothing is read ahead of the
+    edges."""
 
     async def party(world: World, services: Services) -> object:
         for required in changes["dependencies"]:
@@ -176,18 +177,18 @@ def create_knowing(task_id: str, **changes: Any) -> Party:
 
 
 async def seal(world: World, services: Services) -> object:
-    """sealTaskGroup."""
+    """Calls sealTaskGroup."""
     return await services.groups.seal(await services.groups.existing(GROUP))
 
 
 async def seal_and_cancel(world: World, services: Services) -> object:
-    """sealTaskGroup, then cancelTaskGroup."""
+    """Calls sealTaskGroup, then cancelTaskGroup."""
     await services.groups.seal(await services.groups.existing(GROUP))
     return await services.group_jobs.call(GroupJob(task_group_id=GROUP, kind="cancel"))
 
 
 async def reconcile(world: World, services: Services) -> object:
-    """The reconciler's look at the pool."""
+    """Runs the reconciler on the pool."""
     return await services.reconciler.check_pool(POOL)
 
 

@@ -17,23 +17,23 @@ from tests.promises.simulator.world import World
 LOOKER = "looker"
 """The process whose call is watched."""
 SLOW = 5.0
-"""Seconds that the answer to a slow read takes."""
+"""Seconds until a slow read is answered."""
 At = Callable[[Call], bool]
-"""Chooses a request of a process."""
+"""Function that chooses a request of a process."""
 
 
 def commit(call: Call) -> bool:
-    """The write of a task's status."""
+    """Whether the request writes a task's status."""
     return keys.TASK_STATUS in call.keys and call.kind is Kind.TABLE_WRITE
 
 
 def of_pool(call: Call) -> bool:
-    """A write of index rows."""
+    """Whether the request writes index rows."""
     return call.target == keys.POOLS and call.kind is Kind.TABLE_WRITE
 
 
 def of_group(call: Call) -> bool:
-    """A write of rows of a group."""
+    """Whether the request writes rows of a group."""
     return call.target == keys.GROUPS and call.kind is Kind.TABLE_WRITE
 
 
@@ -69,7 +69,7 @@ class Probe(World):
             self.requests.append(f"{call.kind.name} {call.target}")
 
     async def dies(self, work: Awaitable[Any], at: At = commit) -> None:
-        """The call's process dies before the first request that is chosen."""
+        """Lets the call's process die before the first request that is chosen."""
         self._dies_at = at
         try:
             await as_process("dying", work)
@@ -80,10 +80,8 @@ class Probe(World):
     def look(
         self, work: Coroutine[Any, Any, Any], waits: tuple[At, float] | None = None, only: Sequence[str] = ()
     ) -> str:
-        """The call's answer or error, what it has asked for (`only` requests that begin so), and announced.
-
-        With `waits` it stands still for so many seconds before that request.
-        """
+        """Returns the call's answer or error, what it has asked for (`only` requests that begin so), and announced.
+        With `waits` the call stands still for that many seconds before that request."""
         self._waits = waits
         published = len(self.topics.messages)
         (answer,) = self.simulation.outcomes(as_process(LOOKER, work))

@@ -40,7 +40,7 @@ class Requests:
         self.counts: Counter[tuple[Kind, str]] = Counter()
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Count what is sent."""
+        """Counts what is sent."""
         if phase is Phase.BEFORE:
             self.counts[call.kind, call.target] += 1
 
@@ -61,7 +61,7 @@ class Host:
         self.outcomes: list[str] = []
 
     async def run(self, queue: str, for_seconds: float) -> None:
-        """Handles what becomes visible within so many seconds; looks at whole seconds at which something can be."""
+        """Handles what becomes visible within `for_seconds`; looks at whole seconds at which something can be."""
         body_type = BODIES[queue]
         _, work = self._app.triggers.FUNCTIONS[body_type]
         world, queues = self._world, self._world.memory.storage.queues
@@ -79,7 +79,7 @@ class Host:
 
 
 def _name(text: str) -> str:
-    """What distinguishes messages, however often they are put again."""
+    """Returns what distinguishes a message, however often it is put again."""
     body = json.loads(text)
     body.pop("attempts", None)
     return json.dumps(body, sort_keys=True)

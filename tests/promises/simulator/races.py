@@ -1,6 +1,5 @@
-"""Pairs of calls and handlers that meet at one task or group, and every legal way in which that may end (contract 4).
-
-Each is written as "what the calls answer → what the runs are right then". All ways must be reached, and no other.
+"""Lists pairs of calls and handlers that meet at one task or group, and every legal way in which that may end (contract
+4). Each is written as "what the calls answer → what the runs are right then". All ways must be reached, and no other.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class Race:
     legal: frozenset[str]
     task_id: str = A
     is_wide: bool = False
-    """So many requests meet that the orders are sampled."""
+    """Whether so many requests meet that the orders are only sampled."""
 
 
 def _race(name: str, prepare: Step, *parties: Party, legal: set[str], task_id: str = A, is_wide: bool = False) -> Race:

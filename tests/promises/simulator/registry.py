@@ -1,4 +1,4 @@
-"""Workers that call, are quarantined and are forgotten."""
+"""Helpers for workers that call, are quarantined and are forgotten."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ANOTHER = Worker(worker_group="group", worker_id="another")
 
 
 async def poll(world: World, services: Services | None = None, worker: Worker = WORKER) -> None:
-    """claimWork in vain."""
+    """Calls claimWork in vain."""
     assert await (services or world.services).work.claim_work(POOL, worker, 1, 0.5) == []
 
 
@@ -37,5 +37,5 @@ def after(world: World, seconds: float) -> datetime:
 
 
 async def expire(world: World) -> None:
-    """The timer function, in another process."""
+    """Runs the timer function of the expiry job in another process."""
     await world.handlers.expiration.run(300)

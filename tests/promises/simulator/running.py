@@ -20,7 +20,7 @@ SETTLING = 3600.0
 TO_THE_END = 6 * 3600.0
 """Seconds until every deadline has passed."""
 OpenWorld = Callable[..., World]
-"""Makes an empty world; every request passes the gates that it is given."""
+"""Function that makes an empty world, whose requests pass the gates that it is given."""
 READS = {Kind.TABLE_READ, Kind.QUEUE_PEEK, Kind.QUEUE_LENGTH, Kind.BLOB_READ}
 """Requests that leave everything as it is."""
 VICTIM = "victim"
@@ -36,17 +36,17 @@ class Attempt:
     scenario: Scenario
     world: World
     outcome: BaseException | None
-    """None when the call was acknowledged."""
+    """The error of the call; None when it was acknowledged."""
     is_acknowledged: bool
-    """The answer speaks for all that the call has done: claimWork's speaks for the claims that it names alone."""
+    """Whether the answer speaks for all that the call has done: claimWork's only does for the claims that it names."""
 
     @property
     def left(self) -> Left:
-        """What comes of it depends on this alone: what others can see, and what the client knows."""
+        """Returns all that the continuation depends on: what others can see, and what the client knows."""
         return state(self.world), self.outcome is None, len(self.world.claims)
 
     def repeat(self) -> None:
-        """The client sends the call again, to another process: it succeeds where repeats are promised to."""
+        """Sends the call again, to another process: it succeeds where repeats are promised to."""
         self.world.services = self.world.process()
         self.outcome = self.world.simulation.outcomes(self.scenario.act(self.world))[0]
         if self.scenario.is_idempotent:
@@ -58,18 +58,16 @@ class Attempt:
         invariants.check(self.world)
 
     def finish(self) -> None:
-        """Everything that is due is handled."""
+        """Handles everything that is due."""
         finish(self.world, is_acknowledged=self.is_acknowledged)
 
 
 def finish(world: World, *, is_acknowledged: bool, settles: bool = True, announces: bool = True) -> None:
-    """Everything that is due is handled, up to the last deadline, and checked on the way.
-
-    `settles` says that the reconciler has nothing to do: one failure is made good by the handlers alone; the index
-    row of a call that was refused, and failed to remove it, goes when its band shows nothing older. `announces` says
-    that each resolution has its event soon: one that nobody acknowledged, and that takes effect after more than three
-    minutes, may have none (design 5).
-    """
+    """Handles everything that is due, up to the last deadline, with checks on the way. `settles` says that the
+    reconciler has nothing to do: one failure is made good by the handlers alone; the index row of a call that was
+    refused, and failed to remove it, goes when its band shows nothing older. `announces` says that each resolution has
+    its event soon: one that nobody acknowledged, and that takes effect after more than three minutes, may have none
+    (design 5)."""
     world.run(world.drain(60))
     invariants.check(world)
     invariants.check_claims_announced(world)
@@ -88,7 +86,7 @@ def finish(world: World, *, is_acknowledged: bool, settles: bool = True, announc
 
 
 def finish_once(world: World, seen: set[str], *, is_acknowledged: bool) -> None:
-    """`finish`, unless a world that the calls have left the same was: `seen` notes them."""
+    """Calls `finish`, unless it was called for a world in the same state, as `seen` notes."""
     left = f"{is_acknowledged} {state(world)} {world.claims} {world.history.states} {world.history.crossings}"
     if left not in seen:
         seen.add(left)
@@ -96,7 +94,7 @@ def finish_once(world: World, seen: set[str], *, is_acknowledged: bool) -> None:
 
 
 def in_memory(*gates: Gate) -> World:
-    """A world in which every call's requests are made one after the other."""
+    """Returns a world in which every call's requests are made one after the other."""
     return World(Simulation.scripted([]), *gates)
 
 
@@ -114,21 +112,21 @@ def attempt(scenario: Scenario, *gates: Gate, bus_is_down: bool = False, open_wo
 
 @dataclass
 class Death:
-    """The victim dies at its request of that number (from 1), before it is sent or before its answer is read."""
+    """A death of the victim at its request of that number (from 1), before it is sent or before its answer is read."""
 
     number: int
     phase: Phase
     at: Call
 
     def of(self, scenario: Scenario) -> Attempt:
-        """The call that dies so; what it has left may be an answer."""
+        """Makes the call, which dies so; what it has left may be an answer."""
         killed = attempt(scenario, Kill(number=self.number, phase=self.phase, process=VICTIM))
         assert killed.outcome is None or isinstance(killed.outcome, Killed), repr(killed.outcome)
         return killed
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """A failure within names the death."""
+        """Names the death in a failure within the context."""
         try:
             yield
         except BaseException as failure:
@@ -138,18 +136,19 @@ class Death:
 
 @dataclass
 class Harmed:
-    """A scenario whose call is harmed in one way after the other. Of what leaves the same, one is gone on from."""
+    """A scenario whose call is harmed in one way after the other. If several ways leave the same, only one is
+    continued."""
 
     scenario: Scenario
     finish: Callable[[Attempt], None]
-    """Handles what is due."""
+    """Function that handles what is due."""
     calls: list[Call] = field(init=False)
-    """What the call asks for when nothing is in its way."""
+    """The requests of the call when nothing is in its way."""
     seen: set[Left] = field(default_factory=set)
-    """What was gone on from: after a repeat by the client, if the call was not answered."""
+    """Outcomes that were continued, after a repeat by the client if the call was not answered."""
     _deaths: list[Death] = field(init=False)
     _dead: dict[Left, Death] = field(default_factory=dict)
-    """What was gone on from without a repeat."""
+    """Outcomes that were continued without a repeat."""
 
     def __post_init__(self) -> None:
         deaths = Deaths()
@@ -158,7 +157,7 @@ class Harmed:
         self.calls, self._deaths = deaths.calls, deaths.found
 
     def die(self) -> None:
-        """The victim dies before each of its requests, and before it reads the answer to it, and nobody repeats the
+        """Lets the victim die before each of its requests, and before it reads the answer to it; nobody repeats the
         call."""
         for death in self._deaths:
             with death.named():
@@ -173,7 +172,7 @@ class Harmed:
                 self.finish(killed)
 
     def repeat(self) -> None:
-        """The client repeats each call that has died, unless one that left the same was repeated."""
+        """Repeats each call that has died, unless one that left the same was repeated."""
         for left, death in self._dead.items():
             if left in self.seen:
                 continue
@@ -185,11 +184,9 @@ class Harmed:
 
 
 class Deaths:
-    """A gate that notes what the victim asks for, and the deaths at that which may leave different things.
-
-    A dead process is what it has left, and what was under way: requests that were sent, and what does not wait for the
-    part that has died. A death before the first request is none, and one after a read is one before it.
-    """
+    """A gate that notes the victim's requests, and the deaths at them which may leave different things. A dead process
+    is what it has left, and what was under way: requests that were sent, and what does not wait for the part that has
+    died. A death before the first request is none, and one after a read is one before it."""
 
     def __init__(self) -> None:
         self.calls: list[Call] = []
@@ -200,7 +197,7 @@ class Deaths:
         self._world: World | None = None
 
     def open_world(self, *gates: Gate) -> World:
-        """The world that is looked at."""
+        """Returns the world that is watched."""
         self._world = world = in_memory(*gates)
         return world
 
@@ -228,12 +225,12 @@ class Deaths:
 
 
 def state(world: World) -> str:
-    """What others can see of it: storage, what was published, and the time."""
+    """Returns what others can see of a world: storage, what was published, and the time."""
     return f"{world.memory.state()} {world.topics.messages} {world.clock.elapsed}"
 
 
 def requests(scenario: Scenario, open_world: OpenWorld = in_memory) -> list[Call]:
-    """What the scenario's call asks for when nothing is in its way."""
+    """Returns the requests of the scenario's call when nothing is in its way."""
     unharmed = Kill(process=VICTIM)
     attempt(scenario, unharmed, open_world=open_world)
     assert unharmed.calls, "the scenario makes requests"

@@ -121,5 +121,5 @@ async def sealed(world: World) -> None:
 
 
 def fixed(world: World) -> dict[str, str]:
-    """Dates that a repeat of the same request carries again."""
+    """Returns dates that a repeat of the same request carries again."""
     return {name: world.fixed[name] for name in ("created", "deadline", "expires")}

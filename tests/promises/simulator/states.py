@@ -196,7 +196,7 @@ def _job(kind: Any, group: str, priority: Any = None) -> Look:
 
 
 def _claim_due(run_id: int, *, of_this_claim: bool = True) -> Look:
-    """The claim message of a run that began when the run did, or earlier."""
+    """Returns a call that handles the claim message of a run that began when the run did, or earlier."""
 
     async def call(world: Any, services: Services) -> None:
         task = world.tasks()[A]

@@ -1,9 +1,7 @@
-"""Each constant of time, right before it and right after it, wherever something is that old (design 2, 4, 5).
-
-What somebody does about what was left is the same at all ages but for those that `ages` names, where it changes. So a
+"""Each constant of time is tested right before and right after it, wherever something is that old (design 2, 4, 5).
+What somebody does about what was left is the same at all ages except those that `ages` names, where it changes. So a
 constant that is too short or too long, or compared with the time of something else, is noticed; and a change where none
-is named.
-"""
+is named."""
 
 from __future__ import annotations
 
@@ -25,24 +23,24 @@ def _times(module: ModuleType) -> dict[timedelta, str]:
 
 NAMES = {**_times(ages), **_times(protocol)}
 SPACES = [timedelta(seconds=seconds) for seconds in (10, 20, 40, 180, 450, 1200, 2400, 9000, 18_000, 43_200, 259_200)]
-"""Ages between the constants, so that what a change is between is known more closely."""
+"""Ages between the constants, with which it is known more closely where a change is."""
 
 
 LONG_AFTER = 4
-"""So many times the age of the last change, nothing changes any more."""
+"""Multiple of the age of the last change, after which nothing changes any more."""
 NEVER = timedelta(hours=1)
-"""Where nothing is to change, it does not for four times as long."""
+"""Age up to four times which nothing may change, where no change is named."""
 
 
 def _around(time: timedelta) -> tuple[float, float]:
-    """Right before and after: messages have whole seconds, and calls take some time."""
+    """Returns times right before and after: messages have whole seconds, and calls take some time."""
     seconds = time.total_seconds()
     near = min(1.5, seconds / 4)
     return seconds - near, seconds + near
 
 
 def look(age: Age, seconds: float, *, is_slow: bool = False) -> str:
-    """What is done about something of that age, in a world of its own."""
+    """Returns what is done about something of that age, in a world of its own."""
     world = Probe()
     world.run(age.leave(world))
     services = world.services if age.same_process else world.process()
@@ -55,7 +53,7 @@ def look(age: Age, seconds: float, *, is_slow: bool = False) -> str:
 
 
 def changes(age: Age) -> list[str]:
-    """The constants at which it changes, in order; where it changes at none, between what."""
+    """Returns the constants at which it changes, in order, or the times between which it changes without one."""
     last = max(age.changes, default=NEVER)
     times = [time for time in sorted({*NAMES, *SPACES, *age.changes}) if time <= LONG_AFTER * last]
     at = {seconds: name(time) for time in times for seconds in _around(time)}
@@ -68,7 +66,7 @@ def changes(age: Age) -> list[str]:
 
 
 def name(time: timedelta) -> str:
-    """As the code calls it."""
+    """Returns a time's name in the code."""
     return NAMES.get(time, str(time))
 
 
@@ -79,7 +77,8 @@ def test_what_is_done_changes_at_the_named_ages_alone(age: Age) -> None:
 
 @pytest.mark.parametrize("age", [age for age in AGES if age.looked_for], ids=lambda age: age.name)
 def test_the_age_of_an_orphan_is_that_before_its_task_was_looked_for(age: Age) -> None:
-    """Its task may have come while the answer was under way."""
+    """The age of an orphan counts from before its task was looked for: the task may come while the answer is under
+    way."""
     for time in age.changes:
         if time in (protocol.ORPHAN_AFTER, protocol.ROWS_COMPLETE_AFTER):
             seconds = time.total_seconds() - SLOW / 2
@@ -90,7 +89,8 @@ def test_the_age_of_an_orphan_is_that_before_its_task_was_looked_for(age: Age) -
 
 
 def test_every_constant_is_reached() -> None:
-    """What the rest is asserted by: the order of constants, and the times that URLs and messages say."""
+    """Every constant is reached by some age; a few are tested by the order of constants, or by times in URLs and
+    messages."""
     elsewhere = {"STORAGE_CLOCK_SKEW", "SIGNED_URL_CLOCK_SKEW", "RESOLVED_DELAY", "FOLLOWED_DELAY", "LONGEST_TIMER"}
     reached = {name(time) for age in AGES for time in age.changes}
     assert set(_times(protocol).values()) - reached - {"EXPIRY_GRACE_PERIOD", "LATE_TIMERS", "OVERDUE"} <= elsewhere

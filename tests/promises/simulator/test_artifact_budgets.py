@@ -30,7 +30,7 @@ EARLY = figures("createArtifact … that expires in an earlier hour than its tas
 
 
 def cost(prepare: Step, act: Step) -> Operations:
-    """The requests of one call in a warm process."""
+    """Returns the requests of one call in a warm process."""
     world = World(Simulation.rounds())
     found: list[Operations] = []
 
@@ -82,19 +82,19 @@ async def put_to_another_process(world: World) -> None:
 
 
 async def settled(world: World) -> None:
-    """Both artifacts have been read."""
+    """Makes the situation in which both artifacts have been read."""
     await scenes.uploaded(world)
     await read(world)
 
 
 async def encoded(world: World) -> None:
-    """A worker has encoded what it put straight into storage."""
+    """Makes the situation in which a worker has encoded what it put straight into storage."""
     await running(world)
     await direct(world, NAME, content=PACKED)
 
 
 async def uploaded_as_gzip(world: World) -> None:
-    """A worker has put gzip straight into storage, as it was."""
+    """Makes the situation in which a worker has put gzip straight into storage, as it was."""
     await running(world)
     await direct(world, NAME, content=PACKED, content_length=len(PACKED), sent_length=len(PACKED))
 
@@ -145,7 +145,7 @@ def test_what_a_call_costs(prepare: Step, act: Step, most: int, depth: int) -> N
 
 
 def resolution(*names: str) -> Operations:
-    """What the message of a resolution costs, with so many uploads."""
+    """Returns what the message of a resolution costs, with these uploads."""
 
     async def prepare(world: World) -> None:
         await running(world)
@@ -175,7 +175,7 @@ def test_a_resolution_commits_each_upload_with_one_request_and_notes_all_with_on
 
 
 def test_what_was_read_first_is_committed_again() -> None:
-    """The last PUT before the resolution counts, even if somebody has read an earlier one."""
+    """The last PUT before the resolution is committed, even if somebody has read an earlier one."""
     world = World()
 
     async def story() -> None:
@@ -190,7 +190,7 @@ def test_what_was_read_first_is_committed_again() -> None:
 
 
 def test_what_the_client_writes_itself_is_looked_at_once() -> None:
-    """Later reads trust the row."""
+    """A blob that the client writes itself is examined once; later reads trust the row."""
     world = World()
 
     async def story() -> None:

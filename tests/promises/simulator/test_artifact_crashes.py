@@ -13,7 +13,7 @@ from tests.promises.simulator.scenarios import Scenario
 
 @pytest.mark.parametrize("scenario", ARTIFACT_SCENARIOS, ids=lambda scenario: scenario.name)
 def test_without_a_crash(scenario: Scenario) -> None:
-    """The scenario does what it says, and the checks accept it."""
+    """Without a crash, the scenario does what it says, and the checks accept it."""
     done = attempt(scenario)
     assert done.outcome is None, repr(done.outcome)
     assert scenario.effect is None or scenario.effect(done.world)
@@ -24,7 +24,7 @@ def test_without_a_crash(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", ARTIFACT_SCENARIOS, ids=lambda scenario: scenario.name)
 def test_killed_at_every_request(scenario: Scenario) -> None:
-    """All kill points of the scenario, one after the other."""
+    """A call that is killed at any of its requests loses nothing, whether or not it is repeated."""
     harmed = Harmed(scenario, finish)
     harmed.die()
     harmed.repeat()

@@ -49,7 +49,7 @@ class Arm:
         """Requests that this stub does not know: a test that has some has seen nothing."""
 
     def __call__(self, request: Request) -> Answer:
-        """The answer; 404 for what does not exist."""
+        """Returns the answer to a request; 404 for what does not exist."""
         url = urlsplit(request.path)
         self.asked.append(f"{request.method} {request.host}{url.path}")
         for method, pattern, answer in self._ROUTES:
@@ -155,7 +155,7 @@ class Arm:
         return 200, found
 
     def _app(self, request: Request, app: str, path: str) -> Answer:
-        """The app itself, if it runs; as the front end answers otherwise."""
+        """Returns the app's own answer, if it runs; otherwise what the front end answers."""
         if not self._cloud.runs(app):
             return answered(403 if app in self._cloud.stopped else 404, {"error": "no app runs here"})
         return self.serve(app, request, path)
@@ -205,7 +205,7 @@ class Arm:
 
 
 def references(cloud: Cloud, app: str) -> dict[str, Any]:
-    """The states of an app's references, as Azure shows them."""
+    """Returns the states of an app's references, as Azure shows them."""
     kind = "Microsoft.Web/sites/config/configreferences"
     found = [{"name": name, "type": kind, "properties": {"status": state}} for name, state, _ in cloud.references(app)]
     return {"value": found}

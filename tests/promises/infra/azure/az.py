@@ -35,12 +35,12 @@ class Options:
         return self.list(name)[0]
 
     def list(self, name: str) -> list[str]:
-        """All values of an option."""
+        """Returns all values of an option."""
         self.read.add(name)
         return self.given.get(name, [])
 
     def get(self, name: str, default: str = "") -> str:
-        """The first value of an option."""
+        """Returns the first value of an option."""
         return (self.list(name) or [default])[0]
 
 
@@ -58,7 +58,7 @@ class Az:
         """Commands that fail, as when a sign-in has ended."""
 
     def run(self, arguments: Sequence[str]) -> tuple[int, str, str]:
-        """Exit code, output and errors."""
+        """Runs a command; returns exit code, output and errors."""
         self.called.append(" ".join(arguments))
         try:
             words, options = _parsed(arguments)
@@ -178,7 +178,7 @@ class Az:
         self._cloud.events.append(f"stopped {self._app(options)}")
 
     def _restart(self, options: Options) -> Any:
-        """A new process, with the secrets that the platform has fetched before."""
+        """Starts a new process, with the secrets that the platform has fetched before."""
         self._cloud.events.append(f"restarted {self._app(options)}")
 
     def _put_package(self, options: Options) -> Any:
@@ -255,7 +255,7 @@ class Az:
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[list[str], Options]:
-    """Words and options. As az does, an argument that begins with `-` is no value of the option before it."""
+    """Returns words and options. As with az, an argument that begins with `-` is no value of the option before it."""
     words: list[str] = []
     options: dict[str, list[str]] = {}
     at = words

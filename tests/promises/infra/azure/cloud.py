@@ -16,7 +16,7 @@ from tools.local.templates.values import Deployed, Reference, Unknown, is_late
 
 SUBSCRIPTION, TENANT = values.SUBSCRIPTION, values.TENANT
 PERSON = "11111111-aaaa-bbbb-cccc-000000000001"
-"""Who has signed in."""
+"""The id of the person who has signed in."""
 ROOT = f"/subscriptions/{SUBSCRIPTION}"
 SITE, PLAN, VAULT = "Microsoft.Web/sites", "Microsoft.Web/serverfarms", "Microsoft.KeyVault/vaults"
 _REFERENCE = re.compile(r"@Microsoft\.KeyVault\(SecretUri=https://([\w-]+)\.vault\.azure\.net/secrets/([\w-]+)/\)")
@@ -31,33 +31,33 @@ class Cloud:
     """The state of the subscription."""
 
     infra: Path
-    """Where the templates are that deployments are about."""
+    """Folder of the templates that deployments are about."""
     resources: dict[str, dict[str, Any]] = field(default_factory=dict)
-    """By id, in lower case."""
+    """Resources by id, in lower case."""
     deployments: dict[str, dict[str, Any]] = field(default_factory=dict)
     secrets: dict[str, dict[str, list[str]]] = field(default_factory=dict)
-    """By vault and name: all versions."""
+    """All versions of each secret, by vault and name."""
     deleted_vaults: dict[str, str] = field(default_factory=dict)
-    """By name: the group that it was in."""
+    """The group that each deleted vault was in, by the vault's name."""
     packages: dict[str, bytes] = field(default_factory=dict)
     fetched: dict[str, dict[str, str]] = field(default_factory=dict)
-    """By app: its settings as its process has them, with the secrets that were fetched for it."""
+    """The settings that each app's process has, with the secrets that were fetched for it, by app."""
     stopped: set[str] = field(default_factory=set)
     denied: set[str] = field(default_factory=set)
     """Apps whose role on the vault is not in force yet, as in the first minutes."""
     unregistered: set[str] = field(default_factory=set)
     """Resource providers that the subscription has not registered."""
     events: list[str] = field(default_factory=list)
-    """What was done, in its order."""
+    """What was done, in order."""
 
     def evaluated(self, parameters: Mapping[str, Any]) -> Deployed:
-        """What the templates would deploy with these parameters."""
+        """Returns what the templates would deploy with these parameters."""
         found = deploy(self.infra / "main.bicep", parameters)
         assert not found.all_findings(), [str(each) for each in found.all_findings()]
         return found
 
     def deploy(self, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-        """A deployment to the subscription, done at once. `given` is the body of the request."""
+        """Deploys to the subscription at once. `given` is the body of the request."""
         parameters = {key: each["value"] for key, each in given["properties"]["parameters"].items()}
         evaluated = self.evaluated(parameters)
         made = [plain(each) for each in evaluated.all_resources()]
@@ -86,7 +86,7 @@ class Cloud:
         return self.deployments[name]
 
     def predicted(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
-        """What a deployment would change. A module with outputs of others as parameters is left out."""
+        """Returns what a deployment would change, without modules whose parameters are outputs of others."""
         changes: list[dict[str, Any]] = []
         diagnostics: list[dict[str, Any]] = []
         for module in deploy(self.infra / "main.bicep", parameters).everything():
@@ -122,41 +122,42 @@ class Cloud:
             self.fetch(resource["name"].partition("/")[0])
 
     def set_secret(self, vault: str, name: str, value: str) -> None:
-        """A new version of a secret."""
+        """Adds a version of a secret."""
         self.secrets.setdefault(vault, {}).setdefault(name, []).append(value)
         key = f"{self.one(VAULT, vault)['id']}/secrets/{name}".lower() if self.named(VAULT, vault) else ""
         if key:
             self.resources.setdefault(key, {"id": key, "name": f"{vault}/{name}", "type": f"{VAULT}/secrets"})
 
     def of_type(self, kind: str, group: str = "") -> list[dict[str, Any]]:
-        """Resources of a type, in a group if one is named."""
+        """Returns the resources of a type, in a group if one is named."""
         within = f"/resourcegroups/{group}/".lower() if group else ""
         return [each for key, each in self.resources.items() if each["type"].lower() == kind.lower() and within in key]
 
     def named(self, kind: str, name: str) -> list[dict[str, Any]]:
-        """Resources of a type with this name, in any group."""
+        """Returns the resources of a type with this name, in any group."""
         return [each for each in self.of_type(kind) if each["name"] == name]
 
     def one(self, kind: str, name: str) -> dict[str, Any]:
-        """The resource of a type with this name. Raises NotFoundError."""
+        """Returns the resource of a type with this name. Raises NotFoundError."""
         found = self.named(kind, name)
         if not found:
             raise NotFoundError(f"{kind} {name}")
         return found[0]
 
     def groups(self) -> list[str]:
-        """Names of the resource groups."""
+        """Returns the names of the resource groups."""
         return [each["name"] for each in self.of_type("Microsoft.Resources/resourceGroups")]
 
     # Apps
 
     def settings(self, app: str) -> dict[str, str]:
-        """The app's settings as they are kept: with references."""
+        """Returns the app's settings as they are kept, with references."""
         found: dict[str, str] = self.one(f"{SITE}/config", f"{app}/appsettings")["properties"]
         return found
 
     def references(self, app: str) -> Iterator[tuple[str, str, str]]:
-        """Each setting that refers to a secret, with the state of the reference and the secret's present value."""
+        """Yields each setting that refers to a secret, with the state of the reference and the secret's present
+        value."""
         for name, value in self.settings(app).items():
             if found := _REFERENCE.fullmatch(value):
                 versions = self.secrets.get(found[1], {}).get(found[2])
@@ -164,12 +165,12 @@ class Cloud:
                 yield name, state, versions[-1] if state == "Resolved" and versions else value
 
     def fetch(self, app: str) -> None:
-        """The platform fetches secrets again: after a change of settings, or when it is asked to."""
+        """Fetches an app's secrets again, as the platform does after a change of settings, or when it is asked to."""
         self.fetched[app] = {**self.settings(app), **{name: value for name, _, value in self.references(app)}}
         self.events.append(f"fetched secrets of {app}")
 
     def publish(self, app: str, package: bytes) -> None:
-        """A package is put, and the app starts."""
+        """Takes an app's package, and starts the app."""
         self.packages[app] = package
         self.stopped.discard(app)
         self.events.append(f"published {app}")
@@ -180,12 +181,12 @@ class Cloud:
 
 
 def template_hash(template: Any) -> str:
-    """By which azd recognises a template that it has deployed before."""
+    """Returns the hash by which azd recognises a template that it has deployed before."""
     return hashlib.sha256(json.dumps(template, sort_keys=True).encode()).hexdigest()
 
 
 def plain(resource: values.Resource) -> dict[str, Any]:
-    """A resource as Azure shows it, with what it has made up."""
+    """Returns a resource as Azure shows it, with what it has made up."""
     body = as_given({**resource.body, "name": resource.name})
     properties = body.setdefault("properties", {})
     if resource.type == SITE:
@@ -209,7 +210,7 @@ def plain(resource: values.Resource) -> dict[str, Any]:
 
 
 def _delta(before: Any, after: Any) -> list[dict[str, Any]]:
-    """The properties that differ, as Azure nests them."""
+    """Returns the properties in which two resources differ, in the nested form of Azure's prediction."""
     found = []
     for name in [*before, *(each for each in after if each not in before)]:
         old, new = before.get(name), after.get(name)
@@ -227,7 +228,7 @@ def _identity(resource_id: str) -> dict[str, str]:
 
 
 def as_given(value: Any) -> Any:
-    """A value as a request has it: what only Azure knows as a text that names it, and no nulls."""
+    """Returns a value as a request has it, without nulls, and with names in place of what only Azure knows."""
     if isinstance(value, Reference):
         return f"{value.resource.id}#{'.'.join(value.path)}"
     if isinstance(value, Unknown):

@@ -40,7 +40,7 @@ class Answer:
 
 
 class Authority:
-    """Signs a certificate for each host, when it is first asked for."""
+    """An authority that signs a certificate for each host, when it is first asked for."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -51,7 +51,7 @@ class Authority:
         self.file.write_bytes(self._signed("authority", self._key, authority=True).public_bytes(Encoding.PEM))
 
     def context(self, host: str) -> ssl.SSLContext:
-        """The server's side of TLS for a host."""
+        """Returns the server's side of TLS for a host."""
         with self._lock:
             if host not in self._contexts:
                 key = ec.generate_private_key(ec.SECP256R1())
@@ -80,7 +80,7 @@ class Authority:
 
 @contextmanager
 def listening(folder: Path, answer: Callable[[Request], Answer]) -> Iterator[tuple[str, Path]]:
-    """Serves meanwhile; gives the proxy's URL and the file of its authority."""
+    """Serves until the context ends; yields the proxy's URL and the file of its authority."""
     authority = Authority(folder)
 
     class Handler(BaseHTTPRequestHandler):
@@ -122,7 +122,7 @@ def listening(folder: Path, answer: Callable[[Request], Answer]) -> Iterator[tup
             self.connection.close()
 
         def log_message(self, *_: object) -> None:
-            """Nothing is logged."""
+            """Logs nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

@@ -1,4 +1,4 @@
-"""A checkout on a stage: the real azd, with everything else that its hooks and the runbooks call played."""
+"""A checkout on a stage: the real azd, with doubles of everything else that its hooks and the runbooks call."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ Played = Callable[[list[str], Mapping[str, str]], tuple[int, str, str]]
 
 @dataclass
 class Stage:
-    """A home without anything in it, a checkout, and Azure."""
+    """A stage: a home without anything in it, a checkout, and Azure."""
 
     home: Path
     checkout: Path
@@ -56,12 +56,12 @@ class Stage:
     arm: Arm
     az: Az
     tools: dict[str, Played]
-    """What is played besides az: exit code, output and errors, by arguments and environment."""
+    """Doubles of tools besides az: functions from arguments and environment to exit code, output and errors."""
     environment: dict[str, str]
     called: list[str]
-    """The calls of all tools that are played, in their order."""
+    """The calls of all doubles, in order."""
     values: dict[str, str]
-    """azd's environment, where azd is played."""
+    """azd's environment, if azd has a double."""
 
     def run(self, script: str, **more: str) -> subprocess.CompletedProcess[str]:
         """Runs a script in the checkout with bash, as a person would; it stops at the first command that fails."""
@@ -78,7 +78,7 @@ class Stage:
 
 
 def skeleton(main: Path) -> dict[str, Any]:
-    """What azd reads of a compiled template: its parameters and outputs."""
+    """Returns what azd reads of a compiled template: its parameters and outputs."""
     file = syntax.read(main)
     parameters: dict[str, Any] = {}
     for each in file.of("param"):
@@ -99,7 +99,7 @@ def skeleton(main: Path) -> dict[str, Any]:
 
 
 def _checkout(folder: Path) -> Path:
-    """The files of this checkout, as git knows them, with a ./dev that needs no set-up and packs no dependencies."""
+    """Copies the files that git has of this checkout, with a ./dev that needs no set-up and packs no dependencies."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(listing, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in {*filter(None, listed.split("\0")), *map(str, package.product_files(ROOT))}:
@@ -113,7 +113,7 @@ def _checkout(folder: Path) -> Path:
 
 @contextmanager
 def stage(folder: Path, checkout: Path | None = None) -> Iterator[Stage]:
-    """A stage in an empty folder, for as long as it is used. In a checkout that is given, azd is played as well."""
+    """Yields a stage in an empty folder. With a given checkout, azd has a double as well."""
     home, tools, certificates = (folder / name for name in ("home", "tools", "certificates"))
     for each in (home, tools, certificates, folder / "accounts"):
         each.mkdir()

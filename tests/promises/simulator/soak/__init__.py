@@ -1,1 +1,1 @@
-"""Virtual weeks of a deployment in the simulator, one after the other: does anything stay, does anything grow?"""
+"""Simulates weeks of a deployment, one after the other, to see whether anything stays or grows."""

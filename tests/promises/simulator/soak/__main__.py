@@ -12,7 +12,7 @@ from tests.promises.simulator.soak.run import Extent, Soak
 
 
 def main() -> int:
-    """Exit code 0 only if all invariants held, and nothing has grown."""
+    """Returns exit code 0 only if all invariants held, and nothing has grown."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=None)

@@ -33,20 +33,20 @@ T = TypeVar("T")
 MOMENT = 5.0
 """Seconds between two looks of the host at its queues, while there is work."""
 TRIES = 8
-"""Of a client, for one call."""
+"""Number of times that a client tries a call."""
 LONGEST_CALL = 120.0
-"""Seconds: a call whose process has died beside it is given up after these."""
+"""Seconds after which a call is given up whose process has died beside it."""
 CLOCKS = (0.0, 0.0, 1.0, -1.0, 20.0, -20.0, 100.0, -100.0)
-"""By how many seconds the clock of a process is ahead."""
+"""Seconds by which the clocks of processes are ahead."""
 SETTLED = 2 * 3600.0
 """Seconds after which all is as it should be, once nothing goes wrong any more."""
 _EXPIRE, _RECONCILE, _SAMPLE = 600.0, 300.0, 6 * 3600.0
-"""Seconds between two runs of the timer functions, less often than by a real host."""
+"""Seconds between two runs of the timer functions, which are rarer than on a real host, and between samples."""
 _RETRIED = (StorageUnavailable, ServiceUnavailable, EventsUnavailable)
 
 
 class Deployment:
-    """A world that goes on for ever."""
+    """A deployment that goes on for ever."""
 
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
@@ -77,7 +77,7 @@ class Deployment:
     # Processes
 
     def restart(self, role: str) -> None:
-        """The process of a role is replaced by a new one."""
+        """Replaces the process of a role by a new one."""
         self._numbers += 1
         self.restarts += 1
         self._names[role] = f"{role} {self._numbers}"
@@ -94,7 +94,8 @@ class Deployment:
             self._jobs = fresh
 
     async def call(self, make: Callable[[Services], Awaitable[T]]) -> T | None:
-        """A client's call, sent again until it is answered; None when it is refused, or never answered."""
+        """Makes a client's call, sent again until it is answered; returns None when it is refused, or never
+        answered."""
         for _ in range(TRIES):
             name = self._names["calls"]
             try:
@@ -112,7 +113,7 @@ class Deployment:
     # The host
 
     async def host(self, seconds: float, step: float = MOMENT) -> None:
-        """Handlers and timer functions run for so long."""
+        """Runs handlers and timer functions for `seconds`."""
         until = self.clock.elapsed + seconds
         while self.clock.elapsed < until:
             await self.handle_visible()
@@ -120,7 +121,7 @@ class Deployment:
             await asyncio.sleep(step)
 
     async def handle_visible(self) -> None:
-        """What is visible now; a message that fails stays hidden for as long as the host hides it."""
+        """Handles what is visible now; a message that fails stays hidden for as long as the host hides it."""
         world = self.world
         queues = world.account.connect().queues
         for queue, handle in world._queues().items():
@@ -134,7 +135,7 @@ class Deployment:
                     await queues.delete(queue, message.receipt)
 
     async def _done(self, role: str, work: Callable[[], Awaitable[object]]) -> bool:
-        """Whether a function of the host has come to its end."""
+        """Runs a function of the host; returns whether it has come to its end."""
         try:
             async with asyncio.timeout(HIDDEN):
                 await as_process(self._names[role], work())
@@ -162,10 +163,8 @@ class Deployment:
     # Days
 
     async def settle(self) -> None:
-        """Nothing goes wrong any more, and all that is due is done.
-
-        Messages that were deleted are missed once workers have taken those that are left of the band.
-        """
+        """Ends all trouble, and does all that is due. Messages that were deleted are missed once workers have taken
+        those that are left of the band."""
         self.trouble.rate = 0.0
         for task_queue_id in sorted(self.robbed):
             while claims := await self.call(partial(_work_off, task_queue_id)):
@@ -174,7 +173,7 @@ class Deployment:
         await self.host(SETTLED, step=20.0)
 
     def check(self) -> None:
-        """The invariants, after `settle`. Raises AssertionError."""
+        """Checks the invariants, after `settle`. Raises AssertionError."""
         invariants.check_handled(self.world)
         if not self.world.topics.is_down:
             invariants.check_claims_announced(self.world)
@@ -193,7 +192,7 @@ class Deployment:
                     assert is_retried or (task.task_id, run_id, topic) in sent, f"{topic} of {run_id} of {task.task_id}"
 
     def forget(self) -> None:
-        """The checks forget tasks that are gone with their groups, so that they need no more memory than these days."""
+        """Lets the checks forget tasks that are gone with their groups, so that memory does not grow with the days."""
         world, history = self.world, self.world.history
         there = set(world.tasks())
         groups = {row.partition for row in world.rows(keys.GROUPS)}
@@ -235,14 +234,14 @@ class Deployment:
         ]
 
     async def pass_days(self, days: int) -> None:
-        """Nobody calls; the timer functions run every hour."""
+        """Lets days pass without calls; the timer functions run every hour."""
         until = self.clock.elapsed + timedelta(days=days).total_seconds()
         while self.clock.elapsed < until:
             await self.host(3600.0, step=3600.0)
 
 
 async def _work_off(task_queue_id: str, services: Services) -> list[Claim]:
-    """A worker runs what is there, as much as it may claim at once."""
+    """Lets a worker claim and run tasks, as many as it may claim at once."""
     claims = await services.work.claim_work(task_queue_id, Worker(worker_group="soak", worker_id="last"), 32, 0)
     for claim in claims:
         await services.lifecycle.report(claim.task.task_id, claim.run_id, Resolved.COMPLETED)

@@ -27,7 +27,7 @@ from tests.promises.simulator.soak.deployment import Deployment
 
 CONTENT = b"what a task has made"
 LONGEST_LIFE = timedelta(days=3)
-"""From a task's creation to its expiration."""
+"""The longest time from a task's creation to its expiration."""
 LONGEST_DEADLINE = timedelta(hours=10)
 LARGE = 70_000
 """Characters of a payload that does not fit into a row, as it is noise."""
@@ -35,7 +35,7 @@ SHARED_PATH = "soak.latest"
 
 
 class Life:
-    """Who is there: creators of groups, workers of some task queues, and operators."""
+    """The users of a deployment: creators of groups, workers of some task queues, and operators."""
 
     def __init__(self, deployment: Deployment, pools: tuple[str, ...], seed: int) -> None:
         self._of = deployment
@@ -48,7 +48,7 @@ class Life:
         """Ids that may be used again once their task is gone."""
 
     async def hour(self, groups: int, workers: int) -> None:
-        """A busy hour."""
+        """Plays a busy hour."""
         self._groups = self._groups[-20:]
         await asyncio.gather(
             self._of.host(3600.0),
@@ -64,7 +64,7 @@ class Life:
     # Creators
 
     async def _create_group(self) -> None:
-        """Chains, diamonds and fans, within the group or with tasks of others."""
+        """Creates chains, diamonds and fans, within the group or with tasks of others."""
         chance = self._chance
         group = self._world.slugid()
         self._groups.append(group)
@@ -119,7 +119,7 @@ class Life:
     # Workers
 
     async def _work(self) -> None:
-        """A worker that comes, runs some tasks, and goes, or vanishes in the middle."""
+        """Lets a worker come, run some tasks, and go, or vanish in the middle."""
         chance = self._chance
         self._workers += 1
         worker = Worker(worker_group="soak", worker_id=f"w{self._workers}")
@@ -191,7 +191,7 @@ class Life:
     # Operators
 
     async def _operate(self) -> None:
-        """Something that nobody has to do."""
+        """Does something that operators may do but need not."""
         chance, of = self._chance, self._of
         tasks = sorted(self._world.tasks())
         if not tasks or not self._groups:
@@ -236,7 +236,7 @@ class Life:
         await of.call(chance.choice(acts))
 
     async def _steal(self, pool: str, band: Priority) -> None:
-        """Somebody with a poll URL takes messages and deletes them."""
+        """Takes and deletes messages, as somebody with a poll URL may."""
         queue = pending_queue(pool, band)
         queues = self._world.account.connect().queues
         for message in await queues.get(queue, count=2, hidden_for=300):

@@ -1,4 +1,4 @@
-"""What a soak measures of its deployment, and whether that is flat."""
+"""Measures the deployment of a soak, and finds out whether the figures stay flat."""
 
 from __future__ import annotations
 
@@ -15,31 +15,32 @@ from tests.promises.simulator.world import World
 from tools.local.entities import CONTAINERS, TABLES
 
 GROWTH, SPARE = 1.05, 4.0
-"""Memory is flat if its median in the last quarter is no more than in the second one, times and plus (MB) these."""
+"""Limits of growth: memory is flat if its median in the last quarter is at most GROWTH times that of the second
+quarter, plus SPARE MB."""
 ENOUGH = 8
-"""Cycles from which on memory is judged: before, caches fill."""
+"""Number of cycles from which on memory is judged: before, caches fill."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """At the end of a cycle, when all has expired."""
+    """Figures at the end of a cycle, when all has expired."""
 
     cycle: int
     seconds: float
-    """Of wall clock, since the beginning."""
+    """Seconds of wall clock since the beginning."""
     days: float
-    """Of virtual time."""
+    """Days of virtual time since the beginning."""
     tasks: int
-    """Created since the beginning."""
+    """Tasks created since the beginning."""
     busiest: Mapping[str, int]
-    """The same as `counts`, at the end of the cycle's busy days, in sums of rows, messages and blobs."""
+    """Rows, messages and blobs at the end of the cycle's busy days, in sums."""
     counts: Mapping[str, int]
     """Rows by table, messages by queue, blobs by container, and queues; only what there is."""
     megabytes: float
 
 
 def counts(world: World) -> dict[str, int]:
-    """What the account holds, but for blocks that nobody has committed: Azure forgets them after a week."""
+    """Returns what the account holds, without blocks that nobody has committed: Azure forgets them after a week."""
     found: Counter[str] = Counter()
     for table in TABLES:
         found[f"rows of {table}"] = len(world.rows(table))
@@ -53,7 +54,7 @@ def counts(world: World) -> dict[str, int]:
 
 
 def sums(found: Mapping[str, int]) -> dict[str, int]:
-    """Of all rows, messages and blobs."""
+    """Returns the sums of all rows, messages and blobs."""
     return {
         kind: sum(count for name, count in found.items() if name.startswith(kind))
         for kind in ("rows", "messages", "blobs")
@@ -61,7 +62,7 @@ def sums(found: Mapping[str, int]) -> dict[str, int]:
 
 
 def megabytes() -> float:
-    """The memory that the process has now; where the system does not tell, the most that it has had."""
+    """Returns the memory that the process has now; if the system does not tell, the most that it has had."""
     gc.collect()
     statm = Path("/proc/self/statm")
     if statm.exists():
@@ -71,7 +72,8 @@ def megabytes() -> float:
 
 
 def growth(samples: Sequence[Sample]) -> Iterator[str]:
-    """A line for each figure that has grown. Growth up to the first cycle is normal: cursors, roles, full lists."""
+    """Yields a line for each figure that has grown. Growth up to the first cycle is normal: cursors, roles, full
+    lists."""
     first, last = samples[0], samples[-1]
     for name in sorted({*first.counts, *last.counts}):
         was, is_now = first.counts.get(name, 0), last.counts.get(name, 0)
@@ -86,7 +88,7 @@ def growth(samples: Sequence[Sample]) -> Iterator[str]:
 
 
 def report(samples: Sequence[Sample]) -> Iterator[str]:
-    """The samples, at most some twenty of them, and what was left after the first, a middle and the last one."""
+    """Yields at most some twenty samples, and what was left after the first, a middle and the last one."""
     yield "cycle   seconds  virtual days    tasks   rows messages  blobs (busy)   rows messages  blobs (after)      MB"
     step = max(len(samples) // 20, 1)
     shown = [sample for number, sample in enumerate(samples, 1) if number % step == 0 or number == len(samples)]

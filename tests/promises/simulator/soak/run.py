@@ -12,22 +12,22 @@ from tests.promises.simulator.soak.life import Life
 from tests.promises.simulator.soak.measures import Sample, counts, growth, megabytes, report, sums
 
 ROUGH = 0.01
-"""Of the requests of every second busy hour, how many meet trouble."""
+"""Share of the requests of every second busy hour that meet trouble."""
 TO_THE_LAST_DEADLINE = 12 * 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Extent:
-    """Of a cycle."""
+    """The extent of a cycle."""
 
     days: int = 5
     busy_hours: int = 4
-    """Of a day."""
+    """Busy hours of each busy day."""
     groups: int = 6
-    """Created in a busy hour."""
+    """Groups created in a busy hour."""
     workers: int = 10
     quiet_days: int = 45
-    """Longer than any life, than a pool is kept unused, and than the history is kept."""
+    """Quiet days of a cycle: longer than any life, than a pool is kept unused, and than the history is kept."""
 
 
 class Soak:
@@ -43,7 +43,7 @@ class Soak:
         self.samples: list[Sample] = []
 
     def run(self, minutes: float = 0, cycles: int = 2) -> list[str]:
-        """Runs for so many minutes, and so many cycles at least; returns what went wrong, a line each."""
+        """Runs for `minutes`, and `cycles` at least; returns what went wrong, a line each."""
         self._say(f"seed {self._seed}")
         while len(self.samples) < cycles or self._monotonic() - self._began < 60 * minutes:
             number = len(self.samples)
@@ -115,5 +115,5 @@ class Soak:
         await deployment.settle()
 
     def _check_resolved(self) -> None:
-        """All that was to be handled was handled: what the checks of a finished world ask for."""
+        """Checks that all that was to be handled was handled, as in a finished world."""
         invariants.check_finished(self.deployment.world)

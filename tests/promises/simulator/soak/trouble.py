@@ -14,9 +14,9 @@ from tests.promises.simulator.late import GIVES_UP_AFTER, READS, SENDS_AGAIN_AFT
 from tests.promises.simulator.topics import SERVICE_BUS
 
 LATEST = 60.0
-"""Seconds: no late request takes effect later than so long after its client has gone on."""
+"""The most seconds that a late request takes effect after its client has gone on."""
 SHORT = 0.1
-"""Of all pages, also in the hours in which nothing goes wrong: how many end after a few rows, as Azure's may."""
+"""Share of all pages that end after a few rows, as Azure's may, also in the hours in which nothing goes wrong."""
 KINDS = ("refused", "lost", "resent", "late", "doubled", "killed before", "killed after")
 
 
@@ -26,16 +26,16 @@ class Trouble:
 
     chance: random.Random
     landed: Callable[[Call], None]
-    """Hears of each late request that has taken effect."""
+    """Function that is called with each late request that has taken effect."""
     rate: float = 0.0
     dead: set[str] = field(default_factory=set)
     counts: dict[str, int] = field(default_factory=dict)
     _fates: dict[int, tuple[Call, str]] = field(default_factory=dict)
-    """By identity: what is to happen to the answer of a request that is under way."""
+    """What is to happen to the answers of requests that are under way, by identity."""
     _late: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Decide before the request is sent, and do it then or before its answer."""
+        """Decides before the request is sent what happens to it, and does that then or before its answer."""
         process = process_name()
         if process in self.dead:
             raise Killed(f"{process} is dead")
@@ -87,7 +87,7 @@ class Trouble:
         task.add_done_callback(self._late.discard)
 
     def cut_pages(self, tables: Tables) -> None:
-        """From now on some pages of these tables end after one to three rows."""
+        """Makes some pages of these tables end after one to three rows from now on."""
         query = tables.query
 
         async def cut(*where: str, limit: int = 1000, **range_: Any) -> Page:
