@@ -1,14 +1,10 @@
-"""Which tests a run takes, and which tests one process of pytest-xdist runs together.
-
-`./dev test` leaves out the large tests, and what is random in it is the same each time; `--all` takes all, with other
-seeds each day.
-`--quick` is for a person who has just changed something: the tests that cost little, samples of those that cost much,
-property tests with fewer examples. What it left out is named at the end.
-
-Tests that share something expensive (a stack, a host, a broker: a fixture of a session, package or module) form a
-group, which `--dist loadgroup` gives to one process, so that each is started once in a run and not once a process. Such
-tests wait for what they have started, and others compute, so that one process takes the others first.
-"""
+"""Decides which tests a run takes, and which tests one process of pytest-xdist runs together. `./dev test` leaves out
+the large tests, and what is random in it is the same each time; `--all` takes all, with other seeds each day. `--quick`
+is for a person who has just changed something: the tests that cost little, samples of those that cost much, property
+tests with fewer examples. What it left out is named at the end. Tests that share something expensive (a stack, a host,
+a broker: a fixture of a session, package or module) form a group, which `--dist loadgroup` gives to one process, so
+that each is started once in a run and not once a process. Such tests wait for what they have started, and others
+compute, so that one process takes the others first."""
 
 from __future__ import annotations
 
@@ -24,15 +20,15 @@ from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
 
 VARIABLE = "QUICK_TESTS"
-"""Set in a quick run, for what is decided when a test module is imported."""
+"""Variable that is set in a quick run, for what is decided when a test module is imported."""
 
 ALL_TESTS = "ALL_TESTS"
-"""Set by `./dev test --all`: what is random is seeded anew each day. Without it, it is the same each time."""
+"""Variable that `./dev test --all` sets: what is random is then seeded anew each day."""
 
 FEWER_BY_DEFAULT = 6
-"""A run without `--all` takes one in so many of a property test's examples."""
+"""Divisor of the number of a property test's examples in a run without `--all`."""
 FEWER = 15
-"""So does a quick run."""
+"""Divisor of the number of a property test's examples in a quick run."""
 
 _ROOT = Path(__file__).resolve().parents[1]
 _SHARED_SCOPES = ("session", "package", "module")
@@ -69,7 +65,7 @@ QUICK: Mapping[str, int] = {
     "tests/promises/host/test_lifecycle.py": 4,
     "tests/promises/host/test_claims.py": 4,
 }
-"""Of the tests under a path, one in so many: 1 all, 0 none. The longest path counts; what is not here is left out."""
+"""By path, one in how many of its tests a quick run takes (0: none). The longest path counts; the default is none."""
 
 
 def examples(count: int) -> int:
@@ -80,12 +76,12 @@ def examples(count: int) -> int:
 
 
 def part_of(path: str) -> int:
-    """A quick run takes one in so many of the tests at a path; 0 for none."""
+    """Returns one in how many of the tests at a path a quick run takes; 0 for none."""
     return _part(QUICK, path, 0)
 
 
 def is_quick(nodeid: str) -> bool:
-    """Whether a quick run takes this test. The same ones each time, so that a failure can be repeated."""
+    """Whether a quick run takes this test. It takes the same ones each time, so that a failure can be repeated."""
     return _is_taken(nodeid, part_of(nodeid))
 
 
@@ -99,7 +95,7 @@ def _is_taken(nodeid: str, part: int) -> bool:
 
 
 def group_of(item: pytest.Item) -> str | None:
-    """The fixture that the test shares with others of its folder or module, of several the widest one."""
+    """Returns the fixture that the test shares with others of its folder or module; of several, the widest one."""
     info = getattr(item, "_fixtureinfo", None)
     if info is None:
         return None
@@ -112,7 +108,7 @@ def group_of(item: pytest.Item) -> str | None:
 
 
 PORTIONS = 4
-"""In which the tests of a module that share nothing are given out: one by one would cost as much as they do."""
+"""Number of portions in which the tests of a module that share nothing are given out, to save messages."""
 
 
 WAITS_LONG = ("tests/promises/host/hasty_running", "tests/promises/host/running")
@@ -121,7 +117,7 @@ waiting for timers, would come when little is left that could use the processors
 
 
 class Mixed(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no type hints
-    """One process computes from the beginning, beside those whose tests wait."""
+    """Scheduler in which one process computes from the beginning, beside those whose tests wait."""
 
     def _split_scope(self, nodeid: str) -> str:
         scope: str = super()._split_scope(nodeid)
@@ -138,18 +134,18 @@ class Mixed(LoadGroupScheduling):  # type: ignore[misc] # pytest-xdist has no ty
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadGroupScheduling | None:
-    """The scheduler of a run with `--dist loadgroup`."""
+    """Returns the scheduler of a run with `--dist loadgroup`."""
     return Mixed(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """The option of a quick run."""
+    """Adds the option of a quick run."""
     parser.addoption("--quick", action="store_true", help="only tests that cost little, and samples of the others")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Test modules are imported after this. No test bounds a duration of the wall clock: on a busy machine it fails
-    without a defect."""
+    """Prepares the run before test modules are imported. No test bounds a duration of the wall clock: on a busy machine
+    it would fail without a defect."""
     if config.getoption("--quick"):
         os.environ[VARIABLE] = "1"
     settings.register_profile(
@@ -163,14 +159,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """A quick run does not import what it leaves out."""
+    """Ignores what a quick run leaves out, so that it is not imported."""
     if not config.getoption("--quick") or not _is_module(collection_path):
         return None
     return part_of(_path(collection_path)) == 0 or None
 
 
 def modules(config: pytest.Config) -> list[str]:
-    """The test modules of a run of all folders."""
+    """Returns the test modules of a run of all folders."""
     paths = sorted((_ROOT / "tests").glob("*/*/test_*.py"))
     taken = [path for path in paths if not pytest_ignore_collect(path, config)]
     return [".".join(path.relative_to(_ROOT).with_suffix("").parts) for path in taken]
@@ -178,7 +174,7 @@ def modules(config: pytest.Config) -> list[str]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Choose, and group what is left."""
+    """Chooses tests, and groups what is left."""
     if config.getoption("--quick"):
         chosen = [item for item in items if is_quick(item.nodeid) and item.get_closest_marker("large") is None]
         taken = set(chosen)
@@ -199,7 +195,7 @@ def _is_module(path: Path) -> bool:
 
 
 def left_out() -> dict[str, list[str]]:
-    """By folder, the modules that a quick run leaves out or takes a sample of."""
+    """Returns by folder the modules that a quick run leaves out or takes a sample of."""
     folders: dict[str, list[str]] = {}
     for path in sorted((_ROOT / "tests").rglob("test_*.py")):
         part = part_of(_path(path))
@@ -210,7 +206,7 @@ def left_out() -> dict[str, list[str]]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name what a quick run has left out."""
+    """Prints what a quick run has left out."""
     if not config.getoption("--quick"):
         return
     terminalreporter.section("a quick run left out")

@@ -21,7 +21,7 @@ async def azure_account(azurite: Azurite) -> AsyncIterator[AzureStorage]:
 
 @pytest.fixture
 async def storage_in_rounds(azurite: Azurite) -> AsyncIterator[Storage]:
-    """As `azure_storage`, where the depth of a call can be counted."""
+    """Storage as in `azure_storage`, with which the depth of a call can be counted."""
     rounds = Rounds()
     async with AzureStorage.from_connection_string(
         own_connection_string(azurite), exchange=rounds.exchange, transport=rounds.transport

@@ -33,7 +33,7 @@ OBJECT = f"t/{A}/0/{NAME}"
 
 
 class Between:
-    """Before or after the request `number` of the caller, everything else happens that is to happen."""
+    """A gate that lets another action happen as a whole before or after the caller's request of that number."""
 
     def __init__(self, number: int, phase: Phase) -> None:
         self.number, self.phase = number, phase
@@ -42,7 +42,7 @@ class Between:
         self.is_over = False
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Counts the caller's requests, and lets the other one run to its end."""
+        """Counts the caller's requests, and lets the other action run to its end."""
         if self.other is None or process_name() != "caller" or phase is not self.phase:
             return
         self.calls += 1
@@ -53,7 +53,7 @@ class Between:
 
 @dataclass(frozen=True)
 class Meeting:
-    """A call, what is there before it, and whether it acknowledges content."""
+    """A call, the situation before it, and whether it acknowledges content."""
 
     prepare: Step
     act: Act
@@ -61,12 +61,12 @@ class Meeting:
 
 
 def early(world: World) -> dict[str, Any]:
-    """An artifact that expires long before its task."""
+    """Returns an artifact that expires long before its task."""
     return {"expires": world.clock.now() + timedelta(minutes=5)}
 
 
 async def runs(world: World) -> None:
-    """A runs, and has no retries left."""
+    """A is running, and has no retries left."""
     await world.create(A, retries=0, expires=format_date(world.clock.now() + timedelta(days=2)))
     await world.claim()
 
@@ -119,7 +119,7 @@ async def handle_resolved(world: World) -> None:
 
 
 async def with_object(world: World) -> None:
-    """An `object` whose upload has begun."""
+    """An `object` exists whose upload has begun."""
     await runs(world)
     wanted = artifact(world, "object", upload=Upload.CLIENT, details={"uploadId": A}, **early(world))
     await world.services.artifacts.creation.create(A, 0, wanted)
@@ -130,7 +130,7 @@ async def create_direct(world: World) -> None:
 
 
 async def create_relayed(world: World) -> None:
-    """In place of a direct one, where that is there."""
+    """Creates an artifact with a relayed upload, in place of a direct one if that is there."""
     wanted = artifact(world, "s3", upload=Upload.RELAY, expires=artifact(world, "s3").expires)
     await world.services.artifacts.creation.create(A, 0, wanted)
 
@@ -179,13 +179,13 @@ async def canceled(world: World) -> None:
 
 
 async def artifact_expired(world: World) -> None:
-    """The artifact expires, the task does not."""
+    """Lets the artifact expire, but not the task."""
     await world.clock.sleep(2 * HOUR)
     await world.handlers.expiration.run(600)
 
 
 async def task_expired(world: World) -> None:
-    """Everything expires."""
+    """Lets everything expire."""
     await world.drain(6 * HOUR)
     for _ in range(14):
         await world.clock.sleep(4 * HOUR)
@@ -193,7 +193,7 @@ async def task_expired(world: World) -> None:
 
 
 async def created_again(world: World) -> None:
-    """The artifact expires, and is created again with other content."""
+    """Lets the artifact expire, and creates it again with other content."""
     await artifact_expired(world)
     wanted = artifact(world, "s3", upload=Upload.DIRECT, content_length=5, sent_length=5)
     await world.process().artifacts.creation.create(A, 0, wanted)
@@ -215,7 +215,7 @@ ENDS: list[Act] = [completed, canceled, artifact_expired, task_expired]
 
 
 def content(world: World, name: str = NAME) -> bytes | None:
-    """What a reader gets of an artifact that has not expired; None when there is no such artifact."""
+    """Returns what a reader gets of an artifact that has not expired; None if there is none."""
     found: list[bytes | None] = []
 
     async def everybody(names: object) -> None:
@@ -236,12 +236,12 @@ def content(world: World, name: str = NAME) -> bytes | None:
 
 
 def scheduled(world: World) -> list[str]:
-    """What the job has yet to do."""
+    """Returns what the job has yet to do."""
     return [row.key for row in world.rows(keys.EXPIRY) if row.key != "cursor"]
 
 
 def expire_everything(world: World) -> None:
-    """Days later nothing is left but what the job itself remembers."""
+    """Lets days pass, after which nothing is left but what the job itself remembers."""
 
     async def story() -> None:
         await world.drain(6 * HOUR)
@@ -293,7 +293,7 @@ def test_call_meets_an_end_between_any_two_of_its_requests(name: str, end: Act, 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("name", ["read", "put to relay"])
 def test_call_on_an_expired_artifact_leaves_the_next_one_of_its_name_alone(name: str, phase: Phase) -> None:
-    """A reader or an upload that is slower than the expiration of what it is about."""
+    """A reader or an upload that is slower than the expiration of its artifact leaves a new one of that name alone."""
     meeting = MEETINGS[name]
     for number in range(1, 30):
         between = Between(number, phase)
@@ -310,7 +310,7 @@ def test_call_on_an_expired_artifact_leaves_the_next_one_of_its_name_alone(name:
 
 @pytest.mark.parametrize("kind", ["direct", "relay"])
 def test_deletion_meets_a_creation_between_any_two_of_its_requests(kind: str) -> None:
-    """The job deletes an artifact that has expired; it is created again meanwhile, and has new content."""
+    """An artifact that is created again while the job deletes the expired one keeps its new content."""
     prepare = with_direct if kind == "direct" else with_relay
     for number in range(1, 30):
         between = Between(number, Phase.BEFORE)

@@ -1,4 +1,4 @@
-"""Who did what: nothing that happened is missing, nothing that did not is confirmed, no repeat counts (design 14)."""
+"""The audit log: nothing that happened is missing, nothing that did not is confirmed, no repeat counts (design 14)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ History = list[dict[str, Any]]
 
 
 async def call(services: Services, name: str, query: Mapping[str, str] | None = None, **given: Any) -> Any:
-    """The handler of an endpoint, by somebody who may do anything."""
+    """Calls the handler of an endpoint as somebody who may do anything."""
     asked = called(ALL, name, "*", query=query or {}, **given)
     return await asked.endpoint.handler(services, asked)
 
@@ -80,7 +80,7 @@ async def a_role(world: World) -> None:
 
 
 async def forget(world: World) -> None:
-    """What has been noted so far."""
+    """Deletes what has been noted so far."""
     tables = world.memory.tables
     for row in world.rows(keys.AUDIT):
         await tables.transact(keys.AUDIT, row.partition, [Delete(row.key)])
@@ -105,7 +105,7 @@ async def nothing(world: World) -> None:
 
 @dataclass(frozen=True)
 class Story:
-    """A call that is noted, on what, as which action, and whether it has happened."""
+    """A call that is noted: its subject, its action, and whether it has happened."""
 
     name: str
     prepare: Callable[[World], Coroutine[Any, Any, None]]
@@ -116,15 +116,15 @@ class Story:
     body: Callable[[World], dict[str, Any]] | None = None
     detail: str = ""
     entity: tuple[str, str] | None = None
-    """What its history is found by, where the parameters of the call do not say it."""
+    """Type and name by which the history is found, if the parameters of the call do not say them."""
 
     async def act(self, world: World, services: Services | None = None) -> None:
-        """The call."""
+        """Makes the call."""
         given = {} if self.body is None else {"body": self.body(world)}
         await call(services or world.services, self.name, params=self.params, **given)
 
     async def read(self, world: World) -> History:
-        """The history of what it is done to."""
+        """Returns the history of what the call was done to."""
         params = self.params
         if self.entity is not None:
             params = dict(zip(("auditedType", "entityId"), self.entity, strict=True))
@@ -283,7 +283,7 @@ MOVES = [
         )
     )
 ]
-"""A message that a dead process has received is hidden from others for a while."""
+"""Stories in which a message is moved that a dead process has received and so hidden from others for a while."""
 each_story_and_move = pytest.mark.parametrize("story", [*STORIES, *MOVES], ids=lambda story: story.name)
 
 
@@ -295,7 +295,7 @@ def prepared(story: Story, *gates: Gate) -> World:
 
 
 def act(world: World, story: Story) -> BaseException | None:
-    """As the victim; what it has raised."""
+    """Makes the call as the victim; returns the error that it has raised."""
     outcome: BaseException | None = world.simulation.outcomes(world.victim(story.act(world)))[0]
     return outcome
 
@@ -306,7 +306,7 @@ async def by_somebody(world: World) -> History:
 
 
 def histories(world: World, story: Story) -> tuple[History, History]:
-    """Of what it was done to, and of who did it, without the times."""
+    """Returns the histories of the subject and of the client, without the times."""
     of, by = world.run(story.read(world), by_somebody(world))
     return of, by
 
@@ -316,7 +316,7 @@ def confirmed(history: Sequence[Mapping[str, Any]]) -> list[str]:
 
 
 def check(world: World, story: Story) -> None:
-    """Of one call, or none."""
+    """Checks that the histories have the one call, or none if it has not happened."""
     for history in histories(world, story):
         actions = [entry["actionType"].removesuffix(NOT_CONFIRMED) for entry in history]
         assert actions in ([], [story.action])

@@ -1,4 +1,4 @@
-"""In which order claimWork looks at a pool's bands, and how those share who wait for the same pool."""
+"""The order in which claimWork looks at a pool's bands, and how those share who wait for the same pool."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def done(world: World, work: Coroutine[Any, Any, T]) -> T:
 
 
 def process(world: World, **changes: object) -> Services:
-    """The services of a process with other settings."""
+    """Returns the services of a process with other settings."""
     runtime = Runtime(now=world.clock.now, slugid=world.slugid, jitter=lambda: 0.5, sleep=world.clock.sleep)
     return assemble(settings().model_copy(update=changes), runtime, world.memory.storage, world.topics)
 
@@ -50,7 +50,7 @@ def test_strictly_by_priority_and_within_one_the_first_first() -> None:
 
 @pytest.mark.parametrize("wait", [0, 20])
 def test_many_who_call_at_once_get_nothing_of_a_band_before_all_of_the_one_above(wait: float) -> None:
-    """They want more than one request to the queue takes."""
+    """Many who call at once get nothing of a band before all of the one above, which takes two requests."""
     world = World()
     world.is_ordered = False
 

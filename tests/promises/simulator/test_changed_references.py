@@ -26,7 +26,7 @@ def link(world: World) -> Artifact:
 
 
 async def announced(*wanted: Artifact, world: World) -> list[str]:
-    """The MessageIds of the events of one createArtifact after another."""
+    """Returns the MessageIds of the events of several calls of createArtifact."""
     before = len(world.topics.messages)
     for each in wanted:
         await world.process().artifacts.creation.create(A, 0, each)
@@ -37,7 +37,7 @@ async def announced(*wanted: Artifact, world: World) -> list[str]:
 
 @pytest.mark.parametrize("numbers", [[1, 2], [1, 2, 1], [1, 2, 1, 2]], ids=str)
 def test_changed_url_is_announced(numbers: list[int]) -> None:
-    """Also where it changes back: a consumer would otherwise be left with the URL in between."""
+    """A changed URL is announced, also if it changes back: a consumer would else keep the URL in between."""
     world = World()
 
     async def story() -> None:
@@ -49,7 +49,7 @@ def test_changed_url_is_announced(numbers: list[int]) -> None:
 
 
 def test_repeat_is_recognised() -> None:
-    """Of each kind that is announced by its createArtifact: the client may not have got the answer."""
+    """A repeat of createArtifact announces the same event, for each kind: the client may not have got the answer."""
     world = World()
 
     async def story() -> None:

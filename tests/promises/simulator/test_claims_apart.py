@@ -49,7 +49,7 @@ class FailAt:
 
 
 def claim(gate: FailAt) -> tuple[World, list[str], object]:
-    """Three tasks are there, and one call claims them; returns what it was given, and the call's outcome."""
+    """Lets one call claim three tasks; returns the world, the ids of the tasks, and the call's outcome."""
     world = World(None, gate)
     world.is_ordered = False
 
@@ -70,7 +70,7 @@ def requests() -> list[Call]:
 
 
 def first() -> int:
-    """The number of the first request that is about a claim: before it come those about the pool, and the poll."""
+    """Returns the number of the first request that is about a claim: earlier ones are about the pool, and the poll."""
     return 1 + max(number for number, at in enumerate(requests()) if at.kind is Kind.QUEUE_GET)
 
 
@@ -104,7 +104,7 @@ def test_whatever_one_request_raises_the_other_claims_are_delivered(error: str, 
 
 @pytest.mark.parametrize(("seconds", "commits"), [(119, True), (122, False)])
 def test_no_commit_follows_its_first_write_ahead_by_more_than_two_minutes(seconds: float, commits: bool) -> None:
-    """By then its messages and rows may be taken for those of a call that died."""
+    """No commit follows its first write ahead by more than two minutes: by then that may count as a dead call's."""
 
     async def slow(call: Call, phase: Phase) -> None:
         if phase is Phase.AFTER and process_name() == "victim" and call.target == "deadline":

@@ -1,8 +1,6 @@
-"""Each refusal and each filter, with the wrong group, run, task queue, generation, worker or claim.
-
-The kept text says what each call and handler answers in each state of a task. What is misplaced in storage changes
-nothing for anybody, however old it is when somebody comes to it.
-"""
+"""Each refusal and each filter is tested with the wrong group, run, task queue, generation, worker or claim. The kept
+text says what each call and handler answers in each state of a task. What is misplaced in storage changes nothing for
+anybody, however old it is when somebody comes to it."""
 
 from __future__ import annotations
 
@@ -25,7 +23,7 @@ def test_what_is_misplaced_changes_nothing(name: str, how: str) -> None:
 
 @pytest.mark.parametrize("how", HOW)
 def test_short_pages_change_nothing(how: str) -> None:
-    """Storage may end a page after any row. What expires goes later then, as each run of the job reads some pages."""
+    """Pages that end after any row change nothing, except that expiration takes more runs of the job."""
     *shown, _ = lived("", how, are_short=True).shown
     assert shown == undisturbed(how).shown[:-1]
 

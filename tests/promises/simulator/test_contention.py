@@ -21,7 +21,7 @@ from tests.promises.simulator.world import POOL, World
 
 
 class Overtake:
-    """A gate: right before each commit of the victim another one comes."""
+    """A gate that makes another commit right before each commit of the victim."""
 
     def __init__(self) -> None:
         self.world: World | None = None
@@ -36,14 +36,14 @@ class Overtake:
 
     @staticmethod
     async def _commit(world: World) -> None:
-        """Without anything ahead, so that all that is left is the victim's."""
+        """Commits without anything written ahead, so that all that is left is the victim's."""
         tasks = world.services.stores.tasks
         read = await tasks.existing(A)
         await tasks.commit(read, read.task)
 
 
 def _rows(world: World) -> set[str]:
-    """Without the row of returns, which stays with its pool as the header does."""
+    """Returns the keys of rows, without the row of returns, which stays with its pool as the header does."""
     return {row.key for row in (*world.rows(keys.POOLS), *world.rows(keys.GROUPS))} - {keys.RETURNED}
 
 

@@ -1,9 +1,6 @@
 """Every call and every handler is killed at each of its requests, before it is sent and before its answer is read, or
-the request fails, or storage does not respond from there on.
-
-Then everything that is due is handled, after a repeat by the client or without one, and the invariants must hold
-(design 7). What was acknowledged must have been announced.
-"""
+the request fails, or storage does not respond from there on. Then everything that is due is handled, after a repeat by
+the client or without one, and the invariants must hold (design 7). What was acknowledged must have been announced."""
 
 from __future__ import annotations
 
@@ -17,7 +14,7 @@ from tests.promises.simulator.scenarios import SCENARIOS, Scenario
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_without_a_crash(scenario: Scenario) -> None:
-    """The scenario does what it says, and the checks accept it."""
+    """Without a crash, the scenario does what it says, and the checks accept it."""
     done = attempt(scenario)
     assert done.outcome is None, repr(done.outcome)
     invariants.check_announced(done.world)
@@ -28,7 +25,7 @@ def test_without_a_crash(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_killed_or_failing_at_every_request(scenario: Scenario) -> None:
-    """One after the other; what a failure leaves is often what a death leaves."""
+    """A call that is killed, or fails, at any request breaks no invariant."""
     harmed = Harmed(scenario, Attempt.finish)
     harmed.die()
     fail(harmed)

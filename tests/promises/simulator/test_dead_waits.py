@@ -24,14 +24,14 @@ def a_worker(world: World) -> Worker:
 
 
 def hang_up(world: World, *processes: Services) -> list[asyncio.Task[list[Claim]]]:
-    """A new worker begins to wait in each of these processes, and never calls again."""
+    """Lets a new worker begin to wait in each of these processes, and never call again."""
     return [asyncio.ensure_future(each.work.claim_work(POOL, a_worker(world), 1, WAIT)) for each in processes]
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize("seed", range(6))
 def test_no_task_is_lost_to_clients_that_hung_up(seed: int, processes: int) -> None:
-    """Whoever called first, however long they have waited, wherever the live worker waits, if one waits at all."""
+    """No task is lost to clients that hung up, whatever the order and length of waits."""
     world, chance = a_world(), random.Random(seed)
     services = [world.process() for _ in range(processes)]
 
@@ -75,7 +75,8 @@ def test_a_task_waits_for_the_next_worker_where_only_clients_wait_that_hung_up()
 
 
 def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() -> None:
-    """Otherwise one task would have all workers of a large pool call at once."""
+    """As many workers are told as there are tasks, and more only if nobody calls: otherwise one task would have all
+    workers of a large pool call at once."""
     world = a_world()
 
     def waiting() -> int:

@@ -26,13 +26,13 @@ def _world() -> World:
 
 
 def _waiting(world: World) -> list[timedelta]:
-    """In how long each deadline message is visible."""
+    """Returns in how long each deadline message is visible."""
     return [visible - world.clock.now() for _, visible in world.messages(DEADLINE_QUEUE)]
 
 
 @pytest.mark.parametrize("days", [6, 7, 8, 20])
 def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message is hidden for seven days at most: it is put again on the way, and seldom."""
+    """A deadline message is hidden for seven days at most, so that a later one is put again on the way, and seldom."""
     usual = worlds.settings()
     monkeypatch.setattr(worlds, "settings", lambda: usual.model_copy(update={"max_task_deadline_days": 30}))
     world = _world()
@@ -65,7 +65,7 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
 
 @pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
 def test_a_lost_deadline_message_is_put_again_soon_after_the_deadline(state: State) -> None:
-    """By the reconciler, which meets the index row; by a check of the group where there is none."""
+    """A lost deadline message is put again soon after the deadline, by the reconciler or a check of the group."""
     world = _world()
 
     async def story() -> None:

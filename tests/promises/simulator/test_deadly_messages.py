@@ -1,4 +1,4 @@
-"""A message of which every instance dies: those that the instance was given with it are handled all the same."""
+"""A message that kills every instance does not keep the messages beside it from being handled."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ MOST_DELIVERIES = parse_host_json((ROOT / "host.json").read_text()).queues.max_d
 
 @pytest.mark.parametrize("seed", range(5))
 def test_only_the_message_that_kills_is_given_up(app: App, caplog: pytest.LogCaptureFixture, seed: int) -> None:
-    """The worst case: an instance dies before any other message of its batch is done."""
+    """Only the message that kills is given up, even if its instance handles no other message before."""
     world = a_world()
     runtime = replace(world.services.runtime, jitter=random.Random(seed).random)
     services = assemble(worlds.settings(), runtime, world.account.connect(), world.topics)

@@ -1,5 +1,4 @@
-"""Large definitions: however many are asked for at a time, a process has no more of them in hand than it has room for,
-and no answer has more than its share."""
+"""A process never has more large definitions in hand than it has room for, and no answer has too many."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ from tests.promises.simulator.topics import Topics
 from tests.promises.simulator.world import POOL, World, settings
 
 SIZE = 300_000
-"""Bytes of a large definition here."""
+"""Bytes of a large definition in these tests."""
 KEPT = 1_000_000
 IN_USE = 2_000_000
 ANSWER = 1_000_000
@@ -45,19 +44,19 @@ def memory(clock: VirtualClock) -> MemoryStorage:
 
 @pytest.fixture(autouse=True)
 def limits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Limits that a few definitions reach."""
+    """Sets limits that a few definitions reach."""
     monkeypatch.setattr(bounds, "IN_HAND", IN_USE)
     monkeypatch.setattr(bounds, "DEFINITIONS_IN_ANSWER", ANSWER)
 
 
 def process(memory: MemoryStorage, clock: VirtualClock, **changes: object) -> Services:
-    """The services of another process, which has read nothing yet."""
+    """Returns the services of another process, which has read nothing yet."""
     wanted = settings().model_copy(update={"definition_cache_bytes": KEPT, **changes})
     return assemble(wanted, Runtime(now=clock.now, sleep=clock.sleep), memory.storage, Topics(open_gate))
 
 
 async def created(memory: MemoryStorage, clock: VirtualClock, number: int, **changes: Any) -> list[str]:
-    """Tasks with large definitions, each another one."""
+    """Creates tasks with large definitions, each with its own."""
     services, world = process(memory, clock), World()
     made: list[str] = []
     for index in range(number):
@@ -134,7 +133,7 @@ async def claimed(services: Services, task_ids: Sequence[str], start: Any) -> Pa
 
 
 async def claim_all(services: Services, number: int) -> list[list[Claim]]:
-    """What each claimWork returns until all runs are claimed."""
+    """Returns what each claimWork returns until all runs are claimed."""
     answers: list[list[Claim]] = []
     while sum(map(len, answers)) < number:
         answers.append(await services.work.claim_work(POOL, WORKER, 32, 20))

@@ -1,4 +1,4 @@
-"""What edges cost: requests of createTask with dependencies, and of resolutions of those (design 5, 6)."""
+"""The costs of edges: requests of createTask with dependencies, and of their resolutions (design 5, 6)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from tests.promises.simulator.world import World
 
 @pytest.fixture
 def few_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Transactions so small that a handful of edges needs several, and ranges rather than point reads."""
+    """Makes transactions so small that a handful of edges needs several, and ranges are read rather than points."""
     monkeypatch.setattr(group_rows, "EDGES_WITH_MEMBER", 2)
     monkeypatch.setattr(group_rows, "MOST_GUARDED", 1)
     monkeypatch.setattr(group_edges, "MAX_OPERATIONS", 2)
@@ -56,7 +56,7 @@ def test_create_with_many_transactions_is_killed_at_every_request(few_at_once: N
 
 @pytest.mark.parametrize("seed", range(25))
 def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencies(seed: int, few_at_once: None) -> None:
-    """Some are run again meanwhile."""
+    """A task with many edges is created while all its dependencies are resolved, and some are run again."""
     world = World(Simulation.seeded(seed, yield_after=True))
     world.is_ordered = False
     chance = random.Random(seed)
@@ -86,7 +86,8 @@ def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencie
 
 
 def test_dependency_that_is_handled_right_before_its_edge_is_written_was_seen(few_at_once: None) -> None:
-    """The edges that do not fit beside the member row are written before the member rows are read."""
+    """A dependency that is handled right before its edge is written was seen: edges that do not fit beside the member
+    row are written before the member rows are read."""
     open_one = ""
     is_over = False
 
@@ -119,7 +120,7 @@ def test_dependency_that_is_handled_right_before_its_edge_is_written_was_seen(fe
 
 
 def test_handler_returns_only_when_its_bit_is_committed() -> None:
-    """While the commit of another handler of the process is under way, and when that one fails."""
+    """A handler returns only when its bit is committed, even if another handler's commit of it fails."""
     world = a_world(
         Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject == B and process_name() == HANDLER, times=1)
     )

@@ -1,4 +1,4 @@
-"""A page of no entries is empty and the last, though there are entries: storage knows no such page (contract 13)."""
+"""A page of no entries is empty and the last one: storage knows no such page (contract 13)."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from tests.promises.simulator.queue_host import App, Host, Requests, a_world
 
 
 def test_pointers_back_off_as_one_while_service_bus_is_down(app: App) -> None:
-    """An hour of it: each pointer is handled seldom, and only the one that is tried costs a read."""
+    """In an hour without Service Bus, pointers are handled seldom, and only one that is tried costs a read."""
     requests = Requests()
     world = a_world(requests)
     host = Host(app, world)

@@ -1,4 +1,4 @@
-"""Whatever the process of the expiry job dies of: everything else goes, and that is tried less and less often."""
+"""Whatever the process of the expiry job dies of is tried less and less often, and everything else is deleted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.promises.simulator.world import World
 
 
 class Deadly:
-    """A gate that kills the process of the job at some requests, with all that it does side by side."""
+    """A gate that kills the process of the job at chosen requests, with all that it does side by side."""
 
     def __init__(self, chosen: Chosen) -> None:
         self._chosen = chosen
@@ -46,7 +46,7 @@ def open_world(gate: Deadly) -> World:
 
 
 def expire(world: World, gate: Deadly, hours: float) -> None:
-    """Runs of the job, six an hour as the timer starts them, each in the process that is there."""
+    """Runs the job six times an hour, as the timer starts it, each time in the process that is there."""
     for _ in range(int(hours * 6)):
         gate.is_dead = False
         outcomes = world.simulation.outcomes(as_process(JOB, world.handlers.expiration.run(300)))
@@ -73,7 +73,7 @@ def test_process_that_dies_of_one_thing_deletes_everything_else(what: str) -> No
 
 
 def test_what_was_tried_beside_it_is_tried_apart_from_it() -> None:
-    """A hundred things are deleted side by side. The process dies of one: which one, the next run does not know."""
+    """If the process dies of one of many items that are deleted at once, the next run tries them apart."""
     gate = Deadly(writes(keys.TASKS, keys.TASK_STATUS, A))
     world = open_world(gate)
 
@@ -104,7 +104,8 @@ def test_run_that_has_ended_leaves_nothing_to_be_counted_as_a_failure() -> None:
 
 
 def test_death_of_a_process_of_an_older_version_is_no_matter() -> None:
-    """It notes its hour alone, over what a newer one has noted, and keeps what it does not know of a row."""
+    """The death of a process of an older version does no harm: it notes its hour alone, over what a newer one has
+    noted, and keeps what it does not know of a row."""
     gate = Deadly(writes(keys.TASKS, keys.TASK_STATUS, A))
     world = open_world(gate)
     world.run(everything(world))

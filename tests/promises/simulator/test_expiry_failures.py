@@ -33,7 +33,7 @@ Chosen = Callable[[Call], bool]
 
 
 def writes(target: str, key: str = "", subject: str = "") -> Chosen:
-    """Writes to a table or container: to a row of that key, if given, in that partition or of paths that begin so."""
+    """Chooses writes to a table or container: to the given row, in the given partition or below the given path."""
 
     def chosen(call: Call) -> bool:
         return (
@@ -58,7 +58,7 @@ UNDELETABLE: dict[str, tuple[Chosen, set[str]]] = {
     "artifact": (writes(keys.PUBLIC, subject=keys.path(A, 0, EARLY)), {f"content of {A}", f"task {A}"}),
     "upload": (writes(keys.PUBLIC, subject=keys.path(A, 0, LATE)), {f"task {A}"}),
 }
-"""What the storage refuses to the job, and what may be left because of it."""
+"""For each kind of item, what the storage refuses to the job, and what may be left because of it."""
 
 
 class Refusing:
@@ -83,7 +83,7 @@ def open_world(gate: Refusing) -> World:
 
 
 async def others(world: World) -> None:
-    """A task that expires every twelve hours."""
+    """Creates a task every twelve hours, which expires."""
     for number in range(6):
         expires = world.clock.now() + timedelta(hours=4 + 12 * number)
         await world.create(expires=format_date(expires))

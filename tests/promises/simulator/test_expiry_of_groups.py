@@ -33,7 +33,7 @@ def open_world(*gates: Gate) -> World:
 
 
 async def to_the_end(world: World) -> None:
-    """Everything expires."""
+    """Lets everything expire."""
     await world.drain(6 * HOUR)
     for _ in range(4):
         await as_process(JOB, world.handlers.expiration.run(300))
@@ -41,7 +41,7 @@ async def to_the_end(world: World) -> None:
 
 
 async def a_group_that_ends_early(world: World) -> None:
-    """GROUP, of a task that expires in four hours."""
+    """Creates GROUP with a task that expires in four hours."""
     await world.create(C, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=4)))
 
 
@@ -68,7 +68,7 @@ def test_group_goes_after_a_call_that_died(phase: Phase, is_raised: bool, is_rep
 
 
 def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
-    """The note of such a call would have no group, and nothing else would ever look into its partition."""
+    """A group goes even while a call on all of its tasks begins, whose note would be left alone in its partition."""
 
     def scenario(simulation: Simulation) -> None:
         world = World(simulation)
@@ -98,7 +98,7 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
 
 @pytest.mark.parametrize("is_settled", [False, True], ids=["nothing was done", "its group was not checked"])
 def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool) -> None:
-    """The handlers have nothing to go by without their rows, and the group would never be announced."""
+    """A task stays with its group while its resolution is late, since the handlers need their rows."""
     fail = Fail(lambda call: call.target == keys.GROUPS and call.kind is Kind.TABLE_READ, times=0)
     world = open_world(fail)
 
@@ -123,7 +123,7 @@ def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, {A}), (5, set())])
 def test_task_whose_resolution_is_not_handled_stays_for_six_hours(seconds: float, left: set[str]) -> None:
-    """Then it goes without: its messages must be lost."""
+    """A task whose resolution is not handled stays for six hours, after which its messages must be lost."""
     world = open_world()
 
     async def story() -> None:
@@ -139,7 +139,8 @@ def test_task_whose_resolution_is_not_handled_stays_for_six_hours(seconds: float
 
 
 def test_row_that_leads_to_a_task_of_another_group_deletes_nothing() -> None:
-    """As of an earlier task of this id. Whether anything waits for the task is known to its own group alone."""
+    """A row that leads to a task of another group, as of an earlier task of this id, deletes nothing: only its own
+    group knows what waits for the task."""
     world = open_world()
 
     async def story() -> None:

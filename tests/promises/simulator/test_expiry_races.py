@@ -1,8 +1,6 @@
-"""The expiry job against every call that writes the same rows: what should be gone is gone, and nothing else.
-
-Each runs as a whole before each request of the other, and between each request's effect and its answer, which is lost,
-so that the request is sent again. Then both mix at random.
-"""
+"""The expiry job against every call that writes the same rows: what should be gone is gone, and nothing else. Each runs
+as a whole before each request of the other, and between each request's effect and its answer, which is lost, so that
+the request is sent again. Then both mix at random."""
 
 from __future__ import annotations
 
@@ -37,11 +35,10 @@ SEEDS = [range(2), pytest.param(range(2, 12), marks=pytest.mark.large)]
 
 
 class Pause:
-    """A gate: at one request of a process something else happens as a whole, and then its answer is lost, if it was
-    sent already."""
+    """A gate that lets something else happen at one request of a process, and loses its answer if it was sent."""
 
     def __init__(self, process: str, number: int = 0, phase: Phase = Phase.BEFORE) -> None:
-        """Without a number it only counts."""
+        """Takes the process, and the number of a request; without a number it only counts."""
         self.process = process
         self.number = number
         self.phase = phase
@@ -63,7 +60,7 @@ class Pause:
 
 
 class Encounter:
-    """One meeting, and what came of it."""
+    """A meeting of the job and a call, and its outcome."""
 
     def __init__(self, meeting: Meeting, world: World) -> None:
         self.meeting = meeting
@@ -75,7 +72,7 @@ class Encounter:
         self.kept = content_paths(world) if meeting.prepare is not an_artifact else set()
 
     async def call(self) -> None:
-        """The call, and its answer as a word."""
+        """Makes the call, and notes its answer as a word."""
         try:
             await as_process(CALLER, self.meeting.party(self.world, self.services))
         except (ServiceUnavailable, StorageUnavailable):
@@ -86,11 +83,11 @@ class Encounter:
             self.outcome = "ok"
 
     async def job(self) -> None:
-        """A run of the job."""
+        """Runs the job once."""
         await as_process(JOB, self.world.handlers.expiration.run(300))
 
     def finish(self) -> None:
-        """The client repeats what it was asked to; everything comes to its end. Both are checked."""
+        """Repeats the call if it was to be repeated, and lets everything come to its end, with checks."""
         world = self.world
         for _ in range(5):
             if self.outcome != "again":
@@ -114,7 +111,7 @@ class Encounter:
         assert world.rows(keys.GROUPS) == []
 
     def _check_new_tasks(self) -> None:
-        """What was acknowledged is there with all that it needs, in every process."""
+        """Checks that what was acknowledged exists with all that it needs, in every process."""
         world, tasks = self.world, self.world.tasks()
         for task_id in {A, B} & set(tasks):
             if tasks[task_id].expires < world.clock.now():
@@ -133,11 +130,11 @@ class Encounter:
 
 Act = Callable[[Encounter], Coroutine[Any, Any, None]]
 EVERY = pytest.mark.parametrize("every", [25, pytest.param(1, marks=pytest.mark.large)])
-"""Which requests are looked at: each one, or every 25th."""
+"""Parameters: each request is examined in the large suite, every 25th otherwise."""
 
 
 def numbers(every: int, name: str, last: int) -> range:
-    """Numbers of requests, from 1."""
+    """Returns numbers of requests, from 1."""
     return range(1 + todays_chance(name).randrange(every), last + 1, every)
 
 
@@ -148,7 +145,7 @@ def open_world(*gates: Pause) -> World:
 
 
 def everybody_knows_a(encounter: Encounter) -> None:
-    """Every process has read A, so that it keeps A's definition."""
+    """Lets every process read A, so that it keeps A's definition."""
     world = encounter.world
     for services in (world.services, world.handlers, encounter.services):
         world.run(services.stores.tasks.load(A))
@@ -156,7 +153,7 @@ def everybody_knows_a(encounter: Encounter) -> None:
 
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
 def test_without_a_race(meeting: Meeting) -> None:
-    """The job alone; then the call."""
+    """Without a race, the job runs alone, and then the call."""
     encounter = Encounter(meeting, open_world())
     encounter.world.run(encounter.job())
     encounter.world.run(encounter.call())
@@ -182,7 +179,7 @@ def test_job_at_requests_of_the_call(meeting: Meeting, every: int) -> None:
 
 
 def _requests(meeting: Meeting, process: str, act: Act) -> int:
-    """How many requests the job or the call makes when nothing is in its way."""
+    """Returns how many requests the job or the call makes when nothing is in its way."""
     gate = Pause(process)
     encounter = Encounter(meeting, open_world(gate))
     everybody_knows_a(encounter)
@@ -191,7 +188,7 @@ def _requests(meeting: Meeting, process: str, act: Act) -> int:
 
 
 def _meet(meeting: Meeting, gate: Pause, act: Act, other: Act) -> None:
-    """The other one comes at a request of the one."""
+    """Lets one act meet the other at one of its requests."""
     encounter = Encounter(meeting, open_world(gate))
     everybody_knows_a(encounter)
     gate.meanwhile = partial(other, encounter)

@@ -1,4 +1,4 @@
-"""When things go: hours, prolonged and raised rows, and partitions of more rows than a transaction or a page holds."""
+"""When things expire: hours, prolonged and raised rows, and partitions with more rows than a transaction or a page."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def open_world(*gates: Gate) -> World:
 
 
 async def resolved(world: World, task_id: str, **changes: object) -> None:
-    """A task of the group that is done with."""
+    """Creates a task of the group that is done with."""
     await world.create(task_id, taskGroupId=GROUP, **changes)
     (claim,) = await world.claim()
     await world.services.lifecycle.report(claim.task.task_id, 0, Resolved.COMPLETED)
@@ -43,8 +43,7 @@ async def resolved(world: World, task_id: str, **changes: object) -> None:
 
 @pytest.mark.parametrize("minute", [0, 1, 29, 30, 31, 59])
 def test_task_goes_soon_after_its_expiration_and_not_before(minute: int) -> None:
-    """Whatever the minute of the hour: kept for half an hour, gone when the hour in which that ends for its group is
-    over."""
+    """A task goes soon after its expiration and not before, whatever the minute of the hour."""
     world = open_world()
 
     async def story() -> None:
@@ -87,7 +86,7 @@ def test_artifact_that_is_prolonged_goes_with_its_latest_expiration() -> None:
 
 
 def test_group_goes_an_hour_after_the_last_of_its_tasks() -> None:
-    """It is raised by every task that outlives it, and each raise leaves a row that has to be looked at."""
+    """A group goes an hour after the last of its tasks, although each raise leaves a row to be checked."""
     world = open_world()
 
     async def story() -> None:
@@ -138,7 +137,7 @@ def test_hour_is_worked_off_once_no_call_adds_to_it(seconds: float, left: int) -
 
 
 def test_row_that_was_young_when_its_task_was_looked_for_stays() -> None:
-    """Though it is old enough when it is read: the task may have been created since."""
+    """A row that was young when its task was looked for stays, as the task may be new by the time of the read."""
 
     async def slow(call: Call, phase: Phase) -> None:
         is_look = call.kind is Kind.TABLE_READ and (call.target, call.subject) == (keys.TASKS, A)
@@ -160,7 +159,7 @@ def test_row_that_was_young_when_its_task_was_looked_for_stays() -> None:
 
 
 async def with_artifacts(world: World, number: int) -> None:
-    """A, resolved, with so many artifacts, all of them with content."""
+    """Creates A, resolved, with `number` artifacts, all of them with content."""
     await world.create(A, taskGroupId=GROUP)
     assert await world.claim()
     (task,) = world.tasks().values()
@@ -218,7 +217,7 @@ def memory() -> MemoryStorage:
 
 
 async def numbered(memory: MemoryStorage, number: int) -> list[Row]:
-    """So many rows of one partition."""
+    """Makes `number` rows of one partition, and returns them."""
     for start in range(0, number, 100):
         creations = [Create(f"{index:05d}", {}) for index in range(start, min(start + 100, number))]
         await memory.storage.tables.transact(keys.TASKS, "p", creations)

@@ -1,4 +1,4 @@
-"""A resolution is carried to its dependents page by page: all of them, in bounded work, and with a timer behind it."""
+"""A resolution is carried to all of its dependents page by page, in bounded work, and with a timer behind it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _edges(world: World, task_id: str) -> int:
 
 
 async def _edge(world: World, required: str, dependent: str, place: str) -> None:
-    """An edge of a call that died."""
+    """Writes an edge of a call that died."""
     if place == "in the group":
         await write_edges(world, world.tasks()[required].task_group_id, dependent, [required])
     else:
@@ -71,7 +71,7 @@ def _deadlines(world: World, task_id: str) -> int:
 
 
 SMALL_PAGE = 5
-"""Edges of a page where many pages are looked at."""
+"""Number of edges of a page in tests with many pages."""
 
 
 @IN_PLACE
@@ -79,7 +79,7 @@ SMALL_PAGE = 5
 def test_dead_edges_cost_a_bounded_number_of_looks(
     edges: int, page: int, place: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Calls that died have left them; a page leads to the next one once, and is looked at again by itself."""
+    """Edges of dead calls cost a bounded number of looks: a page leads to the next one only once."""
     monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", page)
     world = _world()
     handled = Handled(world)
@@ -128,11 +128,9 @@ def test_dependents_of_every_page_become_pending(
 @IN_PLACE
 @pytest.mark.parametrize("age", [0, 240])
 def test_dependent_that_commits_late_is_found_by_a_later_look(age: float, place: str) -> None:
-    """It had read its dependency as running, and its edge was read before its commit.
-
-    Another edge of the page, of a call that died, is `age` seconds older: the page is looked at for as long as the
-    youngest of its edges may get its dependent.
-    """
+    """A dependent that commits late is found by a later look. It had read its dependency as running, and its edge was
+    read before its commit. Another edge of the page, of a call that died, is `age` seconds older: the page is looked at
+    for as long as the youngest of its edges may get its dependent."""
 
     async def slow(call: Call, phase: Phase) -> None:
         if (
@@ -207,7 +205,7 @@ def test_message_before_its_commit_is_looked_at_again() -> None:
 
 
 def test_deadline_message_goes_last() -> None:
-    """Wherever the handler fails, the timer that has everything done once more is still there."""
+    """The deadline message is removed last, so that the timer exists wherever the handler fails."""
 
     def of_handler(call: Call) -> bool:
         return process_name() == "handler" and not call.kind.name.startswith("QUEUE")
@@ -237,11 +235,11 @@ def test_deadline_message_goes_last() -> None:
 
 
 def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> None:
-    """Not with that of the run before, which is handled late."""
+    """The deadline message of a rerun is removed with the rerun's resolution, not with an earlier run's."""
     world = _world()
 
     async def handled(run_id: int) -> bool:
-        """Whether the message that the task knows is left."""
+        """Handles a resolution; returns whether the task's deadline message is left."""
         handle = world.tasks()[A].handles.deadline
         assert handle is not None
         message = ResolvedBody(task_id=A, run_id=run_id, put=world.clock.now())
@@ -257,7 +255,7 @@ def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> 
 
 
 def test_young_orphans_are_waited_for_by_one_handler_alone() -> None:
-    """Each handler looks once more; from then on the one of the last resolution goes on, however many orphans come."""
+    """Each handler looks once at young orphans; then only that of the last resolution goes on."""
     world = _world()
     handled = Handled(world)
 

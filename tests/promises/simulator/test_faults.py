@@ -1,8 +1,6 @@
 """Service Bus fails, and storage with it or not, and answers of storage are lost, at each request of every call and
-handler.
-
-A fault is never more than a call that is sent again: it fails retryably, its repeat succeeds, and the invariants hold.
-"""
+handler. A fault is never more than a call that is sent again: it fails retryably, its repeat succeeds, and the
+invariants hold."""
 
 from __future__ import annotations
 
@@ -22,7 +20,7 @@ from tests.promises.simulator.world import World
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_every_write_sent_twice(scenario: Scenario) -> None:
-    """The answer is lost and the SDK sends the request again: no call fails for what it has done itself."""
+    """If an answer is lost and the SDK sends the write again, no call fails because of its own first try."""
 
     def make(number: int) -> Attempt:
         done = attempt(scenario, FailAt(number, Phase.AFTER, Resent))
@@ -35,7 +33,7 @@ def test_every_write_sent_twice(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_service_bus_is_down(scenario: Scenario) -> None:
-    """Calls are acknowledged all the same; their events come when Service Bus does."""
+    """Without Service Bus, calls are acknowledged all the same; their events come when it is back."""
     done = attempt(scenario, bus_is_down=True)
     assert done.outcome is None, repr(done.outcome)
     published = len(done.world.topics.messages)
@@ -48,10 +46,8 @@ def test_service_bus_is_down(scenario: Scenario) -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_service_bus_is_down_and_storage_fails(scenario: Scenario) -> None:
-    """Where an event cannot even be kept, the call is not acknowledged, and its repeat announces.
-
-    Before its first event is published, Service Bus makes no difference.
-    """
+    """Without Service Bus and storage, an event cannot even be kept: the call is not acknowledged, and its repeat
+    announces. Before its first event is published, Service Bus makes no difference."""
 
     def finish(done: Attempt) -> None:
         if done.outcome is not None:
@@ -71,7 +67,7 @@ def test_service_bus_is_down_and_storage_fails(scenario: Scenario) -> None:
 
 
 def _comes_back(world: World) -> None:
-    """Service Bus is there again, and the host's next attempts at its messages are over."""
+    """Brings Service Bus back, and lets the host's next attempts at its messages pass."""
     world.topics.is_down = False
     world.run(world.drain(700))
     invariants.check(world)

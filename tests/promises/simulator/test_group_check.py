@@ -66,7 +66,8 @@ def test_a_row_of_a_generation_that_was_not_committed_is_an_orphan() -> None:
 
 @pytest.mark.parametrize("late", [0, 10, 600])
 def test_a_row_that_comes_after_its_generation_was_settled_is_an_orphan(late: float) -> None:
-    """The first try of a rerun's write ahead, or that of a process that was frozen: nobody else will check."""
+    """A row that comes after its generation was settled is an orphan, such as that of a rerun's first try or of a
+    frozen process: nobody else will check."""
     world = World()
     world.run(_two_tasks(world))
     world.run(_complete(world, A))
@@ -89,7 +90,7 @@ def test_a_row_that_comes_after_its_generation_was_settled_is_an_orphan(late: fl
 
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_an_earlier_resolution_that_is_handled_after_a_later_one_announces_nothing(earlier: int) -> None:
-    """Its handler has failed for long. Meanwhile the task was run again, and its group resolved and announced."""
+    """An earlier resolution that is handled late announces nothing, as the task was run again since."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -115,7 +116,7 @@ def test_an_earlier_resolution_that_is_handled_after_a_later_one_announces_nothi
 
 
 def test_row_of_an_earlier_generation_is_an_orphan() -> None:
-    """Of a rerun that died while another one was committed."""
+    """A row of an earlier generation is an orphan, as of a rerun that died while another one was committed."""
     world = World()
 
     async def story() -> None:
@@ -136,7 +137,7 @@ def test_row_of_an_earlier_generation_is_an_orphan() -> None:
 
 
 def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:
-    """However often a task is opened again: the row must not fill up with what is never read."""
+    """A member row keeps the final status of the latest generation alone, so that it does not fill up."""
     world = World()
     world.is_ordered = False
 
@@ -158,7 +159,7 @@ def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> N
 def test_a_task_that_comes_while_the_rows_are_read_in_two_parts_keeps_the_group_unresolved(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The first part ends before any row; then a task with a low id joins, and one with a high id is settled."""
+    """A group stays unresolved if a task joins while its rows are read in two parts, and a later one is settled."""
     world = World()
     early, late = "aaaaaaaaQaCaaaaaaaaaaA", "zzzzzzzzQzCzzzzzzzzzzA"
     query = world.memory.tables.query
@@ -195,7 +196,7 @@ def test_a_task_that_comes_while_the_rows_are_read_in_two_parts_keeps_the_group_
 
 @pytest.mark.parametrize(("seconds", "messages"), [(-5, 1), (5, 2)])
 def test_message_of_a_resolution_that_nobody_handles_is_put_again(seconds: float, messages: int) -> None:
-    """Five minutes after the resolution: sooner, its handler may only be late."""
+    """A resolution's message that nobody handles is put again after five minutes, not sooner."""
     world = World()
 
     async def story() -> None:
@@ -210,7 +211,8 @@ def test_message_of_a_resolution_that_nobody_handles_is_put_again(seconds: float
 
 @pytest.mark.parametrize("seed", range(12))
 def test_last_tasks_of_a_group_that_are_handled_together_announce_it_once(seed: int) -> None:
-    """In one process, which shares the look at the group, while another one settles one of them."""
+    """The last tasks of a group that are handled together announce it once, although one process shares the look at the
+    group while another one settles."""
     world = World(Simulation.seeded(seed, yield_after=True))
     world.is_ordered = False
 

@@ -35,7 +35,7 @@ async def _dies_before_its_job_is_removed(call: Call, phase: Phase) -> None:
 
 
 def _world_after(job: GroupJob, priority: str = "medium") -> World:
-    """A and C are pending; a call on their group has done all that it had to, and died before it removed its job."""
+    """Returns a world in which a call on the group of A and C has died right before it removed its job."""
     world = World(Simulation.scripted([]), _dies_before_its_job_is_removed)
     world.is_ordered = False
     for task_id in (A, C):
@@ -47,7 +47,7 @@ def _world_after(job: GroupJob, priority: str = "medium") -> World:
 
 
 def _later(world: World, *steps: Callable[[World], Coroutine[Any, Any, object]]) -> None:
-    """Other calls, ten seconds apart, before the job is due; then the job."""
+    """Makes other calls, ten seconds apart, before the job is due; then runs the job."""
 
     async def story() -> None:
         for step in steps:
@@ -64,7 +64,7 @@ def _call(job: GroupJob) -> Callable[[World], Coroutine[Any, Any, object]]:
 
 
 async def _left(world: World, job: GroupJob) -> GroupJobBody:
-    """The job of a call that died before it changed a task."""
+    """Returns the job of a call that died before it changed a task."""
     return await world.process().group_jobs._counted(job)
 
 
@@ -89,7 +89,8 @@ def test_later_priority_of_the_group_stays() -> None:
 @pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
 @pytest.mark.parametrize("later", ["medium", "highest"])
 def test_later_priority_of_the_group_stays_whatever_the_job_of_an_earlier_call_does(state: State, later: str) -> None:
-    """The earlier call has died before it changed a task. The later one asks for what the task has already, or not."""
+    """A later priority of the group stays, whatever the job of an earlier call does that died before it changed a task.
+    The later one asks for what the task has already, or not."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -108,7 +109,7 @@ def test_later_priority_of_the_group_stays_whatever_the_job_of_an_earlier_call_d
 
 
 def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_has_just_set() -> None:
-    """Both are under way, and the job comes to the task after the later call was made, and before that does."""
+    """A later priority of the group replaces the one that an earlier call's job sets after the later call was made."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -148,7 +149,7 @@ def test_what_was_rerun_or_created_since_a_cancellation_is_not_cancelled() -> No
 def test_a_rerun_of_a_task_that_the_job_of_a_cancellation_has_yet_to_come_to_keeps_it_open(
     knows: str, is_running: bool
 ) -> None:
-    """The call was acknowledged and has left the task to its job, so the rerun finds it open."""
+    """A rerun keeps a task open that the job of an acknowledged cancellation has yet to come to."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -174,7 +175,7 @@ def test_a_rerun_of_a_task_that_the_job_of_a_cancellation_has_yet_to_come_to_kee
 
 @pytest.mark.parametrize("job", [CANCEL, _priority("highest")], ids=lambda job: job.kind)
 def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
-    """The promise behind the numbers: what was there when the call was made is done."""
+    """The job of a call that died at once changes every task that was there when the call was made."""
     world = World(Simulation.scripted([]))
     world.is_ordered = False
 
@@ -256,7 +257,7 @@ def test_job_that_runs_out_of_time_goes_on_as_of_its_call(monkeypatch: pytest.Mo
 def test_a_task_that_fails_keeps_no_other_from_its_change(
     broken: int, error: type[Exception], kind: Literal["cancel", "priority"]
 ) -> None:
-    """The call fails, since it has not done all; its job comes again until that one is done, too."""
+    """A task that fails keeps no other from its change, and the job comes again until it is changed, too."""
     victims: list[str] = []
 
     async def fail(call: Call, phase: Phase) -> None:

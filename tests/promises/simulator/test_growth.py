@@ -1,4 +1,4 @@
-"""What a call costs does not depend on how many tasks are pending, in how many task queues, or in its group."""
+"""The cost of a call does not depend on how many tasks are pending, in how many task queues, or in its group."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tools.bench.calls_inside import by_layer
 
 CALLS = 6
 ROOM = 1.1
-"""By how much the calls of functions may grow."""
+"""Factor by which the number of calls of functions may grow."""
 
 
 @dataclass(frozen=True)
 class Sample:
-    """A task that was created, and what was stored for it."""
+    """A task that was created, with what was stored for it."""
 
     task_id: str
     rows: list[Any]
@@ -30,7 +30,7 @@ class Sample:
 
 
 async def sample(world: World, pool: str, group: str) -> Sample:
-    """Creates a task. Looks at all that is stored, so it is called before anything is piled up."""
+    """Creates a task. It reads all that is stored, so it is called before anything is piled up."""
     tables, queues = world.memory.tables._tables, world.memory.queues._queues
     before = {id(each) for each in _stored(tables)} | {id(each) for each in _stored({"": queues})}
     task_id = await world.create(taskQueueId=pool, taskGroupId=group)
@@ -61,7 +61,7 @@ def _renamed(value: Any, old: str, new: str) -> Any:
 
 
 async def costs(world: World, pool: str, group: str) -> dict[str, tuple[int, float]]:
-    """Of each call: requests to storage, and calls of our functions."""
+    """Returns for each call the requests to storage, and the calls of our functions."""
     services, found = world.services, dict[str, tuple[int, float]]()
 
     async def measured(name: str, call: Callable[[Any], Awaitable[Any]], items: list[Any]) -> list[Any]:
@@ -87,7 +87,7 @@ async def costs(world: World, pool: str, group: str) -> dict[str, tuple[int, flo
 
 
 def found_with(tasks: int, pools: int, group: int) -> dict[str, tuple[int, float]]:
-    """With so many pending tasks, in so many task queues, and so many of them in the group of the calls."""
+    """Returns the costs with `tasks` pending tasks in `pools` task queues, `group` of them in the calls' group."""
     world = a_world()
 
     async def story() -> dict[str, tuple[int, float]]:

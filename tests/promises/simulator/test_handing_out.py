@@ -1,4 +1,4 @@
-"""Before a claim is handed out: is there still somebody to give it to? If not, the run is pending again at once."""
+"""Before a claim is handed out, its worker must still be able to get it; otherwise the run is pending again at once."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_claim_task_of_a_worker_that_is_removed_meanwhile_may_be_tried_again() -
 
 @dataclass
 class FailAfter:
-    """Fails the claimer's request of that number, counted from when the other gate has opened."""
+    """A gate that fails the claimer's request of that number, counted from when the other gate has opened."""
 
     opened: Once
     number: int
@@ -116,7 +116,7 @@ class FailAfter:
 
 
 def claim_that_fails(number: int, phase: Phase) -> FailAfter:
-    """A claim for a worker that is removed meanwhile, where one request fails; returns the gate."""
+    """Claims for a worker that is removed meanwhile, with one failing request; returns the gate."""
     gate = Once(is_index_row)
     fail = FailAfter(gate, number, phase)
     world = a_world(gate, fail)
@@ -137,7 +137,7 @@ def claim_that_fails(number: int, phase: Phase) -> FailAfter:
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 def test_whatever_fails_while_a_claim_is_handed_back_nothing_is_lost(phase: Phase) -> None:
-    """At the latest, the run is pending again at takenUntil."""
+    """Whatever fails while a claim is handed back, the run is pending again at takenUntil at the latest."""
     number = 0
     while number < len(claim_that_fails(number, phase).seen):
         number += 1
@@ -162,7 +162,7 @@ def test_the_first_renewal_extends_a_shorter_first_claim(monkeypatch: pytest.Mon
 
 
 async def touch(world: World) -> None:
-    """Rewrites the worker's row, which stays free."""
+    """Rewrites the worker's row, which leaves the worker as it is."""
     until = world.clock.now() - timedelta(days=1)
     await world.process().workers.quarantine(POOL, WORKER, until, client_id="somebody", info="")
 
@@ -182,8 +182,8 @@ async def by_task(world: World) -> int:
 
 @dataclass
 class Undelivered:
-    """A gate: the claim's commit gets no answer, or its event can be kept nowhere; and what could give it back fails
-    for a while, too."""
+    """A gate that loses the answer to the claim's commit, or lets its event be kept nowhere, and makes what could give
+    the claim back fail for a while."""
 
     is_commit_in_doubt: bool
     has_effect: bool = True
@@ -270,7 +270,7 @@ def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPa
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("end", ["called again", "cancelled"])
 def test_a_claim_is_given_back_whenever_its_client_goes(end: str, phase: Phase) -> None:
-    """At each request of the call, up to the last one."""
+    """A claim is given back at whichever request of its call the client goes."""
     number = 1
     while the_client_goes(end, number, phase):
         number += 1
@@ -278,8 +278,8 @@ def test_a_claim_is_given_back_whenever_its_client_goes(end: str, phase: Phase) 
 
 
 def the_client_goes(end: str, number: int, phase: Phase) -> bool:
-    """The worker's client is gone at a request of its claimWork: somebody else has the run then. False: there is no
-    such request."""
+    """Lets the worker's client go at a request of its claimWork, and checks that somebody else gets the run. Returns
+    False if there is no such request."""
     numbers = itertools.count(1)
     gate = Once(lambda call: next(numbers) == number, phase)
     world = a_world(gate)

@@ -1,4 +1,4 @@
-"""What no handler can do: answer callers that it has not authorised (contract 1.5), or hold a call for ever."""
+"""Handlers cannot answer callers that they have not authorised (contract 1.5), or hold a call for ever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What handlers of endpoints add to their use cases: whom they authorise for what, tokens of pages, dates."""
+"""Handlers of endpoints add to their use cases: authorisation, tokens of pages, dates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.promises.simulator.world import POOL, World
 
 
 def called(endpoints: Sequence[Endpoint], name: str, *scopes: str, **given: Any) -> Call:
-    """A call of somebody with these scopes; `given` as for `Call`, with the body as it comes in JSON."""
+    """Returns a call of somebody with these scopes; `given` as for `Call`, with the body as it comes in JSON."""
     endpoint = next(each for each in endpoints if each.name == name)
     body = given.pop("body", None)
     if body is not None:
@@ -41,7 +41,7 @@ def called(endpoints: Sequence[Endpoint], name: str, *scopes: str, **given: Any)
 
 @pytest.mark.parametrize("name", ["tasks", "statuses"])
 def test_every_task_of_a_list_is_authorised_for_each_of_its_pages(name: str) -> None:
-    """Contract 2.3. Else the list would be refused somewhere in the middle."""
+    """Every task of a list is authorised for each of its pages (contract 2.3), not only those of the page."""
     world = World()
     verb = {"tasks": "get-task", "statuses": "status"}[name]
     handler = {"tasks": task_endpoints.tasks, "statuses": task_endpoints.statuses}[name]

@@ -1,4 +1,4 @@
-"""The verdict on the deployment: silent when all is well, and each way to be unwell is named once, with what to do."""
+"""The verdict on the deployment is silent when all is well, and names each problem once, with what to do."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def credentials_of(world: World) -> EndingCredentials:
 
 
 def refused_of(world: World) -> RefusedCredentials:
-    """As another process sees it."""
+    """Returns the refused clients as another process sees them."""
     runtime = world.services.runtime
     return RefusedCredentials(world.memory.storage.tables, runtime)
 
@@ -60,7 +60,7 @@ def refused_of(world: World) -> RefusedCredentials:
 async def a_client(
     world: World, client_id: str, days: float, *, disabled: bool = False, goes: bool = False
 ) -> ClientRecord:
-    """A client that works for so long."""
+    """Creates a client that works for `days`."""
     now = world.clock.now()
     made = ClientRecord(
         client_id=client_id,
@@ -99,7 +99,7 @@ async def _create_queues(world: World) -> None:
 
 
 async def looked(world: World, health: Health, seconds: float = 11) -> list[str]:
-    """A new look, after so long."""
+    """Returns the findings of a new look, after `seconds`."""
     await world.clock.sleep(seconds)
     return codes(list(await health.findings()))
 
@@ -177,7 +177,7 @@ def test_a_client_that_ends_is_named_a_month_ahead_and_after_its_end_until_someb
 
 
 async def refuse_for(world: World, process: RefusedCredentials, client_id: str, why: Refusal, minutes: int) -> None:
-    """A program that calls every half minute, and is refused by that process; which writes as often as it does."""
+    """Lets a process refuse a program's calls every half minute, and write the refusals as often as it does."""
     for second in range(0, minutes * 60 + 1, 30):
         process.note(client_id, why)
         if second % 60 == 0:

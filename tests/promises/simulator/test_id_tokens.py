@@ -19,7 +19,7 @@ LIFE = timedelta(hours=3)
 
 
 def of_process(world: World) -> SignIn:
-    """As a process of its own has it."""
+    """Returns the sign-in of a process of its own."""
     store = ExpiryStore(world.memory.storage, world.clock.now)
     return Issuer().sign_in(first_exchange=store.id_token, now=world.clock.now)
 
@@ -62,7 +62,7 @@ def test_what_is_refused_uses_no_token_up() -> None:
 
 
 def test_a_workload_may_use_its_token_until_that_ends() -> None:
-    """Platforms give it the same one again and again."""
+    """A workload may use its token until that ends: platforms give it the same one again and again."""
     world, id_token = World(), job_token()
 
     async def story() -> None:

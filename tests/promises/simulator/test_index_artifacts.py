@@ -1,4 +1,4 @@
-"""Where findArtifactFromTask leads: straight to what anonymous callers may read, else to the queue (contract 18.5)."""
+"""findArtifactFromTask redirects straight to what anonymous callers may read, else to the queue (contract 18.5)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PAGE = "https://example.com/1"
 
 
 async def location(world: World, name: str, *scopes: str) -> str:
-    """Where the endpoint's handler redirects a caller with these scopes to."""
+    """Returns where the endpoint's handler redirects a caller with these scopes."""
 
     async def authenticate(verifier: Verifier | None = None) -> Caller:
         return Caller(client_id="somebody", scopes=ScopeSet(scopes))
@@ -40,7 +40,7 @@ async def location(world: World, name: str, *scopes: str) -> str:
 
 
 async def a_build(world: World, *scopes: str) -> None:
-    """A runs and is found at the path; anonymous callers have these scopes."""
+    """Lets A run and be found at the path; anonymous callers have these scopes."""
     await running(world)
     now = world.clock.now()
     entry = IndexEntry(path=PATH, task_id=A, rank=0, data={}, expires=now + timedelta(days=1), at=now)
@@ -76,13 +76,13 @@ def test_what_is_not_public_is_left_to_the_queue_with_a_signature() -> None:
 
 
 def authority(address: str) -> Any:
-    """What the signature of an address allows at most."""
+    """Returns what the signature of an address allows at most."""
     signed, _ = hawk.parse_bewit(f"{urlsplit(address).path}?{urlsplit(address).query}")
     return hawk.parse_ext(signed.ext)["authorizedScopes"]
 
 
 def test_a_signature_reads_what_was_asked_for_and_nothing_that_its_links_lead_to() -> None:
-    """Whoever asks may read the link alone: the queue refuses to follow it (contract 18.5)."""
+    """A signature reads what was asked for, and nothing that its links lead to (contract 18.5)."""
     world = World()
 
     async def story() -> None:

@@ -25,7 +25,7 @@ SEEDS, SEEDS_IN_LARGE = 2, 60
 SEEDS_OF_WIDE, SEEDS_OF_WIDE_IN_LARGE = 5, 300
 NARROW = [race for race in RACES if not race.is_wide]
 LONG = {"a dependency's resolution, twice", "the reconciler, a claim"}
-"""So many orders between the calls that only `./dev test --all` takes them all."""
+"""Races with so many orders between the calls that only `./dev test --all` takes them all."""
 LONG_OF_ALL_REQUESTS = {
     *LONG,
     "a dependency's completion, followed by the same process, rerun the dependency",
@@ -45,7 +45,7 @@ LONG_OF_ALL_REQUESTS = {
     "a new dependent, its dependency's resolution",
     "the last two tasks of a group",
 }
-"""So many orders of all requests that no test takes them all; the random orders are samples of them."""
+"""Races with so many orders of all requests that no test takes them all; random orders are samples of them."""
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ LONG_OF_ALL_REQUESTS = {
     [pytest.param(race, marks=[pytest.mark.large] if race.name in LONG else [], id=race.name) for race in NARROW],
 )
 def test_every_order_ends_legally(race: Race) -> None:
-    """All orders between the calls that make a difference."""
+    """All orders between the calls that make a difference end legally."""
     ends: set[str] = set()
     seen: set[str] = set()
     explore_distinct(lambda simulation: ends.add(run(race, simulation, seen=seen)), in_order=True)
@@ -62,7 +62,7 @@ def test_every_order_ends_legally(race: Race) -> None:
 
 @pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
 def test_random_orders_end_legally(race: Race) -> None:
-    """Some orders in which a call's own requests and answers overtake each other as well."""
+    """Random orders end legally in which a call's own requests and answers overtake each other as well."""
     sample(lambda simulation: _is_legal(race, simulation), range(_seeds(race)), yield_after=True)
 
 
@@ -72,7 +72,7 @@ def test_random_orders_end_legally(race: Race) -> None:
     "race", [race for race in NARROW if race.name not in LONG_OF_ALL_REQUESTS], ids=lambda race: race.name
 )
 def test_every_order_of_all_requests_ends_legally(race: Race) -> None:
-    """All orders that make a difference, also of what one call sends side by side."""
+    """All orders that make a difference end legally, also of requests that one call sends side by side."""
     ends: set[str] = set()
     explore_distinct(lambda simulation: ends.add(run(race, simulation)), limit=100_000)
     assert ends == race.legal
@@ -82,7 +82,7 @@ def test_every_order_of_all_requests_ends_legally(race: Race) -> None:
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("race", RACES, ids=lambda race: race.name)
 def test_many_random_orders_end_legally(race: Race) -> None:
-    """As the random orders above, many."""
+    """Many random orders end legally."""
     most = SEEDS_OF_WIDE_IN_LARGE if race.is_wide else SEEDS_IN_LARGE
     sample(lambda simulation: _is_legal(race, simulation), range(_seeds(race), most), yield_after=True)
 
@@ -97,7 +97,7 @@ def _is_about_groups(race: Race) -> bool:
 
 @pytest.mark.parametrize("race", [race for race in RACES if _is_about_groups(race)], ids=lambda race: race.name)
 def test_random_orders_in_one_process_end_legally(race: Race) -> None:
-    """What checks a group at the same time in one process shares what it reads."""
+    """Random orders in one process end legally, in which concurrent checks of a group share what they read."""
     sample(lambda simulation: _is_legal(race, simulation, in_one=True), range(SEEDS), yield_after=True)
 
 
@@ -112,7 +112,7 @@ async def _meet_workers(services: Services) -> None:
 
 
 async def _know_workers(services: Services) -> None:
-    """The rows as they are once all processes have noted their waits."""
+    """Reads the rows that exist once all processes have noted their waits."""
     for worker_id in WORKERS:
         await services.workers._workers.read(POOL, "group", worker_id)
 
@@ -120,13 +120,9 @@ async def _know_workers(services: Services) -> None:
 def run(
     race: Race, simulation: Simulation, *, is_warm: bool = True, in_one: bool = False, seen: set[str] | None = None
 ) -> str:
-    """One order, to the end of everything; how it looked when the calls had answered.
-
-    What follows is done by other processes than the calls': of the orders that leave the same, which `seen` notes, one
-    is gone on from.
-
-    Processes that are warm know the pool, the workers and the tasks already: fewer requests, fewer orders.
-    """
+    """Runs one order to its end; returns how it looked when the calls had answered. What follows is done by other
+    processes than the calls': of the orders that leave the same, which `seen` notes, one is continued. Processes that
+    are warm know the pool, the workers and the tasks already: fewer requests, fewer orders."""
     world = World(simulation)
     world.is_ordered = False
     processes = [world.process()] * len(race.parties) if in_one else [world.process() for _ in race.parties]

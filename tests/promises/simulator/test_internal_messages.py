@@ -1,4 +1,4 @@
-"""The frame of queue-triggered functions: messages that cannot be handled now, or by this version of the app."""
+"""Queue-triggered functions with messages that cannot be handled now, or by this version of the app."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: 
 def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_lettered(
     app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever the handler raises: a ValueError may come of one garbled answer. The back-off doubles up to an hour."""
+    """A message whose handling fails is tried for hours before it is dead-lettered, whatever the handler raises: a
+    ValueError may come of one garbled answer. The back-off doubles up to an hour."""
     for error in (ValueError("garbled"), KeyError("missing")):
         world = a_world()
         host = Host(app, world)

@@ -42,9 +42,9 @@ from tests.promises.simulator.situations import A
 from tests.promises.simulator.world import World
 
 SAMPLE = 20
-"""Cases of each kind in the default run."""
+"""Number of cases of each kind in the default run."""
 MOST = 200
-"""Cases of each kind and scenario in a run of all tests."""
+"""The most cases of each kind and scenario in a run of all tests."""
 HOWS: tuple[How, ...] = ("lost", "doubled")
 WAKINGS: tuple[Waking, ...] = ("goes on", "dies", "dies alone")
 ENDS: tuple[End, ...] = ("report", "cancel")
@@ -53,9 +53,9 @@ LATE = (0.0, 10.0, 60.0, 130.0, 400.0)
 LATE_AFTER_THE_END = (0.0, 100.0)
 ALONE = ""
 KNOWS_IT = "createTask of a dependent that knows it"
-"""Of the company: not where there is no such task."""
+"""Name of a party of the company, which is left out if its task does not exist."""
 FREEZE = timedelta(minutes=5)
-"""So much later than usual a message may be visible that a frozen process puts."""
+"""Time by which a message that a frozen process puts may be visible later than usual."""
 
 
 def _world(scenario: Scenario, gate: LateRequest | Frozen) -> World:
@@ -71,7 +71,7 @@ def _world(scenario: Scenario, gate: LateRequest | Frozen) -> World:
 
 
 def _writes(scenario: Scenario) -> int:
-    """How many writes the scenario's call makes when nothing is in its way."""
+    """Returns how many writes the scenario's call makes when nothing is in its way."""
     gate = LateRequest(0)
     world = _world(scenario, gate)
     assert world.simulation.outcomes(world.victim(scenario.act(world))) == [None]
@@ -87,7 +87,7 @@ def _once_more(scenario: Scenario, world: World) -> BaseException | None:
 
 
 def late(scenario: Scenario, number: int, how: How, after: float, repeat: bool, company: str) -> None:
-    """The request takes effect `after` seconds after the call, the company's calls and the repeat, if there is one."""
+    """Lets the request take effect `after` seconds after the call, the company's calls and the repeat."""
     gate = LateRequest(number, how)
     world = _world(scenario, gate)
     outcome = world.simulation.outcomes(world.victim(scenario.act(world)))[0]
@@ -111,7 +111,7 @@ def late(scenario: Scenario, number: int, how: How, after: float, repeat: bool, 
 
 
 def late_after_the_end(scenario: Scenario, number: int, how: How, after: float, repeat: bool, end: End) -> None:
-    """All tasks but one more of the group have ended before the request takes effect; then that one ends, too."""
+    """Lets the request take effect when all tasks but one more of the group have ended; then that one ends, too."""
     gate = LateRequest(number, how)
     world = _world(scenario, gate)
     world.simulation.outcomes(world.victim(scenario.act(world)))
@@ -124,7 +124,7 @@ def late_after_the_end(scenario: Scenario, number: int, how: How, after: float, 
 
 
 def frozen(scenario: Scenario, number: int, waking: Waking, after: float, end: End) -> None:
-    """The client repeats the call elsewhere and all ends, before the frozen process wakes up."""
+    """Lets the client repeat the call elsewhere and all end, before the frozen process wakes up."""
     gate = Frozen(number, waking)
     world = _world(scenario, gate)
 
@@ -159,7 +159,7 @@ KINDS: Mapping[str, tuple[Callable[..., None], Sequence[Sequence[object]]]] = {
     "after the end": (late_after_the_end, (HOWS, LATE_AFTER_THE_END, EITHER, ENDS)),
     "frozen": (frozen, (WAKINGS, LATE_AFTER_THE_END, ENDS)),
 }
-"""By name: what runs a case of a scenario's write, and all that its further arguments may be."""
+"""By kind, the function that runs a case of a scenario's write, and all values of its further arguments."""
 
 
 def _run(kind: str, scenario: Scenario, number: int, arguments: Sequence[object]) -> None:
@@ -172,7 +172,7 @@ def _run(kind: str, scenario: Scenario, number: int, arguments: Sequence[object]
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_comes_late_is_harmless_by_chance(kind: str) -> None:
-    """A sample, the same one each time."""
+    """A sample of cases of late requests, the same one each time, is harmless."""
     chance = random.Random(f"late requests, {kind}")
     for _ in range(SAMPLE):
         scenario = chance.choice(SCENARIOS)
@@ -181,13 +181,14 @@ def test_what_comes_late_is_harmless_by_chance(kind: str) -> None:
 
 @pytest.mark.parametrize("scenario", REFUSED, ids=lambda scenario: scenario.name)
 def test_what_comes_after_it_was_rolled_back_is_harmless(scenario: Scenario) -> None:
-    """Every write of a call that is refused, as late as it may be."""
+    """Every write of a call that is refused is harmless if it takes effect as late as it may."""
     for number, how, repeat in product(range(1, _writes(scenario) + 1), HOWS, EITHER):
         _run("alone", scenario, number, (how, LATE[-1], repeat, ALONE))
 
 
 def test_the_deadline_message_announces_no_run_again_that_has_waited_since_another_message() -> None:
-    """The dependent comes after the end: the resolved message schedules it, and leaves the deadline message."""
+    """The deadline message announces no run again that has waited since another message: the resolved message has
+    scheduled the dependent, and leaves the deadline message."""
     scenario = next(each for each in SCENARIOS if each.name == "create_waiting_for_a_rerun")
     _run("after the end", scenario, 4, ("lost", 0.0, False, "report"))
 
@@ -197,7 +198,7 @@ def test_the_deadline_message_announces_no_run_again_that_has_waited_since_anoth
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scenario", [*SCENARIOS, *REFUSED], ids=lambda scenario: scenario.name)
 def test_what_comes_late_is_harmless(scenario: Scenario, kind: str) -> None:
-    """Every case, but of the company's, which are many, a part that changes every day."""
+    """All cases of late requests are harmless; of the company's, which are many, a part that changes every day."""
     cases = list(product(range(1, _writes(scenario) + 1), *KINDS[kind][1]))
     if len(cases) > MOST:
         cases = todays_chance(f"late requests, {scenario.name}").sample(cases, MOST)

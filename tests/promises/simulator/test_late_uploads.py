@@ -38,7 +38,7 @@ from tests.promises.simulator.world import World
 @pytest.mark.parametrize("minutes", [0, 1, 44, 180])
 @pytest.mark.parametrize("end", [cancel, lapse, complete], ids=lambda end: end.__name__)
 def test_put_that_ends_after_the_resolution_is_committed(end: Callable[[World], Awaitable[None]], minutes: int) -> None:
-    """The blob is there without any reader, long before Azure drops its block after a week."""
+    """A PUT that ends after the resolution is committed without a reader, before Azure drops its block."""
     world = open_world()
 
     async def story() -> None:
@@ -80,7 +80,8 @@ def test_upload_that_never_comes_is_given_up() -> None:
 def test_first_content_that_comes_after_the_end_is_refused_and_never_shown(
     end: Callable[[World], Awaitable[None]], before: str
 ) -> None:
-    """The blob is put without a look at the task: what counts is whether the run is running when the row is written."""
+    """The first content that comes after the end is refused and never shown: the blob is put without a look at the
+    task, but its row is written only if the run is running."""
     gate = Once("slow", writes_blob if before == "the PUT" else writes_artifact)
     world = open_world(gate)
 
@@ -124,7 +125,7 @@ def test_what_a_process_remembers_of_a_row_serves_one_put_and_only_while_the_row
 
 
 async def dies_of_it(call: Call, phase: Phase) -> None:
-    """The first run of the expiry job that deletes a task's rows dies right after it."""
+    """Kills the first run of the expiry job that deletes a task's rows, right after that."""
     is_deletion = call.kind is Kind.TABLE_WRITE and call.target == keys.TASKS and keys.TASK_STATUS in call.keys
     if is_deletion and phase is Phase.AFTER and process_name() == "job":
         raise Killed
@@ -137,8 +138,8 @@ async def dies_of_it(call: Call, phase: Phase) -> None:
 def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(
     is_used_again: bool, is_gone: bool, dies: bool
 ) -> None:
-    """It began while its URL was valid; storage takes it. A new task of that id keeps its own content. The artifact may
-    have expired before its task."""
+    """An upload that ends after its task is deleted, having begun while its URL was valid, leaves no blob. A new task
+    of that id keeps its own content. The artifact may have expired before its task."""
     world = open_world(*([dies_of_it] if dies else []))
 
     async def story() -> None:

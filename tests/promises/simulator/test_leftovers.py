@@ -42,12 +42,12 @@ def _soon(world: World) -> dict[str, str]:
 
 
 async def create(world: World) -> None:
-    """A task, the first of its group."""
+    """Creates a task, the first of its group."""
     await world.create(A, taskGroupId=GROUP, **_soon(world))
 
 
 async def claim(world: World) -> None:
-    """A worker calls for the first time."""
+    """Lets a worker call for the first time."""
     await world.services.work.claim_work(POOL, WORKER, 1, 0.5)
 
 
@@ -72,18 +72,18 @@ async def create_client(world: World) -> None:
 
 
 async def expire(world: World) -> None:
-    """The job, when everything has expired."""
+    """Runs the job when everything has expired."""
     await world.services.expiration.run(300)
 
 
 async def all_expired(world: World) -> None:
-    """One of everything, expired."""
+    """One of everything has expired."""
     await all_but_a_large_definition(world)
     await world.drain(9 * HOUR)
 
 
 async def died_of_it(world: World) -> None:
-    """One of everything, expired; the job has died of one thing."""
+    """One of everything has expired, and the job has died of one item."""
     await all_expired(world)
     services = world.process()
 
@@ -101,11 +101,11 @@ async def died_of_it(world: World) -> None:
 
 
 PATHS: set[str] = set()
-"""Where the content of an upload is put: the same in every world."""
+"""Paths of the content of uploads, which are the same in every world."""
 
 
 async def expired_with_an_upload(world: World) -> None:
-    """A task that has just expired, with an artifact whose content has not come."""
+    """A task has just expired, with an artifact whose content has not come."""
     expires = world.clock.now() + timedelta(hours=2)
     await world.create(A, taskGroupId=GROUP, expires=format_date(expires), deadline=format_date(expires))
     assert await world.claim()
@@ -138,7 +138,7 @@ def test_everything_goes_wherever_its_process_dies(scenario: Scenario) -> None:
 
 
 def test_content_that_comes_late_goes_wherever_the_process_dies() -> None:
-    """It is put to a URL that was given out while the task was there."""
+    """Late content, put to a URL that was given out while the task existed, is deleted wherever the process dies."""
 
     def finish(done: Attempt) -> None:
         blobs, (path,) = done.world.account.connect().blobs, PATHS
@@ -149,7 +149,7 @@ def test_content_that_comes_late_goes_wherever_the_process_dies() -> None:
 
 
 async def lasting(world: World) -> None:
-    """One of everything; and C, which waits for D, E and F, of which E lasts."""
+    """One of everything exists; and C, which waits for D, E and F, of which E lasts."""
     await everything(world)
     for task_id in (D, E, F):
         await world.create(task_id, taskGroupId=GROUP, **({} if task_id == E else _soon(world)))
@@ -157,7 +157,7 @@ async def lasting(world: World) -> None:
 
 
 def test_what_lasts_stays_however_early_the_job_comes_to_it() -> None:
-    """A row of the Expiry table is only a hint: what it names says itself when it expires."""
+    """What lasts stays however early the job comes to it: a row of the Expiry table is only a hint."""
     world = World()
     world.is_ordered = False
     world.run(lasting(world))
@@ -171,7 +171,7 @@ def test_what_lasts_stays_however_early_the_job_comes_to_it() -> None:
 
 
 def test_edges_of_tasks_that_last_stay() -> None:
-    """D and F go, and E is between them."""
+    """The edges of a task that lasts stay, although tasks whose edges surround it go."""
     world = World()
     world.is_ordered = False
     world.run(lasting(world))
@@ -183,7 +183,7 @@ def test_edges_of_tasks_that_last_stay() -> None:
 
 
 def _expire_all(done: Attempt) -> None:
-    """A week of runs of the job."""
+    """Runs the job for a week."""
     world = done.world
     world.services = world.process()
 

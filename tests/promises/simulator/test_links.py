@@ -19,7 +19,7 @@ LOG = "public/log"
 
 @pytest.fixture
 def world() -> World:
-    """A runs, with a reference to LOG."""
+    """A world in which A is running, with a reference to LOG."""
     world = World()
     world.is_ordered = False
 
@@ -33,14 +33,14 @@ def world() -> World:
 
 
 async def link(world: World, name: str, target: str, run_id: int = 0) -> None:
-    """createArtifact of a link."""
+    """Creates a link."""
     await world.services.artifacts.creation.create(
         A, run_id, artifact(world, "link", name, details={"artifact": target})
     )
 
 
 async def visited(world: World, name: str) -> tuple[str, list[list[str]]]:
-    """Where the artifact of the latest run is, and the names that were to be authorised at each link."""
+    """Returns where the artifact of the latest run is, and the names that were to be authorised at each link."""
     asked: list[list[str]] = []
 
     async def authorise(names: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""What it costs to list a group: once, again, and where many watch it (design 6)."""
+"""The costs of listing a group: once, again, and when many watch it (design 6)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Requests:
 
 
 def a_group(*, pending: int, unscheduled: int, running: int) -> tuple[World, Requests]:
-    """A large group, created in the process of the handlers."""
+    """Returns a large group, created in the process of the handlers."""
     requests = Requests()
     world = World(None, requests)
     world.is_ordered = False
@@ -63,7 +63,7 @@ def test_only_running_tasks_are_read_in_later_listings() -> None:
 
 
 def test_pool_with_many_tasks_of_others_is_not_read_through() -> None:
-    """Then it is cheaper to read the tasks of the group."""
+    """A pool with many tasks of others is not read through, as reading the tasks of the group is cheaper."""
     world, requests = a_group(pending=8, unscheduled=0, running=0)
 
     async def story() -> None:
@@ -89,7 +89,7 @@ SECONDS = 60
     ids=["200", "5000"],
 )
 def test_group_that_many_watch_costs_a_bounded_number_of_requests(tasks: int, page: int) -> None:
-    """As the console watches it: all of its pages, with a rest of 3 ms a task (design 11)."""
+    """A group that many watch, as the console does, costs a bounded number of requests (design 11)."""
     running, pages = tasks // 100, tasks // page
     world, requests = a_group(pending=tasks // 2, unscheduled=tasks // 2 - running, running=running)
     services, rest = world.process(), 15.0

@@ -1,7 +1,5 @@
-"""What a listing of a group says when other calls act between any two of its requests (design 11).
-
-Where nobody has acted for more than a second before, it says of each task what was true at some time since it began.
-"""
+"""A listing of a group shows the truth while other calls act between any two of its requests (design 11). If nobody has
+acted for more than a second before, it says of each task what was true at some time since it began."""
 
 from __future__ import annotations
 
@@ -33,7 +31,7 @@ LATER = 2.0
 
 @dataclass(frozen=True)
 class Group:
-    """The tasks of the group: one is pending, one unscheduled. `lister` is the process that lists it."""
+    """A group with a pending task and an unscheduled one. `lister` is the process that lists it."""
 
     pending: str
     unscheduled: str
@@ -44,7 +42,7 @@ Step = Callable[[World, Services, Group], Coroutine[Any, Any, None]]
 
 
 class InBetween:
-    """A gate: before the lister's request of that number, or after it, others act. It notes what was true when."""
+    """A gate that lets others act before or after the lister's request of that number, and notes what was true when."""
 
     def __init__(self, number: int, phase: Phase) -> None:
         self.number = number
@@ -58,7 +56,7 @@ class InBetween:
         self.truths: list[dict[str, Any]] = []
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Count the lister's requests, and interfere when it is time."""
+        """Counts the lister's requests, and interferes when it is time."""
         assert self.world is not None
         if process_name() != LISTER:
             if phase is Phase.AFTER and call.kind is Kind.TABLE_WRITE:
@@ -74,52 +72,52 @@ class InBetween:
 
     @property
     def is_reached(self) -> bool:
-        """Whether others have acted: the listing has made as many requests."""
+        """Whether others have acted, since the listing has made as many requests."""
         return self.act is None
 
     def follows_at_once(self) -> bool:
-        """Whether the request was sent by whom the answer before it went to."""
+        """Whether the request was sent by the coroutine that received the answer before it."""
         return self.number > 1 and self.senders[self.number - 1] is self.senders[self.number - 2]
 
     def note(self) -> None:
-        """What is true from now on."""
+        """Notes what is true from now on."""
         assert self.world is not None
         self.truths.append(truth(self.world))
 
     def were_true(self, task_id: str) -> list[Any]:
-        """The statuses that a task has had since the listing began."""
+        """Returns the statuses that a task has had since the listing began."""
         return [truths[task_id] for truths in self.truths]
 
 
 async def nothing(world: World, services: Services, group: Group) -> None:
-    """Nobody acts."""
+    """Does nothing."""
 
 
 async def claim(world: World, services: Services, group: Group) -> None:
-    """A worker takes all there is."""
+    """Claims all pending tasks."""
     await services.work.claim_work(POOL, WORKER, 32, 0)
 
 
 async def schedule(world: World, services: Services, group: Group) -> None:
-    """The one that waits becomes pending."""
+    """Schedules the unscheduled task."""
     await services.lifecycle.schedule(await services.lifecycle.existing(group.unscheduled))
 
 
 async def cancel(world: World, services: Services, group: Group) -> None:
-    """Both are cancelled; the resolutions are not handled yet."""
+    """Cancels both tasks; the resolutions are not handled yet."""
     for task_id in (group.pending, group.unscheduled):
         await services.lifecycle.cancel(await services.lifecycle.existing(task_id))
 
 
 async def cancel_and_settle(world: World, services: Services, group: Group) -> None:
-    """Both are cancelled, and settled."""
+    """Cancels both tasks, and settles their resolutions."""
     await cancel(world, services, group)
     await world.clock.sleep(LATER)
     await world.handle_visible()
 
 
 async def cancel_settle_and_list(world: World, services: Services, group: Group) -> None:
-    """The same, and the process that lists the group reads the pool's index for another group."""
+    """Cancels and settles both tasks; the process that lists the group reads the pool's index for another group."""
     await cancel_and_settle(world, services, group)
     with suppress(TimeoutError):  # one of the two listings reads the index, and the other one waits for it
         async with asyncio.timeout(0.1):
@@ -127,7 +125,7 @@ async def cancel_settle_and_list(world: World, services: Services, group: Group)
 
 
 async def finish_and_settle(world: World, services: Services, group: Group) -> None:
-    """Whatever waits is completed, and settled; then the one that waited for it."""
+    """Completes and settles the pending task; then the one that waited for it."""
     for _ in range(2):
         for each in await services.work.claim_work(POOL, WORKER, 32, 0):
             await services.lifecycle.report(each.task.task_id, each.run_id, Resolved.COMPLETED)
@@ -136,45 +134,45 @@ async def finish_and_settle(world: World, services: Services, group: Group) -> N
 
 
 async def claim_and_retry(world: World, services: Services, group: Group) -> None:
-    """Runs that end with a retry: the same tasks are pending again."""
+    """Claims runs and ends them with a retry, so that the same tasks are pending again."""
     for each in await services.work.claim_work(POOL, WORKER, 32, 0):
         await services.lifecycle.report_exception(each.task.task_id, each.run_id, Resolved.WORKER_SHUTDOWN)
 
 
 async def schedule_and_claim(world: World, services: Services, group: Group) -> None:
-    """Both run."""
+    """Schedules and claims, so that both tasks run."""
     await schedule(world, services, group)
     await claim(world, services, group)
 
 
 async def retry(world: World, services: Services, group: Group) -> None:
-    """What runs is pending again."""
+    """Ends running runs so that the tasks are pending again."""
     for task_id, task in world.tasks().items():
         if task.state is State.RUNNING:
             await services.lifecycle.report_exception(task_id, task.last_run_id, Resolved.WORKER_SHUTDOWN)
 
 
 async def claim_and_write_again(world: World, services: Services, group: Group) -> None:
-    """A claim, and after it the index row of the pending run once more, as a createTask writes it that is repeated."""
+    """Claims, and then writes the index row of the pending run again, as a repeated createTask does."""
     row = row_of(world.tasks()[group.pending], 0)
     await claim(world, services, group)
     await services.stores.pools.add_pending(row)
 
 
 async def look_claim_and_write_again(world: World, services: Services, group: Group) -> None:
-    """The same, after the process that lists the group has read the status for another call."""
+    """Does the same after the process that lists the group has read the status for another call."""
     await group.lister.lifecycle.existing(group.pending)
     await claim_and_write_again(world, services, group)
 
 
 async def schedule_and_cancel(world: World, services: Services, group: Group) -> None:
-    """Pending in between, and nothing is settled."""
+    """Schedules and cancels a task, which is pending in between; nothing is settled."""
     await schedule(world, services, group)
     await cancel(world, services, group)
 
 
 async def list_other(services: Services) -> None:
-    """A listing of another group, which has a task that waits in the same pool."""
+    """Lists another group, which has a task that waits in the same pool."""
     await services.groups.list(OTHER_GROUP, start="", limit=10)
 
 
@@ -198,11 +196,11 @@ BETWEEN: Mapping[str, Step] = {
 SHOWING_WHERE = {
     step.__name__ for step in (cancel_and_settle, cancel_settle_and_list, finish_and_settle, look_claim_and_write_again)
 }
-"""Those that take time, or use the lister's process: it can tell whether its answer had come by then."""
+"""Acts that take time, or use the lister's process, so that it matters whether an answer had come by then."""
 
 
 def meet(before: Step, between: Step, gate: InBetween) -> None:
-    """The lister knows both tasks; others act; later it lists the group, and others act while it does."""
+    """Lets others act after the lister has seen both tasks, and again while it lists the group."""
     world = gate.world = World(None, gate)
     world.is_ordered = False
     lister, other = world.process(), world.process()
@@ -233,11 +231,9 @@ def meet(before: Step, between: Step, gate: InBetween) -> None:
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("before", BEFORE)
 def test_listing_while_others_act(before: str, between: str) -> None:
-    """Before each of its requests, and after each answer.
-
-    What takes no time and leaves the lister's process alone is the same after an answer as before the request that
-    follows at once. Where it writes nothing either, one place is all places.
-    """
+    """A listing is right while others act before each of its requests, and after each answer. What takes no time and
+    leaves the lister's process alone is the same after an answer as before the request that follows at once. Where it
+    writes nothing either, one place is all places."""
     shows_where = between in SHOWING_WHERE
     for number in count(1):
         gate = _met(before, between, number, Phase.BEFORE)

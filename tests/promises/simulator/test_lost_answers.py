@@ -26,19 +26,19 @@ from tests.promises.simulator.scenarios import SCENARIOS, Scenario
 from tests.promises.simulator.world import World
 
 SAMPLE = 1
-"""Of each scenario's commits, and of its other writes, in a run without `--all`."""
+"""Number of commits and of other writes of each scenario that a run without `--all` takes."""
 ALL = [*SCENARIOS, *ARTIFACT_SCENARIOS]
 _READS = {*READS, Kind.QUEUE_GET}
 
 
 @dataclass
 class LoseAnswer:
-    """A gate: the answer to the victim's request of that number is lost, the company acts, the request is repeated."""
+    """A gate that loses the answer to one request of the victim, lets the company act, and repeats the request."""
 
     number: int
     company: str
     world: World | None = None
-    """Where it happens; to be set before the victim acts."""
+    """The world, to be set before the victim acts."""
     sent: int = 0
     hit: Call | None = None
     sequence: int | None = None
@@ -48,7 +48,7 @@ class LoseAnswer:
     """Whether the company has written anything."""
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Count the victim's requests, and interfere when it is time."""
+        """Counts the victim's requests, and interferes when it is time."""
         if process_name() == PROCESS:
             self.has_acted |= call.kind not in _READS
         if process_name() != VICTIM:
@@ -113,7 +113,7 @@ def _all_end_well(scenario: Scenario, cases: list[tuple[int, Call, str]]) -> Non
 
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_lost_answer_while_another_call_acts_by_chance(scenario: Scenario) -> None:
-    """A sample: commits and other writes, each with some of those who may come in between."""
+    """A sample of lost answers, of commits and of other writes, is harmless while other calls act."""
     chance = todays_chance(f"lost answers, {scenario.name}")
     cases = list(_cases(scenario))
     commits = [case for case in cases if keys.TASK_STATUS in case[1].keys]
@@ -126,7 +126,7 @@ def test_lost_answer_while_another_call_acts_by_chance(scenario: Scenario) -> No
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("scenario", ALL, ids=lambda scenario: scenario.name)
 def test_lost_answer_while_another_call_acts(scenario: Scenario) -> None:
-    """Every write of every call and handler; half of those who may come in between, which change every day."""
+    """A lost answer to any write of any call is harmless while other calls act, half of which are tried each day."""
     cases = list(_cases(scenario))
     chance = todays_chance(f"lost answers, {scenario.name}")
     _all_end_well(scenario, chance.sample(cases, (len(cases) + 1) // 2))

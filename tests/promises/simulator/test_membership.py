@@ -73,7 +73,8 @@ def test_process_that_knows_a_group_is_told_that_another_one_has_sealed_it() -> 
     ("index", "meaning"), [(0, GroupChanged), (1, MemberExists), (2, MemberExists), (3, GroupChanged)]
 )
 def test_what_it_means_that_a_row_of_a_new_task_is_there(index: int, meaning: type[Exception]) -> None:
-    """An edge that is written elsewhere at the same time is no member: Azure may refuse even an upsert then."""
+    """A refused row of a new task means the right error. An edge that is written elsewhere at the same time is no
+    member: Azure may refuse even an upsert then."""
     world = World()
     definition = world.definition(dependencies=[A], taskGroupId=GROUP)
     edges = Edges(required=(A,), guards=(A,))

@@ -13,7 +13,7 @@ from tests.promises.simulator.world import World
 
 
 def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process counts now and then; what exists may be created again."""
+    """A task cannot have artifacts without end, as every process counts now and then."""
     monkeypatch.setattr(rules, "MAX_OF_TASK", 20)
     monkeypatch.setattr("shared.queue.artifacts.rows.MAX_OF_TASK", 20)
     monkeypatch.setattr(rules, "COUNTED_EVERY", 5)

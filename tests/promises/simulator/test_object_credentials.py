@@ -19,7 +19,7 @@ OBJECT = f"t/{A}/0/{NAME}"
 
 
 def a_world() -> World:
-    """A is running, and has created an `object`."""
+    """Returns a world in which A is running, and has created an `object`."""
     world = World()
 
     async def story() -> None:
@@ -32,7 +32,7 @@ def a_world() -> World:
 
 
 def seen(credentials: Any) -> tuple[str, list[str], int, int]:
-    """Client, scopes, start and end."""
+    """Returns client, scopes, start and end."""
     certificate = json.loads(credentials["certificate"])
     return credentials["clientId"], certificate["scopes"], certificate["start"], certificate["expiry"]
 
@@ -62,6 +62,6 @@ def test_download_is_allowed_for_an_hour() -> None:
 
 
 def share(credentials: Any) -> str:
-    """In whose name calls with these credentials come."""
+    """Returns the share of calls with these credentials."""
     seed: str = json.loads(credentials["certificate"])["seed"]
     return seed[22:]

@@ -1,8 +1,6 @@
-"""Every pair of calls and handlers that share a task, a group or a pool, interleaved at every request, reads included.
-
-`test_interleavings` says for chosen pairs how each order may end; here only the invariants judge, but of all pairs in
-all situations. Triples meet in orders that a seed chooses.
-"""
+"""Every pair of calls and handlers that share a task, a group or a pool is interleaved at every request, reads
+included. `test_interleavings` says for chosen pairs how each order may end; here only the invariants judge, but of all
+pairs in all situations. Triples meet in orders that a seed chooses."""
 
 from __future__ import annotations
 
@@ -53,20 +51,18 @@ from tests.promises.simulator.world import World, resolved_message
 
 PAIRS = 8
 TRIPLES = 4
-"""Of each situation, without `--all`: each in one order."""
+"""Number of triples of each situation without `--all`, each in one order."""
 ORDERS = 200
-"""Of each pair, in the large suite, where all orders that make a difference are tried; pairs with more are left."""
+"""The most orders of a pair in the large suite; pairs with more of them are left out."""
 SECONDS = float(os.environ.get("PAIRS_SECONDS", "8"))
-"""Of CPU time, for all orders of as many pairs of a situation as it allows; how far it came is printed."""
+"""Seconds of CPU time for all orders of as many pairs of a situation as it allows; how far it came is printed."""
 
 _LOOKS = 6
 
 
 async def resolved_due(world: World, services: Services) -> object:
-    """The host takes the first resolved message that comes up, has it handled and deletes it.
-
-    However soon that is: the commit that it was put for may be the slower one.
-    """
+    """Takes the first resolved message that comes up, as the host does, has it handled and deletes it. However soon
+    that is: the commit that it was put for may be the slower one."""
     for _ in range(_LOOKS):
         for message in world.memory.messages(RESOLVED_QUEUE):
             receipt = Receipt(message_id=message.message_id, pop_receipt=message.pop_receipt, visible=message.visible)
@@ -147,11 +143,8 @@ SITUATIONS: Mapping[str, Step] = {
 def _meet(
     situation: str, names: tuple[str, ...], simulation: Simulation, version: Choose | None = None, *, followed: int = 0
 ) -> None:
-    """One order of the parties' requests, to the end of everything.
-
-    Each party's process remembers each task as of a `version`, if that is given, and follows up to `followed`
-    resolutions itself.
-    """
+    """Runs one order of the parties' requests to its end. Each party's process remembers each task as of a `version`,
+    if that is given, and follows up to `followed` resolutions itself."""
     world = World(simulation)
     world.is_ordered = False
     world.run(SITUATIONS[situation](world))
@@ -197,18 +190,16 @@ def _latest(versions: int) -> int:
 
 
 def _stretches(chance: random.Random) -> Choose:
-    """Orders in which one party gets far ahead of the others more often than when each choice is fair.
-
-    Most of what goes wrong needs few switches between the parties at the right moments: the request that has come last
-    is mostly of the party that was let through last.
-    """
+    """Chooses orders in which one party gets far ahead of the others more often than when each choice is fair. Most of
+    what goes wrong needs few switches between the parties at the right moments: the request that has come last is
+    mostly of the party that was let through last."""
     persistence = chance.choice((0.0, 0.7, 0.9))
     return lambda options: options - 1 if chance.random() < persistence else chance.randrange(options)
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_pairs_and_triples_by_chance(situation: str) -> None:
-    """Some pairs and triples, each in one order of its requests and answers."""
+    """Some pairs and triples break no invariant, each in one order of its requests and answers."""
     seed = todays_seed()
     chance = random.Random(f"{seed} {situation}")
     pairs = list(itertools.combinations_with_replacement(PARTIES, 2))
@@ -221,7 +212,7 @@ def test_pairs_and_triples_by_chance(situation: str) -> None:
 @pytest.mark.timeout(1200)
 @pytest.mark.parametrize("situation", SITUATIONS)
 def test_every_pair(situation: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every pair in a random order, and as many as the time allows in every order that makes a difference."""
+    """Every pair breaks no invariant in a random order, and as many as the time allows in every order that matters."""
     seed = todays_seed()
     pairs = list(itertools.combinations_with_replacement(PARTIES, 2))
     for names in pairs:
@@ -237,7 +228,7 @@ def test_every_pair(situation: str, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def _meet_in_every_order(situation: str, names: tuple[str, ...]) -> bool:
-    """False where there are too many orders; those that were tried have ended well."""
+    """Tries every order, and returns False if there are too many; those that were tried have ended well."""
     try:
         explore_distinct(partial(_meet, situation, names, version=_latest), limit=ORDERS, in_order=True)
     except TooManyOrders:

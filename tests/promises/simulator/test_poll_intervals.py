@@ -1,4 +1,4 @@
-"""How often a pool is looked at for those who wait: less often after half a minute without work (design 4)."""
+"""A pool is polled for waiting workers less often after half a minute without work (design 4)."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.promises.simulator.claimer import WAIT, a_world, calls_again, hears_s
 from tests.promises.simulator.world import POOL, WORKER, World
 
 IDLE = 2.0
-"""Seconds between two looks at an idle pool, as the settings have it by default."""
+"""Seconds between two looks at an idle pool, which is the settings' default."""
 LOOK = {Kind.QUEUE_GET, Kind.QUEUE_PEEK}
 PERIOD = IDLE_AFTER * 2
 
 
 class Looks:
-    """The looks at the pool's queue, and when they were made."""
+    """Counts looks at the pool's queue, and when they were made."""
 
     def __init__(self) -> None:
         self.world = a_world(self)
@@ -31,12 +31,12 @@ class Looks:
             self._at.append(self.world.clock.elapsed)
 
     def between(self, first: float, last: float) -> int:
-        """How many there were from `first` to `last`, in seconds."""
+        """Returns how many looks there were from `first` to `last`, in seconds."""
         return sum(first <= at < last for at in self._at)
 
 
 async def waits(world: World, seconds: float) -> None:
-    """A worker calls as clients do, and there is no work for so long."""
+    """Lets a worker call as clients do for `seconds`, without work."""
     until, worker = world.clock.elapsed + seconds, Worker(worker_group="group", worker_id=world.slugid())
     while world.clock.elapsed < until:
         assert await world.services.work.claim_work(POOL, worker, 1, WAIT) == []
@@ -45,7 +45,7 @@ async def waits(world: World, seconds: float) -> None:
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_a_pool_without_work_is_looked_at_less_often(workers: int) -> None:
-    """Also where a single worker calls again and again, and nobody waits in between."""
+    """A pool without work is looked at less often, also if a single worker calls again and again."""
     looks = Looks()
     world = looks.world
 
@@ -65,7 +65,7 @@ def test_a_pool_without_work_is_looked_at_less_often(workers: int) -> None:
 
 @pytest.mark.parametrize("works", [5, 45, 70])
 def test_a_worker_that_has_just_done_a_task_hears_of_the_next_one_soon(works: float) -> None:
-    """However long it has worked: the task queue was not quiet meanwhile."""
+    """A worker that has just done a task hears of the next one soon, however long it has worked."""
     world = a_world()
     mine, other = world.process(idle_poll_interval_seconds=60), world.process()
 

@@ -1,4 +1,4 @@
-"""URLs with which workers poll: one for each band, in their order, good from a little earlier on for their life."""
+"""The URLs with which workers poll: one for each band, in order, valid from a little earlier on for their life."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from tests.promises.simulator.world import POOL, WORKER, World
 
 T = TypeVar("T")
 INTERVAL = 120.0
-"""Seconds after which a worker that asks all the time finds what was hidden: given time, and the next check."""
+"""Seconds after which a worker that asks all the time finds what was hidden: the grace, and the next check."""
 
 
 def done(world: World, work: Coroutine[Any, Any, T]) -> T:
@@ -34,7 +34,7 @@ async def hand_in(world: World, messages: list[Message], count: int = 32, worker
 
 
 async def claim_all(world: World, seconds: float = INTERVAL, services: Services | None = None) -> list[str]:
-    """The tasks that a worker gets which asks all the time for so long."""
+    """Returns the tasks that a worker gets which asks for work for `seconds`."""
     until = world.clock.now() + timedelta(seconds=seconds)
     claimed: list[str] = []
     while world.clock.now() < until:
@@ -43,7 +43,7 @@ async def claim_all(world: World, seconds: float = INTERVAL, services: Services 
 
 
 def visible(world: World) -> int:
-    """Messages of the lowest band that anybody can take now."""
+    """Returns the number of messages of the lowest band that anybody can take now."""
     messages = world.memory.queues.messages(pending_queue(POOL, "lowest"))
     return sum(message.visible <= world.clock.now() for message in messages)
 
@@ -102,7 +102,7 @@ def test_everything_that_is_hidden_for_a_week_or_deleted_is_back_within_the_inte
 
 
 def test_a_holder_who_hides_every_message_again_gets_no_claims_and_breaks_nothing() -> None:
-    """While the attacker goes on, the pool is blocked; when it stops, the pool recovers."""
+    """A holder of URLs who hides every message again gets no claims, and blocks the pool only meanwhile."""
 
     async def script(world: World) -> None:
         ids = [await world.create() for _ in range(3)]

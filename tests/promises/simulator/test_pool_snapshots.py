@@ -1,4 +1,4 @@
-"""Counts of pools under many readers: one reading at a time, never older than stated; gauges of very many pools."""
+"""Counts of pools under many readers are read one at a time, and never older than stated."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def a_world() -> tuple[World, Readings]:
 
 
 async def fill(world: World, count: int) -> None:
-    """Rows of pending runs; one has a task."""
+    """Writes rows of pending runs, one of which has a task."""
     task_id = await world.create()
     row = row_of(world.tasks()[task_id], 0)
     for _ in range(count - 1):

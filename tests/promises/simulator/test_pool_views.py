@@ -1,4 +1,4 @@
-"""What waits and what runs in a pool, and a worker that is gone: exact whatever has happened (contract 9, 4.2)."""
+"""Counts and lists of a pool, and of a worker that is gone, are exact whatever has happened (contract 9, 4.2)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _ids(runs: list[ListedRun]) -> list[str]:
 
 
 async def create(world: World, count: int) -> list[str]:
-    """Tasks, one after the other."""
+    """Creates tasks, one after the other."""
     made = []
     for _ in range(count):
         made.append(await world.create())
@@ -123,7 +123,7 @@ def test_whenever_a_claim_dies_lists_show_no_state_that_is_over(phase: Phase) ->
 
 
 def test_a_row_of_an_earlier_run_is_not_taken_for_a_claim(world: World) -> None:
-    """Of a removal that came to nothing: the next run is claimed, and counts once."""
+    """The row of an earlier run, left by a failed removal, is not taken for a claim: the next run counts once."""
 
     async def story() -> None:
         await world.create()

@@ -20,7 +20,7 @@ from tests.promises.simulator.world import POOL, World
 
 ALL = (*QUEUE.endpoints, *AUTH.endpoints, *OBJECT.endpoints, *INDEX.endpoints)
 MANY = 2500
-"""Items of a list, more than any page has."""
+"""Number of items of a list that has more than any page."""
 PROVISIONER, _, WORKER_TYPE = POOL.partition("/")
 PARAMS = {
     "taskId": A,
@@ -49,16 +49,16 @@ BODIES: dict[str, dict[str, list[str]]] = {
     "findTasksAtIndex": {"indexes": [f"a.b{number}" for number in range(MANY)]},
     "taskQueueCountsBatch": {"taskQueueIds": [f"p/w{number}" for number in range(1000)]},
 }
-"""Of the calls whose list is in their body, which is as long as may be."""
+"""Bodies of the calls whose list is in their body, with as many items as may be."""
 
 
 STATED = by_lists()
-"""As the document says."""
+"""The costs that the document states."""
 
 LISTS = {"taskIds", "taskQueueIds", "indexPaths", "names"}
-"""What is authorised item by item, and read so."""
+"""Parameters whose items are authorised and read one by one."""
 ELSEWHERE = {"createTask", "defineTask", "artifact", "latestArtifact", "getArtifact", "getLatestArtifact"}
-"""Measured by test_dependency_costs.py and test_links.py."""
+"""Calls that test_dependency_costs.py and test_links.py measure."""
 
 
 def reads_by_a_list(endpoint: Endpoint) -> bool:

@@ -22,7 +22,7 @@ def open_world(*gates: Gate) -> World:
 
 
 async def listed(services: Services, limit: int = 1000) -> list[RecentGroup]:
-    """All groups, page by page."""
+    """Returns all groups, page by page."""
     found: list[RecentGroup] = []
     start: str | None = ""
     while start is not None:
@@ -47,7 +47,7 @@ def test_pages_in_order_of_time() -> None:
 
 
 def test_a_group_that_never_came_to_be_is_not_listed() -> None:
-    """Killed at each request: the group is listed if and only if it has a header, and once."""
+    """A group is listed if and only if it has a header, and once, whichever request its call is killed at."""
     for number in range(1, 40):
         kill = Kill(number=number, phase=Phase.AFTER, process="victim")
         world = open_world(kill)
@@ -65,7 +65,7 @@ def test_a_group_that_never_came_to_be_is_not_listed() -> None:
 
 
 def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
-    """The task exists in another group: the one that its repeat has made stays, and is made and listed once."""
+    """A group is listed once though its first task, which exists in another group, was refused."""
     world = open_world()
     world.run(world.create(A))
     definition = world.definition(A, taskGroupId=GROUP)
@@ -84,7 +84,7 @@ def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
 
 
 def test_a_group_is_listed_though_each_of_its_writes_is_sent_twice() -> None:
-    """The SDK has sent it again after a lost answer, and was refused: the group that exists is the one of this call."""
+    """A group is listed though each of its writes is sent twice, and the second one refused."""
     seen: list[Call] = []
 
     async def twice(call: Call, phase: Phase) -> None:

@@ -1,4 +1,4 @@
-"""Lost messages come back, whatever else waits in the pool; what lost nothing is left alone; work is bounded."""
+"""Lost messages come back, whatever else waits in the pool; other messages are left alone; the work is bounded."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def done(world: World, work: Coroutine[Any, Any, T]) -> T:
 
 
 async def lose(world: World, band: Priority, pool: str = POOL) -> None:
-    """Somebody with a poll URL deletes the first message of a band."""
+    """Deletes the first message of a band, as somebody with a poll URL may."""
     messages = world.services.stores.messages
     (taken,) = await messages.poll(pool, band, count=1, hidden_for=60)
     await messages.remove(taken.handle)
 
 
 async def checks(world: World, count: int) -> None:
-    """So many runs of the timer function, each in a process of its own."""
+    """Runs the timer function `count` times, each time in a process of its own."""
     for _ in range(count):
         await world.clock.sleep(INTERVAL)
         await world.process().reconciler.check_all()
@@ -97,7 +97,8 @@ def test_a_lost_message_behind_a_thousand_rows_is_restored() -> None:
 
 @pytest.mark.parametrize("position", [0, 9, 10, 29, 30, 55, 79, 80])
 def test_every_row_has_its_turn_in_bounded_work(position: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """80 rows, 10 a page, 3 pages a check: each time the oldest page and two more, so that four checks see all."""
+    """Every row has its turn in bounded work: of 80 rows, 10 a page, a check reads the oldest page and two more, so
+    that four checks see all."""
     monkeypatch.setattr(reconciler, "MAX_PAGE", 10)
     monkeypatch.setattr(bounds, "RECONCILED_PAGES", 3)
     world = a_world()
@@ -162,7 +163,7 @@ def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:
 
 
 def test_claimed_rows_that_could_not_be_read_are_looked_at_by_the_next_check() -> None:
-    """And not an hour later only."""
+    """Claimed rows that could not be read are looked at by the next check, not only an hour later."""
     gate = Fail(lambda call: call.kind is Kind.TABLE_READ and call.target == keys.POOLS, times=0)
     world = a_world(gate)
 
@@ -198,7 +199,7 @@ def test_a_row_without_a_task_stays_for_as_long_as_its_call_may_commit(seconds: 
 def test_a_deadline_message_counts_as_lost_an_hour_after_the_deadline(
     is_claimed: bool, seconds: float, messages: int
 ) -> None:
-    """Sooner, its handler may only be late."""
+    """A deadline message counts as lost an hour after the deadline: sooner, its handler may only be late."""
     world = a_world()
 
     async def story() -> None:
@@ -214,7 +215,7 @@ def test_a_deadline_message_counts_as_lost_an_hour_after_the_deadline(
 
 
 def test_a_row_of_another_call_that_would_have_created_the_task_goes() -> None:
-    """Its call came at another time, and the task does not know of it."""
+    """A row of another call that would have created the task is removed: the task does not know of that call."""
     world = a_world()
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""The reconciler costs nothing for pools that nobody uses, and no pool keeps it from another one."""
+"""The reconciler costs nothing for unused pools, and no pool keeps it from another one."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def open_world(*gates: object) -> World:
 
 
 async def use_once(world: World, pools: int, prefix: str = "aaa") -> None:
-    """So many pools, each with a task that nobody claims."""
+    """Makes `pools` pools, each with a task that nobody claims."""
     now = world.clock.now()
     dates = {"deadline": format_date(now + timedelta(hours=1)), "expires": format_date(now + timedelta(hours=2))}
     for number in range(pools):
@@ -59,7 +59,7 @@ def test_pools_that_nobody_uses_any_more_cost_nothing() -> None:
 
 
 class Ending:
-    """The host ends the reconciler's process at one of its requests, or whenever it looks at a pool."""
+    """A gate that ends the reconciler's process at one of its requests, or whenever it looks at a certain pool."""
 
     def __init__(self) -> None:
         self.left: int | None = None
@@ -78,7 +78,7 @@ class Ending:
 
 @pytest.mark.parametrize("room", [30, None])
 def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After so many requests, or at one pool that it dies of."""
+    """Every pool has its turn although each run is ended after some requests, or at one pool that it dies of."""
     monkeypatch.setattr(bounds, "RECONCILED_POOLS", 8)
     ending = Ending()
     world = open_world(ending)

@@ -1,4 +1,4 @@
-"""Workers, task queues and provisioners over days: seen, listed, gone (contract 8)."""
+"""Workers, task queues and provisioners over days: when they are seen, listed, and gone (contract 8)."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_what_is_not_seen_any_more_is_forgotten(world: World) -> None:
 
 
 def test_a_worker_is_not_shown_without_its_task_queue(world: World) -> None:
-    """The rows of both go at different times."""
+    """A worker is not shown without its task queue, whose row goes at a different time."""
 
     async def story() -> None:
         await world.claim()

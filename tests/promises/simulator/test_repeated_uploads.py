@@ -1,4 +1,4 @@
-"""Uploads that overlap, or are repeated in the same or another way: of which one is the content (contract 7.3)."""
+"""Uploads that overlap, or are repeated in the same or another way, leave one content (contract 7.3)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tests.promises.simulator.uploading import (
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("chosen", [writes_blob, writes_artifact])
 def test_relay_uploads_that_overlap_leave_no_mixture(chosen: Callable[[Call], bool], phase: Phase) -> None:
-    """What the row says for sure is true of the blob; else the next reader looks."""
+    """Overlapping uploads by relay leave no mixture: what the row is certain of is true of the blob."""
     gate = Once("first", chosen, phase)
     world = open_world(gate)
 

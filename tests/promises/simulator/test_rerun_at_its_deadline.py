@@ -20,11 +20,11 @@ from tests.promises.simulator.world import World
 
 @pytest.mark.parametrize(("delay", "late"), [(60, 100), (0, 5)], ids=["as deployed", "deadlines not delayed"])
 def test_a_task_that_was_run_again_ends_at_its_deadline(delay: int, late: float) -> None:
-    """The rerun begins two seconds before the deadline and commits when its deadline message has been handled."""
+    """A task that was run again ends at its deadline, even if the rerun commits after the deadline message."""
     reached, go = asyncio.Event(), asyncio.Event()
 
     async def hold(call: Call, phase: Phase) -> None:
-        """What is written ahead takes long: its last request is the one to the group."""
+        """Holds the rerun up at the last request that is written ahead, which goes to the group."""
         if (process_name(), call.kind, call.target, phase) == ("slow", Kind.TABLE_WRITE, keys.GROUPS, Phase.BEFORE):
             reached.set()
             await go.wait()

@@ -1,4 +1,4 @@
-"""The largest that the contract allows (contract 2.1, 3.2), in memory: nothing grows beyond a limit of Azure."""
+"""The largest tasks that the contract allows (contract 2.1, 3.2) exceed no limit of Azure, in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.promises.simulator.situations import A
 from tests.promises.simulator.world import World
 
 LARGEST = 10_000
-"""Dependencies of one task."""
+"""The most dependencies of one task."""
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.large)])
@@ -37,7 +37,8 @@ def test_a_task_waits_for_all_that_it_names(count: int) -> None:
 
 
 def test_the_largest_definition_takes_more_rows_that_are_read_and_deleted_as_one() -> None:
-    """Noise that hardly shrinks, in a body of a mebibyte. Each process reads it in another way, and knows nothing."""
+    """The largest definition, of noise in a body of a mebibyte, takes several rows that are read and deleted as one.
+    Each process reads it in another way, and knows nothing."""
     world = World()
     world.is_ordered = False
 
@@ -111,7 +112,7 @@ def test_a_task_may_name_ten_thousand() -> None:
 
 
 def _waiting(count: int) -> tuple[World, list[str], str]:
-    """A world with so many pending tasks, and one that waits for all of them."""
+    """Returns a world with `count` pending tasks, and one that waits for all of them."""
     world = World()
     world.is_ordered = False
     group = world.slugid()
@@ -128,7 +129,7 @@ def _waiting(count: int) -> tuple[World, list[str], str]:
 
 
 async def _complete(world: World, count: int) -> None:
-    """Claims and completes so many tasks, and lets what follows from that happen."""
+    """Claims and completes `count` tasks, and lets what follows from that happen."""
     while count > 0:
         claims = await world.claim(min(count, 32))
         for claim in claims:

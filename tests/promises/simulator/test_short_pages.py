@@ -1,7 +1,5 @@
-"""Storage may end a page after any row (Azure does after five seconds of work): then it says where the next one starts.
-
-Every call and handler goes by that, and never by how many rows there are on a page.
-"""
+"""Storage may end a page after any row (Azure does after five seconds of work) and then says where the next one starts.
+Every call and handler goes by that, and never by how many rows there are on a page."""
 
 from __future__ import annotations
 
@@ -27,7 +25,7 @@ HOUR = 3600.0
 
 
 def one_row_a_page(world: World) -> World:
-    """From now on each page ends after its first row, and says the key of the next one, as Azure does."""
+    """Makes each page end after its first row from now on, with the key of the next one, as Azure does."""
     query = world.memory.tables.query
 
     async def cut(*where: str, limit: int = 1000, **range_: Any) -> Page:
@@ -50,8 +48,9 @@ def test_a_page_of_one_row(scenario: Scenario) -> None:
 
 
 def test_an_edge_that_was_written_between_two_parts_of_a_page_is_found() -> None:
-    """Between the parts a task of another group begins to wait for this one, and then this one is resolved: a handler
-    that takes both parts for one moment never finds the edge."""
+    """An edge that was written between two parts of a page is found. Between them a task of another group begins to
+    wait for this one, and then this one is resolved: a handler that takes both parts for one moment never finds the
+    edge."""
     gate = Once(is_commit)
     world = a_world(gate)
     query = world.memory.tables.query

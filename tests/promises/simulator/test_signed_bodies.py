@@ -1,4 +1,4 @@
-"""The body that a caller has signed is the one that counts, also where none arrives (contract 11.4)."""
+"""The body that a caller has signed is the one that counts, also if no body arrives (contract 11.4)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONTEXT: Any = SimpleNamespace(invocation_id="1", trace_context=SimpleNamespace(
 
 
 def cancel_task(world: World, arrives: bytes = b"{}") -> func.HttpRequest:
-    """A request of the root client that is signed for an empty object, and arrives with this body."""
+    """Returns a request of the root client that is signed for an empty object, and arrives with this body."""
     token = settings().root_access_token.get_secret_value()
     root = {"id": ROOT_CLIENT_ID, "key": token, "algorithm": "sha256"}
     signed = mohawk.Sender(

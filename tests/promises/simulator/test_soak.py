@@ -1,4 +1,4 @@
-"""The soak that `./dev chaos --simulated` runs for an hour, for two short cycles; and what it notices."""
+"""Runs the soak of `./dev chaos --simulated` for two short cycles, and tests what it notices."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A task queue in which tasks wait and nothing takes them is told from one that is well (contract 9)."""
+"""A task queue in which tasks wait and nothing takes them is distinguished from one that is well (contract 9)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SECOND = timedelta(seconds=1)
 
 
 async def stalled(world: World) -> str | None:
-    """Why nothing takes what waits: the same in a task queue's load and in the list of all."""
+    """Returns why nothing takes what waits, which is the same in a task queue's load and in the list of all."""
     _, stall = await world.services.pool_views.load(POOL)
     (state,), _ = await world.services.task_queue_states.page(start="", limit=10)
     assert stall == state.stall
@@ -146,7 +146,7 @@ def test_the_verdict_and_the_metric_know_of_it(world: World) -> None:
 
 
 def test_the_task_queues_that_wait_longest_are_looked_at_first(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """More are not looked at."""
+    """The task queues that wait longest are examined, and no others."""
     monkeypatch.setattr(bounds, "STALLED_QUEUES", 2)
     names = ["p/second", "p/first", "p/third"]
 

@@ -1,4 +1,4 @@
-"""The list of task queues tells of their workers and of how long runs had waited, a minute late at most."""
+"""The list of task queues has their workers and how long runs have waited, a minute late at most."""
 
 from __future__ import annotations
 

@@ -23,14 +23,14 @@ MOST = {"scriptworker": 0.3, "generic-worker": 0.85, "a client that calls at onc
 
 
 def a_pool(processes: int, *gates: Any) -> tuple[World, list[Services]]:
-    """A task queue that has had work, and the processes that workers call."""
+    """Returns a task queue that has had work, and the processes that workers call."""
     world = a_world(*gates)
     world.run(world.services.stores.pools.queues.ensure_band(POOL, "lowest"))
     return world, [world.process() for _ in range(processes)]
 
 
 async def create(world: World, services: Sequence[Services], chance: random.Random) -> str:
-    """A new task, by one of the processes."""
+    """Creates a task by one of the processes."""
     task_id = world.slugid()
     await chance.choice(services).create_task(world.definition(task_id))
     return task_id
@@ -42,7 +42,7 @@ async def create(world: World, services: Sequence[Services], chance: random.Rand
 def test_a_worker_that_waits_has_the_task_as_soon_as_its_client_repeats_the_call(
     kind: str, processes: int, waited: float
 ) -> None:
-    """Again and again, each time after the task of before, in whichever process its calls are."""
+    """A worker that waits has the task as soon as its client repeats the call, in whichever process."""
     world, services = a_pool(processes)
     client = Client(world, KINDS[kind], services)
 
@@ -76,7 +76,7 @@ def test_a_worker_that_waits_has_the_task_as_soon_as_its_client_repeats_the_call
     ],
 )
 def test_of_many_workers_nobody_starves_and_no_task_waits_for_long(kind: str, processes: int) -> None:
-    """Fifty that wait, and a task a second."""
+    """Of fifty workers that wait for a task a second, nobody starves, and no task waits for long."""
     (world, services), chance = a_pool(processes), random.Random(processes)
     clients = [Client(world, KINDS[kind], services, chance) for _ in range(50)]
     created: dict[str, float] = {}
@@ -102,7 +102,8 @@ def test_of_many_workers_nobody_starves_and_no_task_waits_for_long(kind: str, pr
 
 
 def test_a_worker_that_came_in_vain_is_told_by_an_empty_answer_five_seconds_after_its_call() -> None:
-    """A generic-worker then calls again at once, and its client's pauses begin anew."""
+    """A worker that came in vain is told by an empty answer five seconds after its call: a generic-worker then calls
+    again at once, and its client's pauses begin anew."""
     world, services = a_pool(1)
     client = Client(world, KINDS["generic-worker"], services)
 
@@ -142,7 +143,7 @@ def test_one_that_came_in_vain_late_is_answered_at_once() -> None:
 
 
 def test_one_that_came_in_vain_has_its_look_however_slow_storage_is() -> None:
-    """Its series is over before the look is."""
+    """A call that came in vain has its look even if storage is so slow that its series is over before."""
     slow: list[float] = []
 
     async def be_slow(call: Call, phase: Phase) -> None:
@@ -167,7 +168,8 @@ def test_one_that_came_in_vain_has_its_look_however_slow_storage_is() -> None:
 
 @pytest.mark.parametrize("processes", [1, 3])
 def test_a_client_that_does_not_repeat_is_told_by_empty_answers_once_it_missed_two(processes: int) -> None:
-    """In each process: that is what it finds out by itself, with what the worker's row says of calls elsewhere."""
+    """A client that does not repeat calls is told by empty answers once it has missed two of 503, in each process by
+    itself, with what the worker's row says of calls elsewhere."""
     world, services = a_pool(processes)
     client = Client(world, KINDS["a client that does not repeat"], services)
 

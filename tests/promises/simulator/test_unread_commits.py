@@ -1,7 +1,5 @@
-"""Calls that commit on what their process has committed last, without a read (design 2.8), while others commit, too.
-
-What is remembered decides nothing but a commit on that version: neither a refusal, nor that there is nothing to do.
-"""
+"""Calls commit on what their process has committed last, without a read (design 2.8), while others commit, too. What is
+remembered decides nothing but a commit on that version: neither a refusal, nor that there is nothing to do."""
 
 from __future__ import annotations
 
@@ -32,27 +30,27 @@ CLAIM = figures("claimWork, one task, polled by the server").operations
 
 
 async def cost_of(call: Awaitable[Any]) -> int:
-    """Storage requests of a call."""
+    """Returns the number of a call's storage requests."""
     with counting() as operations:
         await call
     return operations.total
 
 
 async def reads_of(call: Awaitable[Any]) -> int:
-    """Reads of tables among them."""
+    """Returns the number of a call's reads of tables."""
     with counting() as operations:
         await call
     return operations.counts.get(Kind.TABLE_READ, 0)
 
 
 async def claim_elsewhere(services: Services) -> int:
-    """Another process claims the only run that is pending; returns its number."""
+    """Claims the only pending run in another process; returns the run's number."""
     (claim,) = await services.work.claim_work(POOL, ELSEWHERE, 1, 1.5)
     return claim.run_id
 
 
 def a_world() -> tuple[World, Services]:
-    """A runs, and the first process has committed that; the other one knows nothing."""
+    """Returns a world in which A is running, as the first process has committed; the other one knows nothing."""
     world = World()
     world.run(running(world))
     return world, world.process()
@@ -94,7 +92,8 @@ def test_claim_of_what_others_have_committed_is_undone_and_read_for() -> None:
 
 @pytest.mark.parametrize("change", ["priority", "retry", "deadline"])
 def test_message_that_is_not_the_one_of_the_remembered_run_is_read_for(change: str) -> None:
-    """The process remembers run 0 as pending, with another message, for a long time."""
+    """The task is read when a message is not that of the remembered run: the process remembers run 0 as pending, with
+    another message, for a long time."""
     world = World()
 
     async def story() -> None:
@@ -119,7 +118,8 @@ def test_message_that_is_not_the_one_of_the_remembered_run_is_read_for(change: s
 
 
 def test_renewal_that_is_refused_hides_no_run_of_others() -> None:
-    """Another process dies when it has committed a retry, whose message is hidden until takenUntil of the first run."""
+    """A refused renewal hides no run of others: another process has died after a retry, whose message is hidden until
+    takenUntil of the first run."""
     gate = claimer.Once(claimer.is_commit, Phase.AFTER, Killed)
     world = claimer.a_world(gate)
     other = world.process()

@@ -1,4 +1,4 @@
-"""While Service Bus takes no events, the tasks that they are about are not deleted, for some days (design 2.5)."""
+"""While Service Bus takes no events, the tasks that they are about stay for some days (design 2.5)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ HOUR = 3600.0
 GONE = 4
 """Hours after which a task that lives for a minute is gone on an ordinary day."""
 AFTER_AN_OUTAGE = 30
-"""Hours after which it is gone when the outage is over."""
+"""Hours after which such a task is gone when the outage is over."""
 A_LOOK = Kind.QUEUE_LENGTH, EVENTS_QUEUE
 
 
 async def live(world: World, task_id: str = A) -> None:
-    """The task is created, runs, completes, and expires a minute after it was created."""
+    """Lets the task be created, run, complete, and expire a minute after it was created."""
     end = format_date(world.clock.now() + timedelta(minutes=1))
     await world.create(task_id, taskGroupId=GROUP, deadline=end, expires=end)
     assert await world.claim()
@@ -38,7 +38,7 @@ async def live(world: World, task_id: str = A) -> None:
 
 
 async def pass_hours(world: World, hours: int) -> None:
-    """The expiry job runs every hour, and what is due is handled."""
+    """Runs the expiry job every hour, and handles what is due."""
     for _ in range(hours):
         await world.handlers.expiration.run(300)
         await world.drain(60)
@@ -46,7 +46,7 @@ async def pass_hours(world: World, hours: int) -> None:
 
 
 async def outage_ends(world: World) -> None:
-    """Every event of the task and its group is sent; only then does the task go."""
+    """Ends the outage, and checks that every event of the task and its group is sent, and only then the task goes."""
     world.topics.is_down = False
     await world.drain(HOUR)
     topics = {message.topic for message in world.topics.messages}

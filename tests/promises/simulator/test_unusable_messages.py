@@ -19,12 +19,12 @@ MANY = MAX_MESSAGES - 1
 
 
 async def forged(world: World) -> None:
-    """Somebody with a poll URL that allows it, or with the account's key, has put them."""
+    """Puts messages as somebody with the account's key, or with a poll URL that allows it, may."""
     await world.account.connect().queues.put(pending_queue(POOL, "lowest"), "e30=")
 
 
 async def orphaned(world: World) -> None:
-    """Of tasks whose creation has died."""
+    """Puts the message of a task whose creation has died."""
     content = PendingContent(task_queue_id=POOL, task_id=new_slugid(), run_id=0, hint_id=new_slugid())
     await world.services.stores.messages.put_pending(content, "lowest", None)
 

@@ -1,4 +1,4 @@
-"""Queues of unused pools are deleted, and made again; no message is lost, whatever the order of calls."""
+"""Queues of unused pools are deleted, and made again; no message is lost in any order of calls."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def listed(world: World) -> bool:
 
 
 async def used_once(world: World) -> None:
-    """A task of the pool came and went."""
+    """Lets a task of the pool come and go."""
     await world.create(C, expires="2026-03-01T00:00:00.000Z")
     await world.claim()
     await world.services.lifecycle.report(C, 0, Resolved.COMPLETED)
@@ -51,11 +51,11 @@ async def check(world: World) -> None:
 
 
 HELD_UP = 40.0
-"""Seconds that a request may be under way, at the most: a try ends after some, and a few tries follow."""
+"""The most seconds that a request may be under way: a try ends after some, and a few tries follow."""
 
 
 class Between:
-    """Something begins before or after the deleter's request of that number, and holds it up for a while."""
+    """A gate that begins something before or after one request of the deleter, and holds that up."""
 
     def __init__(self, number: int, phase: Phase) -> None:
         self.number, self.phase = number, phase
@@ -75,14 +75,14 @@ class Between:
 
 
 def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool, of_rows: bool = False) -> bool:
-    """A task is created at that request of a deletion, and claimed; False if there is no such request. `of_rows`: of
-    the rows that say, for a day, that the queues were deleted."""
+    """Creates and claims a task at that request of a deletion; returns False if there is no such request. `of_rows`
+    says that the rows are being deleted that say, for a day, that the queues were deleted."""
     gate = Between(number, phase)
     world = a_world(gate)
     creator = world.process()
 
     async def create() -> None:
-        """The client sends its call again after a 503."""
+        """Creates the task, sending the call again after a 503."""
         definition = world.definition(A)
         for _ in range(6):
             try:
@@ -119,7 +119,7 @@ def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool, of_rows:
 @pytest.mark.parametrize("warm", [True, False])
 @pytest.mark.parametrize("of_rows", [True, False])
 def test_a_task_that_is_created_at_any_moment_of_a_deletion_is_claimed(phase: Phase, warm: bool, of_rows: bool) -> None:
-    """The reconciler never has to help."""
+    """A task that is created at any moment of a deletion is claimed without the help of the reconciler."""
     number = 1
     while deleted_beside_a_creation(number, phase, warm=warm, of_rows=of_rows):
         number += 1
@@ -128,7 +128,7 @@ def test_a_task_that_is_created_at_any_moment_of_a_deletion_is_claimed(phase: Ph
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 def test_nothing_is_left_of_a_pool_that_nobody_uses(phase: Phase) -> None:
-    """Wherever the second part dies: else every name that was ever used would leave rows."""
+    """Nothing is left of a pool that nobody uses, wherever the second part dies: else every name would leave rows."""
     number = 0
     while True:
         number += 1

@@ -1,4 +1,4 @@
-"""Which encoding and length an upload has, and who says so: creation, reader, resolution (contract 7.2)."""
+"""The encoding and the length of an upload, as known from its creation, a reader, or the resolution (contract 7.2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.promises.simulator.uploading import PACKED, complete, create, open_wo
 
 @pytest.mark.parametrize("stated", [len(PACKED), len(PACKED) + 1, None])
 def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated: int | None) -> None:
-    """And the length that was stated stays."""
+    """Content is unpacked only if its length is not the stated one, which stays."""
     world = open_world()
 
     async def story() -> None:
@@ -36,7 +36,7 @@ def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated:
 
 
 def test_an_empty_file_has_no_bytes_whatever_its_gzip_has() -> None:
-    """A worker that leaves out a length of 0 has stated none."""
+    """An empty file has no bytes, whatever its gzip has. A worker that leaves out a length of 0 has stated none."""
     world = open_world()
 
     async def story() -> None:
@@ -48,7 +48,7 @@ def test_an_empty_file_has_no_bytes_whatever_its_gzip_has() -> None:
 
 
 def test_resolution_keeps_the_encoding_that_a_reader_found_out() -> None:
-    """A commit without new content would take it away until the next reader."""
+    """The resolution keeps the encoding that a reader found out, which a commit without new content would take away."""
     world = open_world()
 
     async def story() -> None:

@@ -1,4 +1,4 @@
-"""Waits for work whose worker has gone or waits elsewhere: none is given a claim (contract 5)."""
+"""A wait for work whose worker has gone or waits elsewhere is given no claim (contract 5)."""
 
 from __future__ import annotations
 

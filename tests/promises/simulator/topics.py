@@ -16,7 +16,7 @@ from tests.parts.twin.gate import Call, Gate, Phase, Resent, process_name
 SERVICE_BUS = "service-bus"
 """Target of the publisher's requests at the gate."""
 HANDLER = "handler"
-"""How the names of processes begin in which messages are handled."""
+"""Prefix of the names of processes in which messages are handled."""
 
 
 @dataclass
@@ -35,7 +35,7 @@ class Topics:
     """Events that handlers have published again so late that subscribers get them twice."""
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
-        """One request for all."""
+        """Publishes all messages by one request."""
         call = Call(Kind.QUEUE_PUT, SERVICE_BUS)
         try:
             if (turn := self.gate(call, Phase.BEFORE)) is not None:
@@ -60,10 +60,10 @@ class Topics:
             self.sent[message.message_id] = now
 
     def ids(self) -> set[str]:
-        """MessageIds, as duplicate detection sees them."""
+        """Returns the MessageIds, as duplicate detection sees them."""
         return {message.message_id for message in self.messages}
 
     def of(self, topic: str) -> list[dict[str, Any]]:
-        """The distinct bodies sent to a topic."""
+        """Returns the distinct bodies sent to a topic."""
         distinct = {message.message_id: message for message in self.messages if message.topic == topic}
         return [json.loads(message.body) for message in distinct.values()]

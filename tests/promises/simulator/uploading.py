@@ -25,7 +25,7 @@ PACKED = gzip.compress(CONTENT, mtime=0)
 
 
 class Once:
-    """When `who` first makes a request that `chosen` accepts, `meanwhile` happens, and perhaps the answer is lost."""
+    """A gate that lets `meanwhile` happen at the first request of `who` that `chosen` accepts."""
 
     def __init__(
         self, who: str, chosen: Callable[[Call], bool], phase: Phase = Phase.BEFORE, *, is_resent: bool = False
@@ -35,7 +35,7 @@ class Once:
         self.was = False
 
     async def __call__(self, call: Call, phase: Phase) -> None:
-        """Passes everything else."""
+        """Lets everything else pass."""
         if self.was or self.meanwhile is None or phase is not self.phase:
             return
         if process_name() == self.who and self.chosen(call):
@@ -64,7 +64,7 @@ async def create(world: World, storage_type: str = "s3", name: str = NAME, **cha
 
 
 async def announced(world: World) -> None:
-    """A's run is running; a direct URL was handed out, and nothing has come."""
+    """A's run is running, and a direct URL was handed out, to which nothing was put."""
     await world.create(A, retries=0, expires=format_date(world.clock.now() + timedelta(days=60)))
     await world.claim()
     await create(world, upload=Upload.DIRECT, content_length=len(CONTENT), sent_length=len(CONTENT))
@@ -89,12 +89,12 @@ async def expire(world: World, hours: int) -> None:
 
 
 def stored(world: World) -> tuple[rules.Artifact, StoredBlob]:
-    """The row of the artifact, and its blob."""
+    """Returns the row of the artifact, and its blob."""
     (row,) = [row for row in world.rows(keys.TASKS, A) if row.key == keys.artifact(0, NAME)]
     container, path = place(world)
     return decode(row), world.memory.blobs.blobs(container)[path]
 
 
 def length_of(blob: StoredBlob) -> int:
-    """Bytes of a blob's content before its encoding."""
+    """Returns the bytes of a blob's content before its encoding."""
     return len(gzip.decompress(blob.content) if blob.content_encoding == "gzip" else blob.content)

@@ -54,14 +54,14 @@ WORKER = Worker(worker_group="group", worker_id="worker")
 CLAIM_TIMEOUT = timedelta(minutes=20)
 _ABOUT = ("taskId", "runId", "taskGroupId", "put")
 _AS_CALLS_PUT_IT = {"taskId", "runId", "put"}
-"""What a resolved message says that has all of its work left."""
+"""Properties of a resolved message that has all of its work left."""
 HIDDEN = 600.0
 """Seconds that the Functions host hides a message for while it is handled."""
 
 
 @cache
 def settings() -> Settings:
-    """Settings of a deployment whose addresses are not used."""
+    """Returns settings of a deployment whose addresses are not used."""
     return Settings.model_validate(
         {
             "taskcluster_root_url": "https://tc.example.com",
@@ -81,8 +81,8 @@ class World:
     """One deployment on one simulation."""
 
     clocks: Sequence[float] = ()
-    """By how many seconds the clocks of its processes are ahead: of the first one, the second one, and so on, again and
-    again. All have the same time if it is empty."""
+    """Seconds by which the clocks of its processes are ahead: of the first one, the second one, and so on, again and
+    again. If it is empty, all have the same time."""
 
     def __init__(
         self,
@@ -91,7 +91,7 @@ class World:
         disorder: Disorder | None = None,
         open_account: OpenAccount | None = None,
     ) -> None:
-        """The account is the in-memory twin, whose queues may be in `disorder`, unless another is opened."""
+        """Takes gates, a simulation, and the account: by default the in-memory twin, with `disorder` in its queues."""
         self.simulation = simulation or Simulation.scripted([])
         self.clock = self.simulation.clock
         self.history = History(self.rows, lambda: len(self.topics.messages))
@@ -132,14 +132,12 @@ class World:
 
     @cached_property
     def handlers(self) -> Services:
-        """The process that handles messages: made when there is a first one, since every other world comes to none."""
+        """The process that handles messages. It is made at its first use, since every other world needs none."""
         return self.process()
 
     def process(self, **changes: Any) -> Services:
-        """The services of another process on the same storage; `changes` of its settings.
-
-        It leaves resolutions to their messages, as a process does that ends with its answer.
-        """
+        """Returns the services of another process on the same storage; `changes` of its settings. It leaves resolutions
+        to their messages, as a process does that ends with its answer."""
         ahead = timedelta(seconds=self.clocks[self._processes % len(self.clocks)] if self.clocks else 0)
         self._processes += 1
         runtime = Runtime(
@@ -148,11 +146,9 @@ class World:
         return assemble(settings().model_copy(update=changes), runtime, self.account.connect(), self.topics)
 
     async def remember(self, services: Services, choose: Callable[[int], int] = lambda versions: versions - 1) -> None:
-        """A process has committed each task itself, in the version that is chosen by its number (from 0).
-
-        Others may have committed since. That no process commits what another one has makes no difference: what it
-        would have read a moment ago is no worse.
-        """
+        """Lets a process believe that it has committed each task itself, in the version that is chosen by its number
+        (from 0). Others may have committed since. That no process commits what another one has makes no difference:
+        what it would have read a moment ago is no worse."""
         tasks = services.stores.tasks
         for task_id, versions in self.history.versions.items():
             definition = self.history.definitions[task_id]
@@ -164,7 +160,7 @@ class World:
         return self.simulation.run(*work)
 
     def slugid(self) -> str:
-        """Ids in order, so that a failure reads the same each time."""
+        """Returns ids in order, so that a failure reads the same each time."""
         self._ids += 1
         raw = b"id" + self._ids.to_bytes(14, "big")
         patched = bytearray(raw)
@@ -173,7 +169,7 @@ class World:
         return base64.urlsafe_b64encode(bytes(patched)).rstrip(b"=").decode()
 
     def definition(self, task_id: str | None = None, **changes: Any) -> Definition:
-        """A definition that is valid now; `changes` by the contract's names."""
+        """Returns a definition that is valid now; `changes` by the contract's names."""
         task_id = task_id or self.slugid()
         now = self.clock.now()
         provisioner_id, worker_type = POOL.split("/")
@@ -201,7 +197,7 @@ class World:
         return Definition(task_id=task_id, body={**body, **changes})
 
     async def create(self, task_id: str | None = None, **changes: Any) -> str:
-        """createTask."""
+        """Calls createTask, and returns the id."""
         definition = self.definition(task_id, **changes)
         if paths := paths_of(definition):
             self.index_paths[definition.task_id] = paths
@@ -209,24 +205,24 @@ class World:
         return definition.task_id
 
     async def claim(self, count: int = 1, services: Services | None = None) -> list[Claim]:
-        """claimWork, of what is there now."""
+        """Calls claimWork for what is there now."""
         claims = await (services or self.services).work.claim_work(POOL, WORKER, count, 1.5)
         self.claims.extend(claims)
         return claims
 
     def started(self, task_id: str, run_id: int = 0) -> datetime:
-        """When a run was claimed last, or might have been a claim ago."""
+        """Returns when a run was claimed last, or, if it never was, the time that is one claim ago."""
         runs = [task.runs[run_id] for task in self.history.states[task_id] if run_id <= task.last_run_id]
         starts = [run.started for run in runs if run.started is not None]
         return starts[-1] if starts else self.clock.now() - CLAIM_TIMEOUT
 
     async def claim_expired(self, task_id: str, services: Services | None = None) -> None:
-        """The claim message of run 0, put when that was claimed."""
+        """Handles the claim message of run 0, put when that was claimed."""
         timers = (services or self.services).timers
         await timers.claim_due(task_id, 0, self.clock.now() - CLAIM_TIMEOUT, self.started(task_id))
 
     async def victim(self, work: Awaitable[T]) -> T:
-        """The call in which a process may be killed."""
+        """Makes the call as the process that may be killed."""
         return await as_process("victim", work)
 
     def _ordered(self, call: Call, phase: Phase) -> Awaitable[None] | None:
@@ -235,22 +231,22 @@ class World:
     # What is there
 
     def rows(self, table: str, partition: str | None = None) -> list[Row]:
-        """Rows of a table."""
+        """Returns the rows of a table."""
         return self.account.rows(table, partition)
 
     def tasks(self) -> dict[str, Task]:
-        """Every task's status row."""
+        """Returns every task's status."""
         return {row.partition: self._task(row) for row in self.rows(keys.TASKS) if row.key == keys.TASK_STATUS}
 
     def _task(self, row: Row) -> Task:
-        """Decoded once: the checks read the same rows again and again."""
+        """Decodes a row once, as the checks read the same rows again and again."""
         known = self._decoded.get(row.partition)
         if known is None or known[0] is not row:
             known = self._decoded[row.partition] = row, decode_task(row)
         return known[1]
 
     def messages(self, queue: str) -> list[tuple[dict[str, Any], datetime]]:
-        """Bodies of a queue's messages, and when each is visible."""
+        """Returns the bodies of a queue's messages, and when each is visible."""
         return [
             (json.loads(base64.b64decode(message.text)), message.visible) for message in self.account.messages(queue)
         ]
@@ -258,7 +254,7 @@ class World:
     # What happens by itself
 
     async def drain(self, seconds: float) -> None:
-        """Handles every internal message that becomes visible within so many seconds, as it becomes visible."""
+        """Handles every internal message that becomes visible within `seconds`, as it becomes visible."""
         until = self.clock.now() + timedelta(seconds=seconds)
         while True:
             await self.handle_visible()
@@ -272,13 +268,13 @@ class World:
         await self.handlers.reconciler.check_all()
 
     async def clean_up(self) -> None:
-        """A worker polls once more when all is over: it gets nothing, and orphans are removed."""
+        """Lets a worker poll once more when all is over, which gets nothing, and orphans be removed."""
         assert await self.claim(32, self.handlers) == [], "no run is left"
         await self.clock.sleep(600)
         await self.handlers.reconciler.check_all()
 
     async def handle_visible(self) -> None:
-        """What is visible now; a message that fails stays hidden for as long as the host hides it."""
+        """Handles what is visible now; a message that fails stays hidden for as long as the host hides it."""
         for queue, handle in self._queues().items():
             if not any(message.visible <= self.clock.exact() for message in self.account.messages(queue)):
                 continue
@@ -320,7 +316,7 @@ class World:
         await self.handlers.resolution.resolved_due(resolved_message(body))
 
     async def resolved_due_here(self, body: dict[str, Any]) -> None:
-        """A resolved message's work, in the process of the calls."""
+        """Does a resolved message's work in the process of the calls."""
         await self.services.resolution.resolved_due(resolved_message(body))
 
     async def _event_due(self, body: dict[str, Any]) -> None:
@@ -331,5 +327,5 @@ class World:
 
 
 def resolved_message(body: dict[str, Any]) -> ResolvedBody:
-    """The message of a body in the resolved queue."""
+    """Returns the message of a body in the resolved queue."""
     return ResolvedBody.read(json.dumps(body))

@@ -1,4 +1,4 @@
-"""A collector for tests: takes OTLP over HTTP, and what Azure Monitor's exporter sends."""
+"""A collector for tests that takes OTLP over HTTP, and what Azure Monitor's exporter sends."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ class Collector:
     logs: list[Json] = field(default_factory=list)
     resources: list[Json] = field(default_factory=list)
     envelopes: list[Json] = field(default_factory=list)
-    """Of Application Insights."""
+    """The envelopes sent to Application Insights."""
 
     def points(self, name: str) -> list[Json]:
-        """The data points of a metric, oldest export first, each with its attributes as `labels`."""
+        """Returns the data points of a metric, oldest export first, each with its attributes as `labels`."""
         found = []
         for metric in self.metrics:
             if metric["name"] == name:
@@ -43,7 +43,7 @@ class Collector:
         return found
 
     def take(self, path: str, body: bytes) -> None:
-        """A request's body."""
+        """Takes a request's body."""
         if path == "/v1/traces":
             for resource in MessageToDict(ExportTraceServiceRequest.FromString(body))["resourceSpans"]:
                 self.resources.append(attributes(resource["resource"]))
@@ -59,13 +59,13 @@ class Collector:
 
 
 def attributes(part: Json) -> Json:
-    """OTLP's attributes as a dictionary."""
+    """Returns OTLP's attributes as a dictionary."""
     return {each["key"]: next(iter(each["value"].values()), None) for each in part.get("attributes", [])}
 
 
 @contextmanager
 def collecting() -> Iterator[Collector]:
-    """A collector on a free port of this machine."""
+    """Yields a collector on a free port of this machine."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"

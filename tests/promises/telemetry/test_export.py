@@ -69,7 +69,7 @@ def life() -> Iterator[Life]:
 
 
 def one_task(deployment: Deployment) -> str:
-    """A task from its creation to its completion."""
+    """Runs a task from its creation to its completion."""
     task_id = new_slugid()
     call(deployment, "createTask", task_id, a_task())
     work = call(deployment, "claimWork", "telemetry/pool", {"workerGroup": "g", "workerId": "w"})
@@ -95,12 +95,12 @@ def call(deployment: Deployment, method: str, *args: Any) -> Any:
 
 
 def host_log(deployment: Deployment) -> str:
-    """What the hosts have logged."""
+    """Returns what the hosts have logged."""
     return "".join(path.read_text() for path in deployment.logs.glob("host-*.log"))
 
 
 def metrics_url(deployment: Deployment, credentials: Credentials) -> str:
-    """The path of /metrics, signed, as Prometheus would ask for it."""
+    """Returns the path of /metrics, signed, as Prometheus would ask for it."""
     signed = signed_url(credentials, f"{deployment.root_url}/metrics", timedelta(days=3650))
     return signed.removeprefix(deployment.root_url)
 
@@ -125,7 +125,7 @@ def test_a_call_is_a_span_with_its_storage_requests_below(life: Life) -> None:
 
 
 def test_messages_are_spans_too(life: Life) -> None:
-    """A cancellation of a group leaves its tasks' resolutions to messages."""
+    """The handling of messages has spans, too, as of the resolutions that a cancellation of a group leaves to them."""
     task_id = new_slugid()
     call(life.deployment, "createTask", task_id, a_task())
     call(life.deployment, "sealTaskGroup", task_id)
@@ -236,7 +236,7 @@ def test_prometheus_reads_it(life: Life) -> None:
     assert ("queue_event_backlog", frozenset()) in parsed(text)
 
     def settled() -> dict[tuple[str, frozenset[tuple[str, str]]], float] | None:
-        """On a busy machine an event may wait for a moment in its fallback queue."""
+        """Returns the metrics once no event waits in its fallback queue, as one may for a moment on a busy machine."""
         found = parsed(life.deployment.text("GET", path)[2])
         return found if found["queue_event_backlog", frozenset()] == 0 else None
 
@@ -268,5 +268,5 @@ def test_the_sdk_is_there_only_for_exporters(endpoint: str) -> None:
 
 
 def _base64(identifier: str) -> str:
-    """An id as the JSON form of protobuf has it."""
+    """Returns an id as the JSON form of protobuf has it."""
     return base64.b64encode(bytes.fromhex(identifier)).decode()

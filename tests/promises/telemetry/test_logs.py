@@ -1,4 +1,4 @@
-"""Lines and their fields."""
+"""Log lines and their fields."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from shared.telemetry.sampling import OwnChoice
 
 @pytest.fixture
 def lines() -> Iterator[list[logging.LogRecord]]:
-    """What is logged by the service's loggers in the test."""
+    """Yields what the service's loggers log in the test."""
     found: list[logging.LogRecord] = []
 
     class Keep(logging.Handler):
@@ -49,7 +49,7 @@ log = logging.getLogger("taskcluster.test")
 
 
 def split(record: logging.LogRecord) -> tuple[str, dict[str, Any]]:
-    """A line's text and its fields."""
+    """Returns a line's text and its fields."""
     text, _, fields = record.getMessage().partition(" {")
     return text, json.loads("{" + fields) if fields else {}
 
@@ -103,7 +103,7 @@ def test_a_failure_keeps_its_stack_and_its_fields(lines: list[logging.LogRecord]
 def test_lines_of_calls_that_only_read_are_exported_with_their_traces(
     lines: list[logging.LogRecord], sampler: Sampler
 ) -> None:
-    """They are most of all lines; those of calls that change something, or are refused, are all kept."""
+    """Lines of calls that only read are exported with their traces alone; all others are kept."""
     exported = list[str]()
 
     class Keep(NoOpLogger):
@@ -129,7 +129,7 @@ def test_libraries_of_azure_say_what_is_wrong_alone(lines: list[logging.LogRecor
 
 
 def test_exporter_that_fails_fails_no_call(capsys: pytest.CaptureFixture[str], lines: list[logging.LogRecord]) -> None:
-    """Between a commit and its announcement, a line that raises would lose the event."""
+    """An exporter that fails makes no call fail, which would lose the event of a commit."""
 
     class Broken(NoOpLogger):
         def emit(self, *_: object, **__: object) -> None:
@@ -146,7 +146,7 @@ def test_exporter_that_fails_fails_no_call(capsys: pytest.CaptureFixture[str], l
 
 
 class Sent(NoOpLogger):
-    """Keeps what is exported."""
+    """An exporter that keeps what it is given."""
 
     def __init__(self) -> None:
         super().__init__("test")

@@ -22,7 +22,7 @@ LABEL = re.compile(r'([A-Za-z]+)="((?:[^"\\\n]|\\.)*)"')
 
 
 def parsed(text: str) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    """The samples of an exposition, read as Prometheus reads it."""
+    """Returns the samples of an exposition, read as Prometheus reads it."""
     found = {}
     for line in text.split("\n")[:-1]:
         if line.startswith("#"):

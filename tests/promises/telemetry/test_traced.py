@@ -1,4 +1,4 @@
-"""What the spans of requests say."""
+"""The content of the spans of requests."""
 
 from __future__ import annotations
 

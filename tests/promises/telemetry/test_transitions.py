@@ -1,4 +1,4 @@
-"""What is counted and logged of a task's life, on a deployment in memory."""
+"""Measurements and log lines of a task's life, on a deployment in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ POOL = ("provisioner", "pool")
 
 
 def distribution(services: Services, instrument: instruments.Instrument, *labels: str) -> Distribution:
-    """What a histogram of this process knows."""
+    """Returns the state of a histogram of this process."""
     found = dict(services.runtime.meter.series())[instrument][labels]
     assert isinstance(found, Distribution)
     return found
