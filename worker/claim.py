@@ -22,6 +22,7 @@ import mohawk.bewit
 from taskcluster.aio import Queue
 
 from worker.context import REFUSED, TROUBLE, Json, insist
+from worker.options import Options
 from worker.text import log, shown
 
 MARGIN = timedelta(minutes=3)
@@ -32,30 +33,23 @@ BEWIT_SECONDS = 3600
 class Claim:
     """A run that this worker holds."""
 
-    def __init__(
-        self,
-        claimed: Json,
-        connect: Callable[[Mapping[str, str]], Queue],
-        root_url: str,
-        watching: Queue | None = None,
-        watch_seconds: float = 60.0,
-    ) -> None:
-        """`claimed` is one element of claimWork's answer; `connect` makes a client of `root_url` from credentials.
+    def __init__(self, claimed: Json, connect: Callable[[Mapping[str, str]], Queue], options: Options) -> None:
+        """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials.
 
-        `watching` reads the run's state every `watch_seconds`; a claim's credentials may not suffice for that. Without
-        it, or its scope queue:status:<taskId>, only renewals show that the run has ended.
+        The worker's own credentials read the run's state; a claim's may not suffice for that. Without their scope
+        queue:status:<taskId> only renewals show that the run has ended.
         """
         self.definition: Json = claimed["task"]
         self.task_id: str = claimed["status"]["taskId"]
         self.run_id: int = claimed["runId"]
         self._connect = connect
-        self._root_url = root_url.rstrip("/")
+        self._root_url = options.root_url.rstrip("/")
         api, run = re.escape(f"{self._root_url}/api/"), f"queue/v1/task/{self.task_id}/runs/{self.run_id}/artifacts"
         read = "(queue/v1/task/[^/?]+/artifact-content|index/v1/task)"
         self._own = re.compile(f"POST {api}{run}/[^/?]+|GET {api}{read}/[^/?]+")
         """The calls that the processes make themselves, also of a task that has not asked for a proxy."""
-        self._watching = watching
-        self._watch_seconds = watch_seconds
+        self._watching: Queue | None = connect(options.credentials)
+        self._watch_seconds = options.watch_seconds
         self._renewed(claimed)
 
     def __str__(self) -> str:

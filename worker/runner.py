@@ -14,6 +14,7 @@ import importlib
 import itertools
 import logging
 import os
+import resource
 import signal
 import socket
 import sys
@@ -32,7 +33,7 @@ from worker.mounts import place
 from worker.payload import LOGS, parse
 from worker.proxy import Proxy
 from worker.text import Formatter, lines, log, shown
-from worker.users import User, become, bound_memory, is_shortage
+from worker.users import MEMORY, User, become, is_shortage, limit
 
 WARNINGS = 20
 """Messages that a task's process may add to the worker's own log."""
@@ -196,7 +197,7 @@ async def _start(command: Sequence[str], folder: Path, env: Mapping[str, str], o
 async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bool | str], user: User | None) -> None:
     begin = worker.receive()
     if begin["part"] != "commands":
-        bound_memory()
+        limit(resource.RLIMIT_AS, MEMORY)
     output, warned = logging.StreamHandler(sys.stderr), itertools.count()
     output.setFormatter(Formatter(f"%(asctime)s %(levelname)s {begin['taskId']}/{begin['runId']}: %(message)s"))
     output.addFilter(lambda _: next(warned) < WARNINGS)

@@ -84,15 +84,15 @@ def become(user: User | None) -> None:
     """
     os.umask(0o022)
     os.nice(NICE)
-    _limit(resource.RLIMIT_CORE, 0)
-    _limit(resource.RLIMIT_NOFILE, FILES)
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_NOFILE, FILES)
     prctl(PR_SET_DUMPABLE, 1)  # or else this file is root's; no command of the task runs yet
     with contextlib.suppress(OSError):  # not known everywhere
         adjustment = Path("/proc/self/oom_score_adj")
         its = int(adjustment.read_text(encoding="ascii")) + MEMORY_ADJUSTMENT
         adjustment.write_text(str(min(its, MOST_ADJUSTMENT)), encoding="ascii")
     if user is not None:
-        _limit(resource.RLIMIT_NPROC, PROCESSES)
+        limit(resource.RLIMIT_NPROC, PROCESSES)
         # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
         prctl(PR_SET_NO_NEW_PRIVS, 1)
     _drop_rights(user)
@@ -121,15 +121,11 @@ def _drop_rights(user: User | None) -> None:
         os.setreuid(user.uid, user.uid)
 
 
-def bound_memory() -> None:
-    """Bounds this process's address space to MEMORY; commands that it starts would be, too."""
-    with contextlib.suppress(ValueError, OSError):  # not known everywhere
-        _limit(resource.RLIMIT_AS, MEMORY)
-
-
-def _limit(kind: int, most: int) -> None:
+def limit(kind: int, most: int) -> None:
+    """Sets a limit of this process, and of those that it starts, if it has no lower one."""
     soft, hard = (most if now == resource.RLIM_INFINITY else min(now, most) for now in resource.getrlimit(kind))
-    resource.setrlimit(kind, (soft, hard))
+    with contextlib.suppress(ValueError, OSError):  # not known everywhere
+        resource.setrlimit(kind, (soft, hard))
 
 
 def prctl(option: int, value: int) -> None:

@@ -84,14 +84,12 @@ async def work(options: Options) -> int:
             def client(credentials: Mapping[str, str]) -> Queue:
                 return Queue({"rootUrl": options.root_url, "credentials": dict(credentials)}, session=session)
 
-            queue = client(options.credentials)
-
             async def execute(claimed: Json) -> list[str]:
-                claim = Claim(claimed, client, options.root_url, queue, options.watch_seconds)
-                return await Run(claim, options, guard).run(shutdown)
+                return await Run(Claim(claimed, client, options), options, guard).run(shutdown)
 
-            source = SignedUrls if options.poll_mode == "signed" else ClaimWork
-            left = await take_work(options, source(queue, session, options), execute, guard, shutdown)
+            kind = SignedUrls if options.poll_mode == "signed" else ClaimWork
+            source = kind(client(options.credentials), session, options)
+            left = await take_work(options, source, execute, guard, shutdown)
     except REFUSED as refused:
         log.error("the queue does not let this worker ask for work: %s", shown(refused))
         return EXIT_REFUSED

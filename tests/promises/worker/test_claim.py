@@ -13,6 +13,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 
 from tests.parts.twin import VirtualClock
 from tests.parts.twin.driver import Simulation
+from tests.promises.worker.test_queue import OPTIONS
 from worker.claim import Claim, renewal_due
 from worker.context import Json, pauses
 
@@ -41,7 +42,7 @@ class Scene:
             "runId": 3,
             **self.renewal(seconds),
         }
-        (reason,) = self._simulation.run(Claim(claimed, script.connect, "https://tc.example.com").keep())
+        (reason,) = self._simulation.run(Claim(claimed, script.connect, OPTIONS).keep())
         return str(reason)
 
 
@@ -67,7 +68,7 @@ class Scripted:
         self.calls: list[tuple[str, float]] = []
 
     def connect(self, credentials: Mapping[str, str]) -> Queue:
-        return cast(Queue, _Client(self, credentials["clientId"]))
+        return cast(Queue, _Client(self, credentials.get("clientId", "")))
 
     def answer(self, client_id: str) -> Json:
         self.calls.append((client_id, self._clock.elapsed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import dataclasses
 import json
 import os
 import socket
@@ -25,6 +26,7 @@ from yarl import URL
 from shared.auth.certificates import task_scopes, temporary_credentials
 from shared.auth.hawk import parse_header
 from shared.base.ids import new_slugid
+from tests.promises.worker.test_queue import OPTIONS
 from worker.claim import Claim
 from worker.context import Asking, Json
 from worker.proxy import LONGEST_LINE, Proxy
@@ -46,7 +48,7 @@ def claim_of(root_url: str, *, proxied: bool = False, scopes: Sequence[str] = SC
         **renewal("first"),
         **more,
     }
-    return Claim(claimed, lambda _: cast(Any, None), root_url)
+    return Claim(claimed, lambda _: cast(Any, None), dataclasses.replace(OPTIONS, root_url=root_url))
 
 
 def renewal(token: str) -> dict[str, Any]:
