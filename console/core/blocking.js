@@ -7,6 +7,8 @@ import { counted, isFinal, isWrong, named, shortReason, shownState } from "./wor
 
 /** Of the failures that one task waits for, so many are named. */
 const NAMED = 5;
+/** Of what one task waits for, directly or not, so much is watched. */
+const WATCHED = 100;
 
 /** Whether what needs a task to complete waits for it in vain. @param {import("./types").Status} status */
 export const isLost = ({ state }) => state === "failed" || state === "exception";
@@ -50,6 +52,18 @@ export function blockedTasks(members) {
       return roots.length < NAMED;
     });
   return blocked;
+}
+
+/** What a task waits for, directly or not, and is not resolved: the nearest first. @param {Member[]} members @param {string} taskId */
+export function awaited(members, taskId) {
+  const byId = new Map(members.map((member) => [member.status.taskId, member]));
+  const found = new Set([taskId]);
+  for (const id of found) {
+    const needed = byId.get(id)?.task.dependencies ?? [];
+    for (const one of needed) if (!isFinal(byId.get(one)?.status.state ?? "completed")) found.add(one);
+    if (found.size > WATCHED) break;
+  }
+  return [...found].slice(1, WATCHED + 1);
 }
 
 /** How many tasks a lost one keeps from being scheduled, directly or not. @param {Member[]} members @param {string} taskId */

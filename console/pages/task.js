@@ -1,7 +1,7 @@
 // One task: its state with the reason, its runs and their logs, what it waits for, and what can be done with it.
 
 import { ofTask } from "../core/audit.js";
-import { blockedTasks, isLost, reasonOf, whyUnscheduled } from "../core/blocking.js";
+import { awaited, blockedTasks, isLost, reasonOf, whyUnscheduled } from "../core/blocking.js";
 import { distrust, originalOf, readGroup } from "../core/group.js";
 import { pushLabel } from "../core/group-name.js";
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
@@ -69,20 +69,20 @@ async function read(taskId, signal, previous) {
 
 /** The group of a task that keeps others waiting, or waits itself: which failures are at the root, and what they block.
  * It is read again when what is watched of it changes. @param {Status} status
- * @param {(string | undefined)[]} watched what was seen, once it was; nothing to be seen is an empty text
+ * @param {[string | undefined, string | undefined]} watched what is no longer as it was read, and how many wait for it, once that was seen
  * @param {boolean} when whether it is read yet */
 function useGroup({ taskGroupId, state }, watched, when) {
   const wanted = state !== "completed" && state !== "pending" && state !== "running";
+  const seen = useRef(/** @type {typeof watched} */ (["", undefined]));
   const polled = usePolled(
     async (signal, previous) =>
       wanted ? readGroup(taskGroupId, signal, /** @type {any} */ (previous), () => {}) : null,
     [taskGroupId, state],
-    { until: () => true, when, ...(wanted ? { name: `group ${taskGroupId}` } : {}) },
+    { interval: 15_000, until: () => !seen.current[0], when, ...(wanted ? { name: `group ${taskGroupId}` } : {}) },
   );
-  const seen = useRef(watched);
   useEffect(() => {
     const changed = watched.some((one, at) => one && seen.current[at] !== undefined && one !== seen.current[at]);
-    seen.current = watched.map((one, at) => one ?? seen.current[at]);
+    seen.current = [watched[0] ?? seen.current[0], watched[1] ?? seen.current[1]];
     if (!changed || !polled.data) return;
     distrust(polled.data);
     polled.refresh();
@@ -97,15 +97,19 @@ function Task({ member, runId, refresh, notified, notify }) {
   const shown = Number(runId ?? status.runs.length - 1);
   const run = status.runs[shown];
   const tags = Object.entries(task.tags);
-  const rootIds = useRef(/** @type {string[]} */ ([]));
+  const watched = useRef(/** @type {Map<string, boolean>} */ (new Map()));
   const [isSaid, setSaid] = useState(run?.state !== "failed"); // all else that is read would keep its cause waiting
-  const relatives = useRelatives(task, status, rootIds, isSaid);
+  const relatives = useRelatives(task, status, watched, isSaid);
   const waiting = relatives.dependents.data?.related.filter((one) => one.status?.state === "unscheduled").length;
   const { group, known } = useGroup(status, [relatives.required.data?.turned, waiting?.toString()], isSaid);
   const members = group?.members ?? [member];
   const blocked = useMemo(() => group && blockedTasks(group.members), [group]);
   const roots = blocked?.get(status.taskId) ?? [];
-  rootIds.current = roots.map((/** @type {Member} */ one) => one.status.taskId);
+  const open = useMemo(() => (group ? awaited(group.members, status.taskId) : []), [group]);
+  watched.current = new Map([
+    ...open.map((id) => /** @type {const} */ ([id, false])),
+    ...roots.map((/** @type {Member} */ one) => /** @type {const} */ ([one.status.taskId, true])),
+  ]);
   const needed = relatives.required.data?.related;
   const isClear = known || needed?.some((one) => one.status && isLost(one.status));
   const original = originalOf(task);

@@ -15,15 +15,20 @@ const MOST_DEPENDENTS = 500;
 
 /** What a task waits for and what waits for it. @param {import("../core/types").Definition} task
  * @param {import("../core/types").Status} status
- * @param {{current: string[]}} roots what failed farther away, and is watched with what it waits for: that costs nothing
+ * @param {{current: Map<string, boolean>}} watched with what it waits for, which costs nothing: what else is on the way to it, and
+ * whether that had failed
  * @param {boolean} when whether that is read yet */
-export function useRelatives(task, status, roots, when) {
+export function useRelatives(task, status, watched, when) {
   const names = useRef(/** @type {Map<string, string>} */ (new Map()));
-  const required = usePolled((signal) => namesAndStates(task, roots.current, names.current, signal), [status.taskId], {
-    interval: 15_000,
-    until: () => isFinal(status.state) || task.dependencies.length === 0,
-    when,
-  });
+  const required = usePolled(
+    (signal) => namesAndStates(task, watched.current, names.current, signal),
+    [status.taskId],
+    {
+      interval: 15_000,
+      until: () => isFinal(status.state) || task.dependencies.length === 0,
+      when,
+    },
+  );
   const dependents = usePolled((signal) => dependentsOf(status.taskId, signal), [status.taskId], {
     interval: 30_000,
     when,
@@ -68,19 +73,16 @@ function blockingFirst(a, b) {
   return rank(a) - rank(b) || byName(a.name, b.name);
 }
 
-/** @param {import("../core/types").Definition} task @param {string[]} roots
+/** @param {import("../core/types").Definition} task @param {Map<string, boolean>} watched
  * @param {Map<string, string>} names those that are known already, and never change @param {AbortSignal} signal
- * @returns {Promise<{related: Related[], turned: string}>} `turned`: which dependencies have failed, and which roots have not */
-async function namesAndStates({ dependencies }, roots, names, signal) {
+ * @returns {Promise<{related: Related[], turned: string}>} `turned`: what of the watched has failed since, or no longer */
+async function namesAndStates({ dependencies }, watched, names, signal) {
   const unknown = dependencies.filter((taskId) => !names.has(taskId));
-  const asked = [...new Set([...dependencies, ...roots])];
+  const asked = [...new Set([...dependencies, ...watched.keys()])];
   const [definitions, states] = await Promise.all([tasks(unknown), statuses(asked, signal)]);
   for (const taskId of unknown) names.set(taskId, namedOr(definitions.get(taskId), taskId));
   const lost = new Set([...states].flatMap(([taskId, status]) => (isLost(status) ? [taskId] : [])));
-  const turned = [
-    ...dependencies.flatMap((taskId) => (lost.has(taskId) ? [`-${taskId}`] : [])),
-    ...roots.flatMap((taskId) => (lost.has(taskId) ? [] : [`+${taskId}`])),
-  ];
+  const turned = [...watched.keys()].filter((taskId) => lost.has(taskId) !== watched.get(taskId));
   const related = dependencies.map((taskId) => ({
     taskId,
     name: names.get(taskId) ?? taskId,

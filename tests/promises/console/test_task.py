@@ -164,6 +164,9 @@ def test_a_task_that_a_failure_blocked_says_what_has_become_of_that(scene: Scene
     scene.client().rerunTask(scene.ids["build"])
     expect(waits).to_contain_text("It is waiting for its only dependency, test. It ends within")
     expect(page.get_by_role("heading", level=1)).not_to_contain_text("blocked")
+    scene.claim("build")
+    scene.fail("build")  # which is new, as far as the page knows
+    expect(waits).to_contain_text("what it waits for is blocked by build, which failed.")
 
 
 def test_what_must_happen_first_is_said_of_several(scene: Scene, open_page: OpenPage) -> None:
