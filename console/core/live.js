@@ -32,8 +32,12 @@ export function useReader() {
     answered: (at = now()) => void Object.assign(reader, { asked: 0, at, error: null }),
     failed: (/** @type {Error} */ error) => void Object.assign(reader, { asked: 0, error }),
     rests: () => void (reader.asked = 0),
+    isSilent: () => isSilent(reader),
     /** It has read all that there is: what it shows grows no older. */
-    ends: () => void readers.delete(reader),
+    ends: () => {
+      reader.asked = 0;
+      readers.delete(reader);
+    },
   }).current;
 }
 
@@ -66,14 +70,16 @@ export function askWhileUsed() {
 /** Whether an error is that there was no answer, which may pass. @param {unknown} error */
 export const isSilence = (error) => error instanceof ApiError && (error.status === 0 || error.status >= 500);
 
+/** @param {Reader} reader */
+const isSilent = ({ asked, error, patience }) =>
+  isSilence(error) || (asked > 0 && performance.now() - asked > patience);
+
 /** What is to be said of the page now: as of when what it shows is, and why the service is taken to be silent, if it
  * is.
  * @returns {{at: number, silence: string, since: number}} `since`: the last answer that a silent reader got; 0: none */
 export function liveness() {
   const all = [...readers];
-  const silent = [...all, ...(heard.at < last ? [pulse] : [])].filter(
-    ({ asked, error, patience }) => isSilence(error) || (asked > 0 && performance.now() - asked > patience),
-  );
+  const silent = [...all, ...(heard.at < last ? [pulse] : [])].filter(isSilent);
   const oldest = (/** @type {Reader[]} */ of) => of.map(({ at }) => at).filter(Boolean).sort((a, b) => a - b)[0] ?? 0; // prettier-ignore
   const reason = silent.find(({ error }) => error)?.error?.message;
   return {

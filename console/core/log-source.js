@@ -6,6 +6,8 @@ import { artifact, status } from "./queue.js";
 const FOLLOW_EVERY = 2000;
 const SLOWEST = 15_000;
 const GROWTH = 1.3;
+/** While it comes. */
+const SHOWN_EVERY = 200;
 /** After what may pass: a service or a storage that does not answer. */
 const SLOWEST_RETRY = 60_000;
 /** Of a longer log so much of the end is shown. */
@@ -174,10 +176,12 @@ const TOO_LARGE = `The log is kept compressed and unpacks to more than ${MOST_UN
 async function drain(response, lines, known, progress, encoded = false) {
   const reader = response.body?.getReader();
   if (!reader) return true;
+  const streams = !response.headers.has("content-length"); // what comes may be all for a while
   let drop = known;
   let shown = performance.now();
   for (;;) {
-    const { done, value } = await reader.read().catch(unreached);
+    const rests = streams ? setTimeout(progress, SHOWN_EVERY) : undefined;
+    const { done, value } = await reader.read().finally(() => clearTimeout(rests)).catch(unreached); // prettier-ignore
     if (done) return true;
     if (encoded && lines.bytes > MOST_UNPACKED) {
       await reader.cancel();
@@ -186,7 +190,7 @@ async function drain(response, lines, known, progress, encoded = false) {
     const fresh = value.subarray(Math.min(drop, value.length));
     drop -= value.length - fresh.length;
     if (fresh.length > 0) lines.add(fresh);
-    if (performance.now() - shown > 200) {
+    if (performance.now() - shown > SHOWN_EVERY) {
       progress();
       shown = performance.now();
     }

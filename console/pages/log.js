@@ -3,7 +3,6 @@
 
 import { pushLabel } from "../core/group-name.js";
 import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
-import { useReader } from "../core/live.js";
 import { causeIn, tellsOfError } from "../core/log-cause.js";
 import { SHOWN_FROM_END } from "../core/log-source.js";
 import { openArtifact, saveArtifact } from "../core/open-artifact.js";
@@ -14,6 +13,7 @@ import { useTitle } from "../core/title.js";
 import { counted, named } from "../core/words.js";
 import { plain } from "../parts/ansi.js";
 import { ActionButton, Failure, Loading } from "../parts/feedback.js";
+import { Live } from "../parts/health.js";
 import { useLogEnd } from "../parts/log-end.js";
 import { LINE_HEIGHT, LogLines, usePlaces } from "../parts/log-lines.js";
 import { Crumbs } from "../parts/tabs.js";
@@ -31,12 +31,11 @@ export default function LogPage({ params }) {
   const title = about.data ? named(about.data) : `Task ${taskId}`;
   useTitle(about.data && `${name} · ${title}`);
   const [attempt, setAttempt] = useState(0);
-  const { state, error } = useLogEnd({
+  const { state, error, reader } = useLogEnd({
     taskId,
     runId: Number(runId),
     name,
     keep: SHOWN_FROM_END,
-    reader: useReader(),
     attempt,
   });
   const [range, setRange] = useState(rangeOf(location.hash));
@@ -110,7 +109,8 @@ export default function LogPage({ params }) {
         <button type="button" class="primary" onClick=${() => search.nextError(show)}>Next error</button>
         <label><input type="checkbox" checked=${follow} onChange=${() => remember(FOLLOW_KEY, setFollow, !follow)} /> Follow</label>
         <label><input type="checkbox" checked=${wrap} onChange=${() => remember(WRAP_KEY, setWrap, !wrap)} /> Wrap</label>
-        <span class="reason apart" role="status">${state && `${counted((before ?? 0) + lines.length, "line")}${before === null ? " at the end" : ""}${state.ended ? "" : ", live"}`}</span>
+        <span class="reason apart" role="status">${state && `${counted((before ?? 0) + lines.length, "line")}${before === null ? " at the end" : ""}`}</span>
+        ${state && !state.ended && html`<${Live} reader=${reader} />`}
         <${ActionButton} action=${() => saveArtifact(taskId, runId, name)}>Download<//>
         <${ActionButton} action=${() => openArtifact(taskId, runId, name)}>Raw log<//>
       </div>

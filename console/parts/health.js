@@ -37,6 +37,12 @@ export function Silence() {
     <button type="button" onClick=${() => dispatchEvent(new Event("online"))}>Ask now</button></div>`;
 }
 
+/** That something is followed; not while that has no answer. @param {{reader: ReturnType<typeof import("../core/live.js").useReader>}} properties */
+export function Live({ reader }) {
+  useNow();
+  return html`<span class=${reader.isSilent() ? "reason" : "live"} role="status">${reader.isSilent() ? "no answer" : "live"}</span>`;
+}
+
 /** @typedef {import("../core/types").Finding} FindingOf */
 
 /** The verdict on the service, and when it was given, if that is no longer now. @param {number} [steady] milliseconds

@@ -1,6 +1,7 @@
 // The end of a run's log, as far as one needs it to see why the run failed: the first error, and the last lines.
 
 import { html, useEffect, useMemo, useRef, useState } from "../core/html.js";
+import { useReader } from "../core/live.js";
 import { followLog } from "../core/log-source.js";
 import { to } from "../core/router.js";
 import { colored, plain } from "./ansi.js";
@@ -21,12 +22,13 @@ const LONGEST = 1000;
 /** @typedef {import("../core/log-cause.js").Cause} Cause */
 
 /** The end of a log, followed while its run goes on. @param {{taskId: string, runId: number, name: string | undefined,
- * over?: boolean, keep?: number, reader?: ReturnType<typeof import("../core/live.js").useReader>, attempt?: number}} of
- * no name: nothing is read; `over`: whether the run is resolved, where that is followed; `reader`: is told, where the log is all that the page reads
- * @returns {{state: LogState | null, error: Error | null}} */
-export function useLogEnd({ taskId, runId, name, over, keep = READ, reader, attempt }) {
+ * over?: boolean, keep?: number, attempt?: number}} of
+ * no name: nothing is read; `over`: whether the run is resolved, where that is followed
+ * @returns {{state: LogState | null, error: Error | null, reader: ReturnType<typeof useReader>}} */
+export function useLogEnd({ taskId, runId, name, over, keep = READ, attempt }) {
   const [read, setRead] = useState(/** @type {{state: LogState | null, error: Error | null}} */ (NOTHING));
   const ended = useRef(over);
+  const reader = useReader();
   ended.current = over;
   useEffect(() => {
     setRead(NOTHING);
@@ -34,19 +36,22 @@ export function useLogEnd({ taskId, runId, name, over, keep = READ, reader, atte
     const control = new AbortController();
     const show = (/** @type {LogState} */ state) => {
       setRead({ state, error: null });
-      if (state.ended) reader?.ends();
-      else reader?.answered();
+      if (state.ended) reader.ends();
+      else reader.answered();
     };
     const fail = (/** @type {Error} */ error) => {
       if (control.signal.aborted) return;
       setRead(({ state }) => ({ state, error }));
-      reader?.failed(error);
+      reader.failed(error);
     };
     const isOver = over === undefined ? undefined : () => ended.current === true;
-    followLog({ taskId, runId, name, keep, over: isOver, asks: reader?.asks }, show, fail, control.signal).catch(fail);
-    return () => control.abort();
+    followLog({ taskId, runId, name, keep, over: isOver, asks: reader.asks }, show, fail, control.signal).catch(fail);
+    return () => {
+      control.abort();
+      reader.ends();
+    };
   }, [taskId, runId, name, attempt]);
-  return read;
+  return { ...read, reader };
 }
 
 const NOTHING = { state: null, error: null };

@@ -8,6 +8,7 @@ import { explainRun, isFinal, label } from "../core/words.js";
 import { plain } from "./ansi.js";
 import { CopyLink, logName, logOf } from "./artifacts.js";
 import { Loading } from "./feedback.js";
+import { Live } from "./health.js";
 import { LogEnd, logHref, useLogEnd } from "./log-end.js";
 import { Position } from "./position.js";
 
@@ -28,7 +29,7 @@ export function Why({ task, status, run, now, artifacts, blocks, said }) {
   const read = wrong || run.state === "running" || wanted;
   // Where it mostly is, without waiting for the list: one way less to the server before the cause is known.
   const name = read ? (artifacts.data || began !== "failed" ? log?.name : logName(task)) : undefined;
-  const { state, error } = useLogEnd({ taskId: status.taskId, runId: run.runId, name, over });
+  const { state, error, reader } = useLogEnd({ taskId: status.taskId, runId: run.runId, name, over });
   const found = useMemo(() => (state && run.state !== "completed" ? causeIn(state.lines) : null), [state, run.state]);
   const cause = over || found?.sure ? found : null;
   const missing = over ? missingOf(task, found, artifacts.data ?? []) : [];
@@ -61,7 +62,7 @@ export function Why({ task, status, run, now, artifacts, blocks, said }) {
       <a class="button" href=${href}>Open the log</a>
       ${!read && html`<button type="button" onClick=${() => setWanted(true)}>Show its end</button>`}
       <${CopyLink} taskId=${status.taskId} runId=${run.runId} name=${log.name} />
-      ${state && !state.ended && html`<span class="live" role="status">live</span>`}
+      ${state && !state.ended && html`<${Live} reader=${reader} />`}
     </div>`
     }
   </section>`;

@@ -11,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.promises.console.browser import answered
 from tests.promises.console.conftest import OpenPage
-from tests.promises.console.scene import Scene
+from tests.promises.console.scene import LOG, Scene, lines
 
 CLOCK = """
 globalThis.minutes = MINUTES;
@@ -29,13 +29,13 @@ globalThis.fast = 1;
 performance.now = () => began + (real() - began) * fast;
 globalThis.setInterval = (call, delay) => every(call, Math.min(delay, 100));
 const asked = globalThis.fetch;
-globalThis.frozen = false;
+globalThis.frozen = "";
 globalThis.fetch = async (url, options) => {
-  while (frozen && String(url).includes("/api/")) await new Promise((later) => setTimeout(later, 20));
+  while (frozen && String(url).includes(frozen)) await new Promise((later) => setTimeout(later, 20));
   return asked(url, options);
 };
 """
-"""A service that answers nothing while it is frozen, and a clock that the test can let run faster meanwhile."""
+"""What answers nothing to addresses with the frozen part, and a clock that the test can let run faster meanwhile."""
 
 
 _SOON = """
@@ -84,7 +84,7 @@ def test_a_wrong_clock_says_nothing_wrong(minutes: int, scene: Scene, open_page:
 
 def _freeze(page: Page, path: str) -> None:
     """No answer from now on; the page asks, and ten seconds pass within one."""
-    page.evaluate("frozen = true")
+    page.evaluate("frozen = '/api/'")
     page.evaluate("dispatchEvent(new Event('online'))")
     page.evaluate("fast = 10")
     expect(page.get_by_role("alert")).to_contain_text("No answer from the service.", timeout=3000)
@@ -114,7 +114,7 @@ def test_a_page_says_how_old_it_is_and_that_it_has_no_answer(path: str, settled:
     _freeze(page, path)
     expect(page.get_by_role("alert")).to_contain_text(re.compile(r"What is shown is as of \d\d:\d\d:\d\d, \d+ s ago\."))
     expect(well).to_have_count(0)  # a verdict that nobody has just given is none
-    page.evaluate("frozen = false")
+    page.evaluate("frozen = ''")
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
@@ -125,14 +125,33 @@ def test_who_uses_a_page_that_reads_seldom_learns_within_ten_seconds_that_nothin
     expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
     page.evaluate("fast = 10")  # so that a minute between two reads is ten
     page.mouse.move(100, 100)
-    began = page.evaluate("frozen = true, performance.now()")
+    began = page.evaluate("frozen = '/api/', performance.now()")
     alert = page.get_by_role("alert")
     while not alert.count():
         page.mouse.move(*((100, 100), (120, 100))[page.evaluate("performance.now()") % 20 < 10])
         assert page.evaluate("performance.now()") - began <= 12_000, "ten seconds, and one or two until it is drawn"
     expect(alert).to_contain_text("No answer from the service.")
-    page.evaluate("frozen = false")
+    page.evaluate("frozen = ''")
     expect(alert).to_have_count(0)
+
+
+@pytest.mark.parametrize("path", ["", "/runs/0/logs/live/public%2Flogs%2Flive.log"])
+def test_a_log_is_not_called_live_while_its_storage_does_not_answer(
+    path: str, scene: Scene, open_page: OpenPage
+) -> None:
+    scene.create("build")
+    scene.claim("build")
+    scene.upload("build", LOG, lines(9, errors=()))
+    page = open_page(f"/tasks/{scene.ids['build']}{path}", script=_FAST)
+    live = page.get_by_role("status").filter(has_text=re.compile("live$"))
+    expect(live).to_be_visible()
+    page.evaluate("frozen = 'sig='")
+    page.evaluate("fast = 10")
+    expect(page.get_by_role("alert")).to_contain_text("No answer from the service.")
+    expect(live).to_have_count(0)
+    page.evaluate("frozen = ''")
+    expect(page.get_by_role("alert")).to_have_count(0)
+    expect(live).to_be_visible()
 
 
 def test_an_answer_that_storage_is_down_is_no_verdict_that_all_is_well(open_page: OpenPage) -> None:
