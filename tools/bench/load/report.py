@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from tools.bench.load.charts import Line, chart
 from tools.bench.load.result import Curve, Result, Row
-from tools.bench.simulation.charts import Line, chart
 
 PARTS: Mapping[str, str] = {
     "throughput": "Calls, {clients} clients at a time",
