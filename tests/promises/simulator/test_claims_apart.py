@@ -9,7 +9,6 @@ from functools import cache
 
 import pytest
 
-from shared.base.errors import ServiceUnavailable
 from shared.queue.claims.handing_out import AFTER_DEFECT
 from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import State
@@ -18,7 +17,6 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Phase, process_name
 from tests.promises.simulator import invariants
-from tests.promises.simulator.situations import A
 from tests.promises.simulator.world import POOL, World
 
 COUNT = 3
@@ -100,18 +98,3 @@ def test_whatever_one_request_raises_the_other_claims_are_delivered(error: str, 
         world.run(world.claim(COUNT), world.clock.sleep(3))
         world.run(world.claim(COUNT))
         assert all(task.state is State.RUNNING for task in world.tasks().values()), note
-
-
-@pytest.mark.parametrize(("seconds", "commits"), [(119, True), (122, False)])
-def test_no_commit_follows_its_first_write_ahead_by_more_than_two_minutes(seconds: float, commits: bool) -> None:
-    """No commit follows its first write ahead by more than two minutes: by then that may count as a dead call's."""
-
-    async def slow(call: Call, phase: Phase) -> None:
-        if phase is Phase.AFTER and process_name() == "victim" and call.target == "deadline":
-            await world.clock.sleep(seconds)
-
-    world = World(None, slow)
-    world.is_ordered = False
-    (outcome,) = world.simulation.outcomes(world.victim(world.create(A)))
-    assert isinstance(outcome, ServiceUnavailable) is not commits
-    assert (A in world.tasks()) is commits

@@ -14,7 +14,7 @@ from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Killed, Phase, as_process, process_name
-from tests.promises.simulator.expiring import DAY, HOUR, JOB, everything, left, scheduled
+from tests.promises.simulator.expiring import HOUR, JOB, everything, left, scheduled
 from tests.promises.simulator.situations import GROUP, A, B, C
 from tests.promises.simulator.test_expiry_failures import UNDELETABLE, Chosen, others, writes
 from tests.promises.simulator.world import World
@@ -101,20 +101,3 @@ def test_run_that_has_ended_leaves_nothing_to_be_counted_as_a_failure() -> None:
     expire(world, gate, 1)
     (position,) = world.run(ExpiryStore(world.account.connect(), world.clock.now).position())
     assert (position.bucket, position.first, position.last) == ("", "", "")
-
-
-def test_death_of_a_process_of_an_older_version_is_no_matter() -> None:
-    """The death of a process of an older version does no harm: it notes its hour alone, over what a newer one has
-    noted, and keeps what it does not know of a row."""
-    gate = Deadly(writes(keys.TASKS, keys.TASK_STATUS, A))
-    world = open_world(gate)
-    world.run(everything(world))
-    world.run(world.drain(8 * HOUR))
-    expire(world, gate, 0.17)
-    assert gate.deaths == 1
-    store = ExpiryStore(world.account.connect(), world.clock.now)
-    (position,) = world.run(store.position())
-    world.run(store.finished_before(position.hour))
-    gate.is_on = False
-    expire(world, gate, 4 * DAY / HOUR)
-    assert left(world) == set()

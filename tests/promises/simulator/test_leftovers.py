@@ -46,6 +46,16 @@ async def create(world: World) -> None:
     await world.create(A, taskGroupId=GROUP, **_soon(world))
 
 
+async def a_group(world: World) -> None:
+    """Of a task that expires before the others."""
+    await world.create(C, taskGroupId=GROUP, expires=format_date(world.clock.now() + timedelta(hours=3)))
+
+
+async def raise_group(world: World) -> None:
+    """A task that outlives its group."""
+    await create(world)
+
+
 async def claim(world: World) -> None:
     """Lets a worker call for the first time."""
     await world.services.work.claim_work(POOL, WORKER, 1, 0.5)
@@ -120,6 +130,7 @@ SCENARIOS = [
     Scenario(act.__name__, prepare, act, is_idempotent=False)
     for act, prepare in (
         (create, nothing),
+        (raise_group, a_group),
         (claim, nothing),
         (declare_worker, nothing),
         (declare_task_queue, nothing),

@@ -56,19 +56,6 @@ def a_world() -> tuple[World, Services]:
     return world, world.process()
 
 
-def test_one_process_renews_and_completes_without_a_read() -> None:
-    world = World()
-
-    async def story() -> None:
-        await running(world)
-        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
-        assert await cost_of(world.services.work.reclaim_task(A, 0)) == RECLAIM
-        assert await cost_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == REPORT
-        assert await reads_of(world.services.lifecycle.report(A, 0, Resolved.COMPLETED)) == 1, "a repeat"
-
-    world.run(story())
-
-
 def test_claim_of_what_others_have_committed_is_undone_and_read_for() -> None:
     world = World()
 
