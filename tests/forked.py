@@ -42,7 +42,7 @@ _FILES = 3
 def pytest_xdist_setupnodes(config: pytest.Config, specs: Sequence[XSpec]) -> None:
     """Starts the process that forks, before pytest-xdist starts its processes. A run of only some of the tests does
     without it, and so does a measurement of coverage, which has to begin with an interpreter."""
-    if config.args != config.getini("testpaths") or coverage.Coverage.current() is not None:
+    if not selection.takes_all_folders(config) or coverage.Coverage.current() is not None:
         return
     folder = tempfile.mkdtemp()
     config.add_cleanup(lambda: shutil.rmtree(folder))
@@ -64,6 +64,7 @@ def _fork_for_each(listener: socket.socket, modules: Sequence[str]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _import(modules)
     _draw()
+    programs.start_server()
     assert threading.active_count() == 1, "a forked process has none of the threads that a module has started"
     gc.freeze()
     starter = multiprocessing.parent_process()
@@ -101,6 +102,7 @@ def _begin(client: socket.socket, code: str, files: Sequence[int]) -> None:
     for opened in files:
         os.close(opened)
     programs.begin_as_new()
+    programs.share_server()
     logging.getLogger().handlers.clear()  # those of the process that starts the others
     sys.argv = ["-c"]
     main = sys.modules["__main__"] = types.ModuleType("__main__")

@@ -16,6 +16,7 @@ import uuid
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -28,6 +29,17 @@ from tools.local.state import ROOT
 
 _FORKS = multiprocessing.get_context("forkserver")
 _FORKS.set_forkserver_preload(["tests.preloaded"])
+
+
+def start_server() -> None:
+    """Starts the process that the others are forked from."""
+    forkserver.ensure_running()
+
+
+def share_server() -> None:
+    """Makes a process that was forked later use it, though it is no child of this one, and cannot be waited for."""
+    forkserver._forkserver.ensure_running = lambda: None  # type: ignore[method-assign]
+
 
 Main = Callable[[], object]
 """Function that `python -m` would call. Its result is ignored: `sys.exit` gives the exit code."""

@@ -1,23 +1,27 @@
 """Decides which tests a run takes, and which tests one process of pytest-xdist runs together. `./dev test` leaves out
-the large tests, and what is random in it is the same each time; `--all` takes all, with other seeds each day. `--quick`
-is for a person who has just changed something: the tests that cost little, samples of those that cost much, property
-tests with fewer examples. What it left out is named at the end. Tests that share something expensive (a stack, a host,
-a broker: a fixture of a session, package or module) form a group, which `--dist loadgroup` gives to one process, so
-that each is started once in a run and not once a process. Such tests wait for what they have started, and others
-compute, so that one process takes the others first."""
+the large tests, and takes some of the cases that are like each other (`CASES`, `TESTS`); what is random in it is the
+same each time. `--all` takes all, with other seeds each day. `--quick` is for a person who has just changed something:
+the tests that cost little, samples of those that cost much, property tests with fewer examples. What it left out is
+named at the end. Tests that share something expensive (a stack, a host, a broker: a fixture of a session, package or
+module) form a group, which `--dist loadgroup` gives to one process, so that each is started once in a run and not once
+a process. Such tests wait for what they have started, and others compute, so that one process takes those first."""
 
 from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadGroupScheduling
 from xdist.workermanage import WorkerController
+
+from tests.promises.compatibility.plugin import endpoints_of
 
 VARIABLE = "QUICK_TESTS"
 """Variable that is set in a quick run, for what is decided when a test module is imported."""
@@ -30,6 +34,7 @@ FEWER_BY_DEFAULT = 6
 FEWER = 15
 """Divisor of the number of a property test's examples in a quick run."""
 
+T = TypeVar("T")
 _ROOT = Path(__file__).resolve().parents[1]
 _SHARED_SCOPES = ("session", "package", "module")
 
@@ -66,6 +71,41 @@ QUICK: Mapping[str, int] = {
     "tests/promises/host/test_claims.py": 4,
 }
 """By path, one in how many of its tests a quick run takes (0: none). The longest path counts; the default is none."""
+
+
+CASES: Mapping[str, int] = {
+    "tests/promises/": 2,
+    "tests/promises/azurite/test_budgets.py": 1,
+    "tests/promises/infra/test_alerts.py": 4,
+    "tests/promises/simulator/": 3,
+    "tests/promises/simulator/test_ages.py": 1,
+    "tests/promises/simulator/test_conditions.py": 1,
+    "tests/promises/simulator/test_crashes.py": 1,
+    "tests/promises/simulator/test_faults.py": 1,
+    "tests/promises/simulator/test_leftovers.py": 1,
+    "tests/parts/local/": 2,
+    "tests/parts/mutation/": 2,
+}
+"""A run of all tests without `--all` takes one in so many of the cases of each test under a path, and at least one."""
+
+
+TESTS: Mapping[str, int] = {
+    "tests/promises/admin/test_verify_planted.py": 2,
+    "tests/promises/console/": 3,
+    "tests/promises/console/test_hostile.py": 1,
+    "tests/promises/console/test_openid.py": 2,
+    "tests/promises/console/test_operations.py": 1,
+    "tests/promises/console/test_sign_in.py": 2,
+    "tests/promises/host/": 2,
+    "tests/promises/host/test_scriptworker.py": 1,
+    "tests/promises/infra/test_deployed.py": 2,
+    "tests/promises/infra/test_deployments.py": 2,
+    "tests/promises/infra/test_hooks.py": 3,
+    "tests/promises/worker/test_attacks.py": 3,
+    "tests/promises/worker/test_isolation.py": 2,
+    "tests/promises/worker/test_run.py": 3,
+}
+"""Such a run takes one in so many of the tests of each module under a path, and at least one: each takes seconds."""
 
 
 def examples(count: int) -> int:
@@ -176,14 +216,52 @@ def modules(config: pytest.Config) -> list[str]:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Chooses tests, and groups what is left."""
     if config.getoption("--quick"):
-        chosen = [item for item in items if is_quick(item.nodeid) and item.get_closest_marker("large") is None]
-        taken = set(chosen)
-        config.hook.pytest_deselected(items=[item for item in items if item not in taken])
-        items[:] = chosen
+        _choose([item for item in items if is_quick(item.nodeid) and not _is_large(item)], config, items)
+    elif takes_all_folders(config) and not config.getoption("keyword") and not os.environ.get(ALL_TESTS):
+        _choose(some_cases(items), config, items)
     if config.pluginmanager.hasplugin("xdist"):
         for item in items:
             if group := group_of(item):
                 item.add_marker(pytest.mark.xdist_group(group))
+
+
+def takes_all_folders(config: pytest.Config) -> bool:
+    """Says whether nobody has named what to run."""
+    return bool(config.args == config.getini("testpaths"))
+
+
+def some_cases(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Returns the tests of a run of all folders: the cases that `CASES` takes, of the tests that `TESTS` takes.
+
+    Each endpoint that a test proves has a case. Large tests are left to the expression that a run chooses by.
+    """
+    tests = groupby((item for item in items if not _is_large(item)), _test_of)
+    cases = [(test, _few(list(group), CASES, test)) for (test, _), group in tests]
+    modules = groupby((each for each in cases if not endpoints_of(each[1][0])), lambda case: case[0].partition("::")[0])
+    taken = {item for name, group in modules for _, few in _few(list(group), TESTS, name) for item in few}
+    taken |= {item for _, few in cases if endpoints_of(few[0]) for item in few}
+    return [item for item in items if item in taken or _is_large(item)]
+
+
+def _test_of(item: pytest.Item) -> tuple[str, list[str]]:
+    return item.nodeid.partition("[")[0], endpoints_of(item)
+
+
+def _few(group: Sequence[T], parts: Mapping[str, int], name: str) -> list[T]:
+    """Returns of so many that follow each other one, the same each time, and at least one."""
+    part = _part(parts, name, 1)
+    starts = range(0, max(len(group) - part, 0) + 1, part)
+    return [group[start + zlib.crc32(f"{name} {start}".encode()) % min(part, len(group))] for start in starts]
+
+
+def _is_large(item: pytest.Item) -> bool:
+    return item.get_closest_marker("large") is not None
+
+
+def _choose(chosen: list[pytest.Item], config: pytest.Config, items: list[pytest.Item]) -> None:
+    taken = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in taken])
+    items[:] = chosen
 
 
 def _path(path: Path) -> str:

@@ -60,19 +60,22 @@ def _seen(world: World) -> Counter[str]:
     return Counter([*(f"row {each}" for each in rows), *(f"message {each}" for each in queues)])
 
 
-def text() -> str:
-    """Returns the answers of each call, each with the states in which the call gives it."""
-    lines = []
-    for name, call in CALLS.items():
-        answers: defaultdict[str, list[str]] = defaultdict(list)
-        for state in STATES:
-            answers[answer(state, call)].append(state.__name__)
-        most = max(answers, key=lambda given: len(answers[given]))
-        lines.append(name)
-        lines += [f"  {', '.join(states)}\n    {given}" for given, states in answers.items() if given != most]
-        lines.append(f"  {'in all others' if len(answers) > 1 else 'always'}\n    {most}")
-    return "\n".join(lines) + "\n"
+def of_call(name: str) -> str:
+    """Returns the answers of a call, each with the states in which the call gives it."""
+    answers: defaultdict[str, list[str]] = defaultdict(list)
+    for state in STATES:
+        answers[answer(state, CALLS[name])].append(state.__name__)
+    most = max(answers, key=lambda given: len(answers[given]))
+    lines = [f"  {', '.join(states)}\n    {given}" for given, states in answers.items() if given != most]
+    lines.append(f"  {'in all others' if len(answers) > 1 else 'always'}\n    {most}")
+    return "".join(f"{line}\n" for line in (name, *lines))
+
+
+def kept(file: Path) -> dict[str, str]:
+    """Returns each paragraph of a kept text by its first line."""
+    paragraphs = re.findall(r"^\S.*\n(?: .*\n)*", file.read_text(), re.MULTILINE)
+    return {each.partition("\n")[0]: each for each in paragraphs}
 
 
 if __name__ == "__main__":
-    KEPT.write_text(text())
+    KEPT.write_text("".join(map(of_call, CALLS)))

@@ -9,6 +9,7 @@ from shared.base.errors import ServiceUnavailable
 from shared.queue.events.breaker import EventsUnavailable
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Phase, process_name
+from tests.promises.simulator.daily import some
 from tests.promises.simulator.running import READS, VICTIM, Attempt, Harmed, Left, attempt
 
 RETRYABLE = (StorageUnavailable, ServiceUnavailable, EventsUnavailable)
@@ -64,7 +65,7 @@ def fail(harmed: Harmed) -> None:
             done.repeat()
         harmed.finish(done)
 
-    numbered = list(enumerate(harmed.calls, 1))
+    numbered = some(list(enumerate(harmed.calls, 1)), harmed.one_in, f"failures of {scenario.name}")
     finish_each(numbered, once, finish, harmed.seen)
     finish_each([each for each in numbered if each[1].kind not in READS], answer_lost, finish, harmed.seen)
     finish_each([each for each in numbered if each[0] not in last], from_there_on, finish, harmed.seen)

@@ -47,22 +47,20 @@ def lived(name: str, how: str, *, are_short: bool = False) -> Life:
     return told
 
 
-def text() -> str:
-    """Returns by row which kinds of rows are left in addition, a while after it was misplaced and at the end of its
-    group."""
-    lines = []
-    for name in MISPLACED:
-        if is_message(name) or name.startswith("expiry"):
-            continue
-        fates: defaultdict[str, list[str]] = defaultdict(list)
-        for how in HOW:
-            moments = zip(lived(name, how).rows, undisturbed(how).rows, strict=True)
-            left = [", ".join(sorted(key.split("~")[0] for _, key in rows - others)) for rows, others in moments]
-            fates[f"{left[0] or 'nothing'}, at the end {left[1] or 'nothing'}"].append(how)
-        lines.append(name)
-        lines += [f"  {fate}" if len(fates) == 1 else f"  {', '.join(of)}: {fate}" for fate, of in fates.items()]
-    return "\n".join(lines) + "\n"
+NAMES = [name for name in MISPLACED if not is_message(name) and not name.startswith("expiry")]
+"""Rows that the kept text is about, as nothing deletes them at a time of their own."""
+
+
+def of_row(name: str) -> str:
+    """Returns which kinds of rows are left in addition, a while after it was misplaced and at the end of its group."""
+    fates: defaultdict[str, list[str]] = defaultdict(list)
+    for how in HOW:
+        moments = zip(lived(name, how).rows, undisturbed(how).rows, strict=True)
+        left = [", ".join(sorted(key.split("~")[0] for _, key in rows - others)) for rows, others in moments]
+        fates[f"{left[0] or 'nothing'}, at the end {left[1] or 'nothing'}"].append(how)
+    lines = [f"  {fate}" if len(fates) == 1 else f"  {', '.join(of)}: {fate}" for fate, of in fates.items()]
+    return "".join(f"{line}\n" for line in (name, *lines))
 
 
 if __name__ == "__main__":
-    KEPT.write_text(text())
+    KEPT.write_text("".join(map(of_row, NAMES)))

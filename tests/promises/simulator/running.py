@@ -12,6 +12,7 @@ from shared.store.counting import Kind
 from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Gate, Kill, Killed, Phase, process_name
 from tests.promises.simulator import invariants
+from tests.promises.simulator.daily import some
 from tests.promises.simulator.scenarios import Scenario
 from tests.promises.simulator.world import World
 
@@ -142,6 +143,8 @@ class Harmed:
     scenario: Scenario
     finish: Callable[[Attempt], None]
     """Function that handles what is due."""
+    one_in: int = 1
+    """One in so many ways is tried without `--all`."""
     calls: list[Call] = field(init=False)
     """The requests of the call when nothing is in its way."""
     seen: set[Left] = field(default_factory=set)
@@ -159,7 +162,7 @@ class Harmed:
     def die(self) -> None:
         """Lets the victim die before each of its requests, and before it reads the answer to it; nobody repeats the
         call."""
-        for death in self._deaths:
+        for death in some(self._deaths, self.one_in, f"deaths of {self.scenario.name}"):
             with death.named():
                 killed = death.of(self.scenario)
                 left = killed.left

@@ -14,6 +14,7 @@ import pytest
 from shared.base import protocol
 from tests.promises.simulator import ages
 from tests.promises.simulator.ages import AGES, Age
+from tests.promises.simulator.daily import some
 from tests.promises.simulator.probing import SLOW, Probe
 
 
@@ -55,7 +56,8 @@ def look(age: Age, seconds: float, *, is_slow: bool = False) -> str:
 def changes(age: Age) -> list[str]:
     """Returns the constants at which it changes, in order, or the times between which it changes without one."""
     last = max(age.changes, default=NEVER)
-    times = [time for time in sorted({*NAMES, *SPACES, *age.changes}) if time <= LONG_AFTER * last]
+    others = [time for time in sorted({*NAMES, *SPACES} - {*age.changes}) if time <= LONG_AFTER * last]
+    times = sorted({*some(others, 3, f"ages of {age.name}"), *age.changes})
     at = {seconds: name(time) for time in times for seconds in _around(time)}
     looks = [(seconds, look(age, seconds)) for seconds in sorted(at)]
     return [

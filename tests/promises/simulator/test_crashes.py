@@ -26,7 +26,7 @@ def test_without_a_crash(scenario: Scenario) -> None:
 @pytest.mark.parametrize("scenario", SCENARIOS, ids=lambda scenario: scenario.name)
 def test_killed_or_failing_at_every_request(scenario: Scenario) -> None:
     """A call that is killed, or fails, at any request breaks no invariant."""
-    harmed = Harmed(scenario, Attempt.finish)
+    harmed = Harmed(scenario, Attempt.finish, one_in=3)
     harmed.die()
     fail(harmed)
     harmed.repeat()
