@@ -26,9 +26,9 @@ from shared.store.connection import Endpoints, parse_connection_string
 FOLDER = Path(__file__).resolve().parent.parent / "console"
 
 _ROUTE = re.compile(r'^  route\("([^"]+)", "([^"]+)"\)', re.MULTILINE)
-"""Of the one list of pages, in core/router.js."""
+"""Finds the route and module name of each page in core/router.js."""
 _MODULE = re.compile(r'^  "?([a-z-]+)"?: \(\) => import\("\./([^"]+)"\)', re.MULTILINE)
-"""Of a page, in pages.js."""
+"""Finds the name and path of each page module in pages.js."""
 _ARGUMENT = re.compile(r"(?P<slugid>:\w+!)|(?P<part>:\w+)|(?P<rest>\*\w+)")
 _ARGUMENTS: Mapping[str | None, str] = {"slugid": "[A-Za-z0-9_-]{22}", "part": "[^/]+", "rest": ".+"}
 
@@ -65,11 +65,11 @@ class ConsoleSite:
 
     page: _File
     assets: Mapping[str, _File]
-    """By their paths, as `pages`; `page` is at an address of which nothing is known."""
+    """The assets by their paths. `page` is shown at an address of which nothing is known."""
     policy: str
     """The content security policy of pages: scripts and styles of this origin alone."""
     pages: Mapping[re.Pattern[str], _File]
-    """Each with links to what it loads: the first that matches counts."""
+    """The page for each pattern of addresses, with links to what it loads. The first pattern that matches counts."""
 
     @classmethod
     def load(cls, folder: Path, sources: Iterable[str], framed: str = "") -> Self:
@@ -103,7 +103,8 @@ class ConsoleSite:
         return cls(_page(html, imports, first), assets, _policy(found[1], sources, framed), pages)
 
     def answer(self, path: str, headers: Mapping[str, str]) -> Answer | None:
-        """The answer for a path; None if the console has nothing there. `headers` are the request's, in lower case."""
+        """Returns the answer for a path; None if the console has nothing there. `headers` are the request's, in lower
+        case."""
         packed = "gzip" in headers.get("accept-encoding", "")
         if path in self.assets:
             return _answer(self.assets[path], packed, {"cache-control": _KEPT})
@@ -114,7 +115,7 @@ class ConsoleSite:
         return page
 
     def unknown(self, path: str, headers: Mapping[str, str]) -> Answer | None:
-        """The 404 answer to a browser that opens an unknown address: the page, which says so.
+        """Returns the 404 answer to a browser that opens an unknown address: the page, which says so.
 
         None for programs, and for paths of the API and of assets.
         """
@@ -137,7 +138,7 @@ def sources(settings: Settings) -> list[str]:
 
 
 def provider(settings: Settings) -> str:
-    """The origin of the identity provider of people; empty if there is none."""
+    """Returns the origin of the identity provider of people; empty if there is none."""
     return _origin(settings.openid_issuer) if settings.openid_issuer else ""
 
 

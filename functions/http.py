@@ -186,8 +186,8 @@ async def _answer(
 
 
 async def _packed(answer: Answer, call: Call) -> Answer:
-    """The answer, compressed if that is worth its time and the caller accepts it: in a thread, as it takes longer than
-    other calls should wait."""
+    """Returns the answer, compressed if that is worth its time and the caller accepts it: in a thread, as it takes
+    longer than other calls should wait."""
     if not call.endpoint.may_be_packed or len(answer.body) < PACKED_FROM:
         return answer
     if "gzip" not in call.headers.get("accept-encoding", ""):
@@ -205,8 +205,7 @@ class _Arrival:
     body: bytes
     refusal: InsufficientScopes | None = None
     """The refusal that is certain already. It is raised only after a short body was read, which may make its message
-    more exact.
-    """
+    more exact."""
 
     async def check(self) -> Share:
         """Checks the body's size, the caller's credentials, and the scopes as far as they follow from the URL. Returns
@@ -263,8 +262,8 @@ async def _place(arrival: _Arrival, noted: dict[str, str | int]) -> AsyncIterato
 async def _in_full(
     refusal: InsufficientScopes, services: Services, call: Call, query: str, body: bytes
 ) -> InsufficientScopes:
-    """The refusal that names the exact scopes which the call's short body needs, if the handler gets as far as checking
-    them.
+    """Returns the refusal that names the exact scopes which the call's short body needs, if the handler gets as far as
+    checking them.
 
     Other errors of the call are ignored, since the caller is refused in any case.
     """

@@ -1,6 +1,5 @@
 """Loads the SDKs in parallel with the first calls. Indexing the functions does not need them, and they take a third of
-a start.
-"""
+a start."""
 
 from __future__ import annotations
 
@@ -21,8 +20,7 @@ SDKS = (
 
 _YOUNG_OBJECTS = 10_000
 """Number of objects that are allocated and not freed before a garbage collection. With Python's default of 700,
-collections take a fifth of a createTask, and they find few reference cycles.
-"""
+collections take a fifth of a createTask, and they find few reference cycles."""
 
 
 def load_sdks(settings: Settings) -> threading.Thread:

@@ -53,7 +53,7 @@ class TracedPublisher:
         self._tracer = tracer
 
     async def publish(self, messages: Sequence[EventMessage]) -> None:
-        """Like `publish` of the wrapped publisher, in a span."""
+        """Publishes through the wrapped publisher, in a span."""
         topics = ",".join(sorted({message.topic for message in messages}))
         attributes = {"messaging.system": "servicebus", "messaging.destination.name": topics}
         with self._tracer.start_as_current_span("publish", kind=SpanKind.PRODUCER, attributes=attributes) as span:
@@ -71,8 +71,7 @@ reads = logging.getLogger(READS)
 @dataclass
 class Observed:
     """What is observed of a call or message, filled in while it is handled: its outcome, whether a failure is the
-    service's own, and further fields.
-    """
+    service's own, and further fields."""
 
     outcome: str = "broken off"
     failed: bool = False

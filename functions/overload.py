@@ -30,8 +30,7 @@ TOO_LARGE = "this process is handling as many large requests as it can; send the
 
 Check = Callable[[], Awaitable[Share]]
 """Refuses a call if its URL and headers already show that it is not allowed, and says in whose name it comes. Raises
-ApiError, StorageUnavailable.
-"""
+ApiError, StorageUnavailable."""
 
 
 class Load:

@@ -37,7 +37,7 @@ then, and what follows a resolution is left to its message."""
 
 
 async def services() -> Services:
-    """The process's services, connected at the first call: the clients belong to the worker's event loop."""
+    """Returns the process's services, connected at the first call: the clients belong to the worker's event loop."""
     global _services  # noqa: PLW0603  # the worker library offers no place for what a process keeps
     if _services is None:
         _services = _connect(SETTINGS)

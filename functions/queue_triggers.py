@@ -38,14 +38,12 @@ log = logging.getLogger("taskcluster.messages")
 
 MOST_DELIVERIES = 2
 """Deliveries of a message that are still normal: an instance that is stopped leaves its messages to be delivered again.
-A message delivered more often is a suspect: it, or a message beside it, may kill the instance.
-"""
+A message delivered more often is a suspect: it, or a message beside it, may kill the instance."""
 _COUNTED = 12
 """Largest counted number of waits: after this many, the pause grows no more."""
 APART = 300.0
 """Seconds over which suspects are spread when they are put again. Handled one by one, only the message that kills its
-instance is dead-lettered.
-"""
+instance is dead-lettered."""
 
 DONE = "done"
 _LOGGED = {"task_id": "taskId", "run_id": "runId", "task_group_id": "taskGroupId"}
@@ -119,8 +117,7 @@ async def _again_unless_too_often(
     services: Services, body: Body, text: str, attempts: int = 1, delay: float | None = None
 ) -> str:
     """Counts `attempts` more attempts and puts the message again, or dead-letters it. Without `delay`, it becomes
-    visible after the back-off.
-    """
+    visible after the back-off."""
     if body.attempts + 1 >= FAILED_MESSAGE.tries:
         return await _give_up(services, body.queue, text, "failed too often")
     counted = body.model_copy(update={"attempts": body.attempts + attempts, "waits": 0})

@@ -10,7 +10,6 @@ LONGEST_CALL = 225.0
 """Seconds of a call. Azure's front end cuts the connection after 230."""
 LONGEST_RUN = 270.0
 """Seconds of a queue function or timer function. Jobs that take long end themselves after 240, and the next run
-continues.
-"""
+continues."""
 MARGIN = 30.0
 """Seconds by which `functionTimeout` is longer: a run that is over may still put its message again."""

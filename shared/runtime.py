@@ -19,7 +19,7 @@ from shared.telemetry.meter import Meter
 
 
 def utc_now() -> datetime:
-    """The present time in UTC, truncated to milliseconds as everything that the contract stores (contract 3.3)."""
+    """Returns the present time in UTC, truncated to milliseconds like all stored times (contract 3.3)."""
     return datetime.fromtimestamp(time.time_ns() // 1_000_000 / 1000, UTC)
 
 

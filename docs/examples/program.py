@@ -39,7 +39,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def queue() -> Any:
-    """The queue's client, with the root URL and the credentials of the environment."""
+    """Returns the queue's client, with the root URL and the credentials of the environment."""
     return taskcluster.Queue(taskcluster.optionsFromEnvironment())
 
 

@@ -41,20 +41,20 @@ MOST_REFUSED = 64 * 1024
 PACKED_FROM = 4096
 """Size in bytes from which on a body is worth compressing."""
 PACKING_LEVEL = 1
-"""Of gzip's nine levels, the one that takes a third of the usual time for four fifths of the effect."""
+"""Compression level of gzip: it takes a third of the default level's time for four fifths of the effect."""
 VARIES: Mapping[str, str] = {"vary": "accept-encoding"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What goes back to the caller."""
+    """An HTTP answer."""
 
     status: int = 200
     body: bytes = b""
     content_type: str = JSON_TYPE
     headers: Mapping[str, str] = field(default_factory=dict)
     outcome: str | None = None
-    """What is logged and counted in place of the status."""
+    """The outcome to log and count in place of the status."""
     is_shared: bool = True
     """Whether pages of other origins may read it: the console's own files they need not."""
 
@@ -66,9 +66,8 @@ _SAFE = "".join(map(chr, range(0x20, 0x7F)))
 
 
 def header_value(text: str) -> str:
-    """A header's value with all but printable ASCII percent-encoded, as a URL may have it: the Functions host answers
-    500 in place of an answer with any other.
-    """
+    """Returns a header's value with all but printable ASCII percent-encoded, as a URL may have it: the Functions host
+    answers 500 in place of an answer with any other."""
     return text if text.isascii() and text.isprintable() else quote(text, safe=_SAFE, errors="replace")
 
 
@@ -78,18 +77,18 @@ def fixed_headers(root_url: str) -> dict[str, str]:
 
 
 def json_answer(value: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Answer:
-    """A JSON answer."""
+    """Returns a JSON answer."""
     return Answer(status=status, body=to_json(value), headers=headers or {})
 
 
 def pack(answer: Answer) -> Answer:
-    """The answer, compressed."""
+    """Returns the answer, compressed."""
     body = gzip.compress(answer.body, PACKING_LEVEL, mtime=0)
     return replace(answer, body=body, headers={**answer.headers, "content-encoding": "gzip", **VARIES})
 
 
 def redirection(url: str) -> Answer:
-    """A 303 to a URL, whose body is for people."""
+    """Returns a 303 to a URL, whose body is for people."""
     body = f"See Other. Redirecting to {url}".encode()
     return Answer(status=303, body=body, content_type="text/plain; charset=utf-8", headers={"location": url})
 
@@ -100,14 +99,14 @@ def not_found() -> Answer:
 
 
 def echo(body: bytes, payload: Any) -> Any:
-    """A request's body as an error repeats it: `payload` as it was parsed, or the beginning of a long one."""
+    """Returns a request's body as an error repeats it: `payload` as it was parsed, or the beginning of a long one."""
     if len(body) <= MOST_ECHOED:
         return payload or {}
     return f"{body[: MOST_ECHOED // 2].decode(errors='replace')}… (cut: the body has {len(body)} bytes)"
 
 
 def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], payload: Any, now: datetime) -> Answer:
-    """The error envelope. `method` is the endpoint's name, `payload` what `echo` makes of the body.
+    """Returns the error envelope. `method` is the endpoint's name, `payload` what `echo` makes of the body.
 
     It never has more than MOST_REFUSED bytes, whatever the caller sent.
     """
@@ -128,7 +127,7 @@ def error_answer(error: ApiError, *, method: str, params: Mapping[str, str], pay
 
 
 def _cut(text: str, most: int) -> str:
-    """The text, cut so that it takes at most `most` bytes as JSON (without quotes)."""
+    """Returns the text, cut so that it takes at most `most` bytes as JSON (without quotes)."""
     if len(text) <= most and len(write(text)) <= most + 2:
         return text
     return f"{text[: most // 6]}… (cut: {len(text)} characters)"  # a character takes up to six bytes: \u0000
@@ -143,7 +142,7 @@ _ROBOTS = b"User-agent: *\nDisallow: /\n"
 
 
 def version_of(build: str) -> Mapping[str, str]:
-    """The deployed version, in the form of Mozilla's Dockerflow; unknown fields are empty."""
+    """Returns the deployed version, in the form of Mozilla's Dockerflow; unknown fields are empty."""
     return {"version": VERSION, "commit": "", "source": "", "build": build}
 
 
@@ -155,7 +154,7 @@ SAME_AS: Mapping[str, str] = {
 
 
 def at_root(path: str, build: str) -> Answer | None:
-    """The answer at a path of the root, None for any other path."""
+    """Returns the answer at a path of the root, None for any other path."""
     match path:
         case "/__version__":
             return json_answer(version_of(build))

@@ -18,7 +18,7 @@ _MAX_LISTED = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Caller:
-    """Who sent a request. `client_id` is None without credentials; `expires` None when they never end."""
+    """The sender of a request. `client_id` is None without credentials; `expires` is None if these never end."""
 
     client_id: str | None
     scopes: ScopeSet
@@ -30,7 +30,7 @@ class Caller:
     """Hash of the body as the request was signed with it; empty if it was signed without one."""
 
     def satisfies(self, expression: Expression) -> bool:
-        """Whether this caller may do what needs the expression."""
+        """Returns whether this caller may do what needs the expression."""
         return scope_rules.satisfies(self.scopes, expression)
 
     def require(self, expression: Expression) -> None:
@@ -58,7 +58,7 @@ class Verifier(Protocol):
     async def caller(
         self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
     ) -> Caller:
-        """Like `Authenticator.caller`."""
+        """Finds out who sent a request, as `Authenticator.caller` does."""
         ...
 
 
@@ -67,6 +67,5 @@ class Authenticate(Protocol):
 
     async def __call__(self, verifier: Verifier | None = None) -> Caller:
         """Authenticates the request with the given verifier, by default that of the deployment. Raises
-        AuthenticationFailed, StorageUnavailable.
-        """
+        AuthenticationFailed, StorageUnavailable."""
         ...

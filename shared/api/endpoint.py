@@ -114,12 +114,12 @@ class Endpoint(Generic[Services]):
 
     @property
     def input_schema(self) -> str | None:
-        """Name of the published schema of the body, if there is one."""
+        """Returns the name of the published schema of the body, if there is one."""
         return schema_name(self.input)
 
     @property
     def output_schema(self) -> str | None:
-        """Name of the published schema of the answer, if there is one."""
+        """Returns the name of the published schema of the answer, if there is one."""
         return schema_name(self.output)
 
     @property
@@ -215,7 +215,8 @@ _CAPITAL = re.compile(r"(?<!^)(?=[A-Z])")
 
 
 def schema_name(model: type[BaseModel] | None) -> str | None:
-    """File name of a model's published schema, without its ending: `create-task-request` of CreateTaskRequest."""
+    """Returns the file name of a model's published schema, without its ending: `create-task-request` of
+    CreateTaskRequest."""
     if model is None or model.__name__ in _UNPUBLISHED:
         return None
     return _NAMED_OTHERWISE.get(model.__name__) or _CAPITAL.sub("-", model.__name__).lower()
@@ -245,7 +246,7 @@ class Call:
     may_wait: bool = True
     """Whether a long poll may wait for work. If the process is overloaded, it looks for work once instead."""
     ended: asyncio.Event = field(default_factory=asyncio.Event, repr=False)
-    """Set if a long poll has to end before its time."""
+    """Event that is set if a long poll has to end before its time."""
     pause: Callable[[], Awaitable[object]] = field(default=at_once, repr=False)
     """Awaited by a long poll that found no work and may not wait, before its empty answer."""
     _caller: Caller | None = None
@@ -264,7 +265,7 @@ class Call:
 
     @property
     def known_caller(self) -> Caller | None:
-        """The caller, if the request has been authenticated; else None."""
+        """Returns the caller if the request has been authenticated, else None."""
         return self._caller
 
     @property
@@ -273,7 +274,7 @@ class Call:
         return self.endpoint.scopes is None or self._has_authorised
 
     async def caller(self) -> Caller:
-        """Who calls. Raises AuthenticationFailed."""
+        """Returns the caller. Raises AuthenticationFailed."""
         if self._caller is None:
             self._caller = await self.authenticate()
         return self._caller
@@ -311,8 +312,8 @@ class Call:
         self._has_authorised = True
 
     def authorise_with(self, param: str) -> Callable[[Sequence[str]], Awaitable[None]]:
-        """A function that authorises with values of `param` which only the use case determines, such as the scopes that
-        a role would grant.
+        """Returns a function that authorises with values of `param` which only the use case determines, such as the
+        scopes that a role would grant.
 
         That function raises AuthenticationFailed, InsufficientScopes.
         """

@@ -28,7 +28,7 @@ class Router:
         self._routes = [(cache(partial(_compile, prefix, endpoint)), endpoint) for endpoint in endpoints]
 
     def find(self, method: str, raw_path: str) -> Match | None:
-        """The endpoint for a method and a raw path; HEAD is served as GET."""
+        """Returns the endpoint for a method and a raw path; HEAD is served as GET."""
         wanted = "GET" if method == "HEAD" else method
         for pattern, endpoint in self._routes:
             if endpoint.method == wanted and (found := pattern().fullmatch(raw_path)):
@@ -36,7 +36,7 @@ class Router:
         return None
 
     def methods(self, raw_path: str) -> list[str]:
-        """The methods that a path has, HEAD after GET; empty for an unknown path."""
+        """Returns the methods that a path has, HEAD after GET; empty for an unknown path."""
         found = dict.fromkeys(endpoint.method for pattern, endpoint in self._routes if pattern().fullmatch(raw_path))
         return [name for method in found for name in ((method, "HEAD") if method == "GET" else (method,))]
 

@@ -19,21 +19,21 @@ Template: TypeAlias = str | Mapping[str, object]
 """An expression with `<param>` in its strings and `for`/`in`/`each` and `if`/`then` objects in its lists."""
 
 Params: TypeAlias = Mapping[str, str | int | bool | Sequence[str]]
-"""What a template is rendered with: texts, lists for `for`, truth values for `if`."""
+"""The parameters of a template: texts, lists for `for`, truth values for `if`."""
 
 
 def all_of(*parts: Template) -> Template:
-    """A template that needs all parts."""
+    """Returns a template that needs all parts."""
     return {"AllOf": list(parts)}
 
 
 def any_of(*parts: Template) -> Template:
-    """A template that needs one of the parts."""
+    """Returns a template that needs one of the parts."""
     return {"AnyOf": list(parts)}
 
 
 def for_each(param: str, values: str, scope: str) -> Template:
-    """A part of `all_of` or `any_of`: this scope for each `param` of the list `values`."""
+    """Returns a part of `all_of` or `any_of`: this scope for each `param` of the list `values`."""
     return {"for": param, "in": values, "each": scope}
 
 
@@ -42,7 +42,7 @@ _PLACEHOLDER = re.compile(r"<([^<>]*)>")
 
 
 def is_valid(scope: object) -> bool:
-    """Whether this is a scope: printable ASCII, possibly empty (contract 11.5)."""
+    """Returns whether this is a scope: printable ASCII, possibly empty (contract 11.5)."""
     return isinstance(scope, str) and _VALID.fullmatch(scope) is not None
 
 
@@ -74,11 +74,11 @@ class ScopeSet:
         return position > 0 and scope.startswith(self._stars[position - 1])
 
     def __contains__(self, scope: str) -> bool:
-        """Whether the held scopes satisfy this one. A star at its end is plain text (contract 11.5)."""
+        """Returns whether the held scopes satisfy this one. A star at its end is plain text (contract 11.5)."""
         return scope in self._exact or self._covered_by_star(scope)
 
     def has_beginning(self, text: str) -> bool:
-        """Whether the held scopes satisfy some scope that starts with this text."""
+        """Returns whether the held scopes satisfy some scope that starts with this text."""
         position = bisect_left(self._stars, text)
         return (
             self._covered_by_star(text)
@@ -111,7 +111,7 @@ def _normal_order(scope: str) -> tuple[str, int]:
 
 
 def satisfies(held: ScopeSet, expression: Expression) -> bool:
-    """Whether the held scopes satisfy the expression. Empty AllOf: yes; empty AnyOf: no (contract 11.5)."""
+    """Returns whether the held scopes satisfy the expression. Empty AllOf: yes; empty AnyOf: no (contract 11.5)."""
     if isinstance(expression, str):
         return expression in held
     operator, operands = _operation(expression)
@@ -120,7 +120,7 @@ def satisfies(held: ScopeSet, expression: Expression) -> bool:
 
 
 def missing(held: ScopeSet, expression: Expression) -> Expression | None:
-    """The part of the expression that is not satisfied, simplified; None when all of it is."""
+    """Returns the part of the expression that is not satisfied, simplified; None when all of it is."""
     return _missing(held.__contains__, expression)
 
 
@@ -142,12 +142,12 @@ def _operation(expression: Mapping[str, Sequence[Expression]]) -> tuple[str, Seq
 
 
 def describe(expression: Expression) -> str:
-    """The expression as messages show it: the scope itself, or JSON when it is composite (contract 11.7)."""
+    """Returns the expression as messages show it: the scope itself, or JSON when it is composite (contract 11.7)."""
     return expression if isinstance(expression, str) else json.dumps(expression, indent=2)
 
 
 def render(template: Template, params: Params) -> Expression | None:
-    """The expression that a template stands for, or None when it renders to nothing (contract 2.2, 11.7).
+    """Returns the expression that a template stands for, or None when it renders to nothing (contract 2.2, 11.7).
 
     Every parameter that is used must be there and of the right kind: KeyError or TypeError otherwise, both meaning a
     defect of the endpoint and not of the call.
@@ -189,7 +189,7 @@ def _items(template: Mapping[str, object], params: Params) -> Sequence[str]:
 
 
 def _is_on(template: Mapping[str, object], params: Params) -> bool:
-    """Whether the condition of an `if` holds."""
+    """Returns whether the condition of an `if` holds."""
     condition = cast(str, template["if"])
     value = params[condition]
     if not isinstance(value, bool):
@@ -209,12 +209,13 @@ def _fill(text: str, params: Params) -> str:
 
 @lru_cache(maxsize=1024)
 def _pieces(text: str) -> list[str]:
-    """The texts between placeholders and the names of the placeholders, alternately."""
+    """Returns the texts between placeholders and the names of the placeholders, alternately."""
     return _PLACEHOLDER.split(text)
 
 
 def holds(held: ScopeSet, template: Template, params: Params) -> bool:
-    """Whether the held scopes satisfy all that a template renders to, without rendering it. Raises as `render` does."""
+    """Returns whether the held scopes satisfy all that a template renders to, without rendering it. Raises as `render`
+    does."""
     return all(_each_holds(held, template, params))
 
 
@@ -237,9 +238,8 @@ def _each_holds(held: ScopeSet, template: object, params: Params) -> Iterator[bo
 
 
 def params_of(template: object) -> set[str]:
-    """The parameters that a template needs from outside. If all of them are URL parameters, the endpoint is of kind U
-    (contract 1.5).
-    """
+    """Returns the parameters that a template needs from outside. If all of them are URL parameters, the endpoint is of
+    kind U (contract 1.5)."""
     if isinstance(template, str):
         return set(_PLACEHOLDER.findall(template))
     assert isinstance(template, Mapping), "a template is a string or an object"
@@ -255,8 +255,8 @@ def params_of(template: object) -> set[str]:
 
 
 def certainly_missing(held: ScopeSet, template: Template, known: Mapping[str, str]) -> Expression | None:
-    """The scopes that the caller lacks for every value of the unknown parameters (`<name>`); None if the call may be
-    allowed. `known` are the parameters of the URL.
+    """Returns the scopes that the caller lacks for every value of the unknown parameters (`<name>`); None if the call
+    may be allowed. `known` are the parameters of the URL.
 
     It may miss a refusal, but never invents one: whoever is refused here would also be refused with all parameters
     known.
@@ -288,5 +288,5 @@ def _as_known(template: object, known: Mapping[str, str]) -> Expression:
 
 
 def is_optional(template: object) -> bool:
-    """Whether a template may render to nothing: a loop over nothing, or a condition."""
+    """Returns whether a template may render to nothing: a loop over nothing, or a condition."""
     return isinstance(template, Mapping) and ("for" in template or "if" in template)

@@ -36,7 +36,7 @@ _MOST_ERRORS = 50
 
 
 def is_json(content_type: str) -> bool:
-    """Whether a content type is JSON's, with any parameters."""
+    """Returns whether a content type is JSON's, with any parameters."""
     return content_type.split(";", 1)[0].strip().lower() == "application/json"
 
 
@@ -58,7 +58,7 @@ def check_size(size: int) -> None:
 
 
 def measure_body(body: bytes) -> Measure:
-    """The estimated cost of parsing a JSON body. Raises InputError if it is beyond the limits."""
+    """Returns the estimated cost of parsing a JSON body. Raises InputError if it is beyond the limits."""
     try:
         return measure(body)
     except BeyondLimits as error:
@@ -66,7 +66,7 @@ def measure_body(body: bytes) -> Measure:
 
 
 def parse_body(body: bytes, measured: Measure) -> Any:
-    """The object or array of a JSON body, with or without a byte order mark. Raises MalformedPayload."""
+    """Returns the object or array of a JSON body, with or without a byte order mark. Raises MalformedPayload."""
     try:
         payload = read(body.removeprefix(codecs.BOM_UTF8), measured)
     except ValueError as error:
@@ -176,15 +176,16 @@ _LONGEST = 513
 
 
 def limit_of(query: Mapping[str, str], default: int = bounds.PAGE) -> int:
-    """How many entries the page may hold. A larger number than the maximum is capped silently, and 0 gives an empty
-    page."""
+    """Returns how many entries the page may hold. A larger number than the maximum is capped silently, and 0 gives an
+    empty page."""
     # A number may have very many digits, so one that is certainly too large is capped without being parsed.
     text = query.get("limit", str(default)).lstrip("0") or "0"
     return min(int(text[:6]), bounds.PAGE) if len(text) <= 6 else bounds.PAGE
 
 
 def start_of(query: Mapping[str, str]) -> str:
-    """The key at which the page starts; empty for the first page. Raises InputError for a token that is not ours."""
+    """Returns the key at which the page starts; empty for the first page. Raises InputError for a token that is not
+    ours."""
     token = query.get("continuationToken")
     if token is None:
         return ""
@@ -198,7 +199,7 @@ def start_of(query: Mapping[str, str]) -> str:
 
 
 class Place(TypedDict):
-    """Where a page of a list starts, and how many entries it has at most."""
+    """The start of a page of a list, and the most entries that it may have."""
 
     start: str
     limit: int
@@ -211,7 +212,7 @@ def place_of(query: Mapping[str, str]) -> Place:
 
 
 def token_of(start: str) -> str:
-    """The token, safe in URLs, of the page that starts at this key."""
+    """Returns the token, safe in URLs, of the page that starts at this key."""
     return base64.urlsafe_b64encode(start.encode("ascii")).rstrip(b"=").decode()
 
 
@@ -226,6 +227,6 @@ Item = TypeVar("Item")
 def page_of(
     name: str, page: tuple[list[Item], str | None], shown: Callable[[Item], Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """The JSON of a page of a list, its items under `name`."""
+    """Returns the JSON of a page of a list, its items under `name`."""
     entries, resume = page
     return {name: [shown(entry) for entry in entries], **continued(resume)}

@@ -80,8 +80,7 @@ AUTH = Api(
     ),
 )
 """The endpoints of Taskcluster's auth service without which a deployment could not manage its own clients. Names,
-routes, schemas and scopes are those of the public clients' `Auth` class; `sign_in` is for the console.
-"""
+routes, schemas and scopes are those of the public clients' `Auth` class; `sign_in` is for the console."""
 OBJECT = Api(
     name="object",
     title="Object Service",

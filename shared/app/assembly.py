@@ -75,9 +75,8 @@ from shared.store.interface import Storage
 def assemble(
     settings: Settings, runtime: Runtime, storage: Storage, publisher: Publisher, ask_events: Ask | None = None
 ) -> Services:
-    """The use cases on the given storage and publisher. `ask_events` is a probe that raises when Service Bus does not
-    answer.
-    """
+    """Returns the use cases on the given storage and publisher. `ask_events` is a probe that raises when Service Bus
+    does not answer."""
     now, lookups = runtime.now, Lookups()
     deadline_delay = timedelta(seconds=settings.deadline_delay_seconds)
     expiry = ExpiryStore(storage, now)
@@ -235,7 +234,7 @@ def _root(settings: Settings) -> Client:
 def _artifacts(
     settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer
 ) -> ArtifactUseCases:
-    """The use-cases on the given storage."""
+    """Returns the use-cases on the given storage."""
     runtime = stores.runtime
     artifacts = ArtifactStore(storage, runtime)
     uploads = Uploads(storage, artifacts, expiry, runtime)

@@ -31,8 +31,7 @@ _CONFIRMED = "confirmed"
 @dataclass(frozen=True, slots=True)
 class Subject:
     """The object of an audited action. Tasks and groups have a `task_group_id`, since a group and its tasks share one
-    history.
-    """
+    history."""
 
     entity_type: str
     entity_id: str
@@ -61,7 +60,7 @@ class AuditEntry:
 
     @property
     def partitions(self) -> tuple[str, str]:
-        """Where its two rows are."""
+        """Returns the partitions of its two rows."""
         return self.subject.partition, keys.audit(keys.AUDITED_BY, self.client_id)
 
 
@@ -213,8 +212,7 @@ class Audit:
 
     async def _conclude(self, entry: AuditEntry, operation: Merge | Delete) -> None:
         """Confirms or removes the entry. The call itself is done by then, so a failure here is only logged: the entry
-        stays unconfirmed.
-        """
+        stays unconfirmed."""
         try:
             await self._write(entry, operation)
         except StorageUnavailable as failure:
@@ -260,20 +258,20 @@ class Audit:
         return None
 
     def _due(self, day: date) -> datetime:
-        """When the entries of a day are too old; they expire together."""
+        """Returns when the entries of a day are too old; they expire together."""
         return datetime.combine(day + timedelta(days=1), time(), UTC) + self._kept
 
 
 def task(task_id: str, task_group_id: str) -> Subject:
-    """A task, in the history of its group."""
+    """Returns a task, in the history of its group."""
     return Subject("task", task_id, task_group_id)
 
 
 def task_group(task_group_id: str) -> Subject:
-    """A task group."""
+    """Returns a task group."""
     return Subject("task-group", task_group_id, task_group_id)
 
 
 def worker(task_queue_id: str, worker_group: str, worker_id: str) -> Subject:
-    """A worker."""
+    """Returns a worker."""
     return Subject("worker", f"{task_queue_id}/{worker_group}/{worker_id}")

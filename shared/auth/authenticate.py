@@ -36,10 +36,10 @@ _CLIENT_ENCODINGS = (
     "/$&+=:@~",
     "/:@!$&'()*+,;=~",  # a URL typed by hand: everything that may stand in a path as it is
 )
-"""What clients leave unescaped in a route argument, besides letters, digits and `_.-~`."""
+"""Sets of characters that clients leave unescaped in a route argument, besides letters, digits and `_.-~`."""
 
 _RESERVED = frozenset("!$&'()*+,;=:@")
-"""What some clients leave unescaped in a route argument, and others do not."""
+"""The characters that some clients leave unescaped in a route argument, and others do not."""
 
 _ARGUMENT = re.compile(r"<([^<>]+)>")
 _ENCODED = re.compile(r"%[0-9A-Fa-f]{2}")
@@ -55,7 +55,7 @@ def target_of(url: str) -> str:
 
 
 def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
-    """The target as it was on the request line, if the platform passes it on; header names in lower case.
+    """Returns the target as it was on the request line, if the platform passes it on; header names in lower case.
 
     A client that can reach the app directly can send these headers itself. Therefore one counts only if it means the
     same as the URL that was routed.
@@ -74,7 +74,8 @@ def raw_target(url: str, headers: Mapping[str, str]) -> str | None:
 
 
 def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", params: Mapping[str, str]) -> list[str]:
-    """The targets that a client may have signed for this request, the likeliest first; each means the routed one.
+    """Returns the targets that a client may have signed for this request, the likeliest first; each means the routed
+    one.
 
     `route` is the endpoint's whole path with `<param>` placeholders, and `params` are their decoded values.
     """
@@ -91,7 +92,8 @@ def signed_targets(url: str, headers: Mapping[str, str], *, route: str = "", par
 
 
 def is_ambiguous(url: str, headers: Mapping[str, str], params: Mapping[str, str]) -> bool:
-    """Whether `signed_targets` may lack the one that the client signed, since the platform has decoded the path.
+    """Returns whether `signed_targets` may lack the one that the client signed, since the platform has decoded the
+    path.
 
     It includes both spellings of each character that clients treat differently, but not every mixture of several.
     """
@@ -106,7 +108,7 @@ def _rendered(route: str, params: Mapping[str, str], safe: str) -> str:
 
 
 def same_meaning(target: str, other: str) -> bool:
-    """Whether two targets decode to the same path and to the same query parameters, in order."""
+    """Returns whether two targets decode to the same path and to the same query parameters, in order."""
     if target == other:
         return True
     path, _, query = target.partition("?")
@@ -142,7 +144,7 @@ class Authenticator:
     async def caller(
         self, method: str, targets: Sequence[str], headers: Mapping[str, str], body: bytes | None
     ) -> Caller:
-        """Who sent this request.
+        """Returns who sent this request.
 
         `targets` are the request targets that the client may have signed, all meaning the routed request (see
         `signed_targets`); of `headers` (names in lower case) authorization and content-type are used; `body` is as
@@ -214,7 +216,7 @@ class Authenticator:
 
 
 def _expanded(roles: Roles, scopes: Iterable[str]) -> ScopeSet:
-    """The expansion of scopes that a request relies on. Raises AuthenticationFailed where it costs too much.
+    """Returns the expansion of scopes that a request relies on. Raises AuthenticationFailed where it costs too much.
 
     An expansion is the union of those of its scopes: what is expanded already is not expanded again.
     """
@@ -247,7 +249,7 @@ def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing:
 
 
 def _restricted(held: ScopeSet, authorized: object, roles: Roles) -> ScopeSet:
-    """The `authorizedScopes` of a request, expanded: a part of the caller's scopes (contract 11.4)."""
+    """Returns the `authorizedScopes` of a request, expanded: a part of the caller's scopes (contract 11.4)."""
     if not isinstance(authorized, list) or not all(map(scope_rules.is_valid, authorized)):
         raise AuthenticationFailed("ext.authorizedScopes must be an array of valid scopes")
     available = held.union(_expanded(roles, [ANONYMOUS]))

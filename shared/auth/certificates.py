@@ -20,7 +20,7 @@ from shared.base.shares import Share
 MAX_LIFETIME = timedelta(days=31)
 """The longest time from start to expiry of a certificate."""
 SKEW = timedelta(minutes=5)
-"""How far the clocks of issuer and verifier may differ."""
+"""The most by which the clocks of issuer and verifier may differ."""
 _SEED_LENGTH = 44
 _MAX_DATE_MS = 8_640_000_000_000_000
 """The end of JavaScript's calendar, in ms since the epoch: no certificate of any client can state a later time."""
@@ -50,7 +50,7 @@ class Certificate:
 
 
 def parse_certificate(value: object) -> Certificate:
-    """A certificate from the `ext` of a request. Raises AuthenticationFailed when it is not one of version 1."""
+    """Returns a certificate from the `ext` of a request. Raises AuthenticationFailed if it is not of version 1."""
     if not isinstance(value, dict):
         raise AuthenticationFailed("ext.certificate must be an object")
     version = value.get("version")
@@ -110,7 +110,7 @@ def check_signature(certificate: Certificate, client_id: str, issuer_token: str)
 
 
 def temporary_access_token(issuer_token: str, seed: str) -> str:
-    """The access token that belongs to a seed: its HMAC in URL-safe base64 without padding."""
+    """Returns the access token that belongs to a seed: its HMAC in URL-safe base64 without padding."""
     digest = hmac.digest(issuer_token.encode(), seed.encode(), hashlib.sha256)
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
 
@@ -165,7 +165,7 @@ def temporary_credentials(
 
 
 def sign(issuer_token: str, certificate: Certificate, client_id: str | None) -> str:
-    """The signature of a certificate in base64; `client_id` is the name of named credentials."""
+    """Returns the signature of a certificate in base64; `client_id` is the name of named credentials."""
     named = [] if client_id is None else [f"clientId:{client_id}", f"issuer:{certificate.issuer}"]
     text = "\n".join(
         [
@@ -188,14 +188,15 @@ def epoch_milliseconds(time: datetime) -> int:
 
 
 def task_client_id(*, task_id: str, run_id: int, worker_group: str, worker_id: str, taken_until: datetime) -> str:
-    """The client id of a claim's credentials; its end is in Unix seconds with their fraction (contract 5.3)."""
+    """Returns the client id of a claim's credentials; its end is in Unix seconds with their fraction (contract 5.3)."""
     seconds, milliseconds = divmod(epoch_milliseconds(taken_until), 1000)
     fraction = f".{milliseconds:03}".rstrip("0") if milliseconds else ""
     return f"task-client/{task_id}/{run_id}/on/{worker_group}/{worker_id}/until/{seconds}{fraction}"
 
 
 def task_scopes(*, task_id: str, run_id: int, scopes: Iterable[str]) -> list[str]:
-    """The scopes of a claim's credentials: what the worker needs for this run, then the task's own (contract 5.3)."""
+    """Returns the scopes of a claim's credentials: what the worker needs for this run, then the task's own (contract
+    5.3)."""
     return [
         f"queue:reclaim-task:{task_id}/{run_id}",
         f"queue:resolve-task:{task_id}/{run_id}",

@@ -36,7 +36,7 @@ _BEWIT = re.compile(r"[?&]bewit=([^&]*)")
 
 
 class MacMismatch(AuthenticationFailed):
-    """None of the known keys signed this request for any of the possible targets."""
+    """Raised when none of the known keys signed this request for any of the possible targets."""
 
     def __init__(self) -> None:
         super().__init__("Bad mac, or no such client")
@@ -44,7 +44,8 @@ class MacMismatch(AuthenticationFailed):
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """Where clients believe the service to be: host in lower case, and port. Both are part of what they sign."""
+    """The address at which clients believe the service to be: host in lower case, and port. Both are part of what they
+    sign."""
 
     host: str
     port: int
@@ -60,11 +61,11 @@ class Site:
 
 @dataclass(frozen=True, kw_only=True)
 class Signed:
-    """What a caller sent to prove its identity. Texts are as sent: they are what was signed."""
+    """The values by which a caller proves its identity. Texts are as sent: they are what was signed."""
 
     id: str
     ts: str
-    """When the request was signed, or when the bewit ends, in seconds since the epoch."""
+    """Time at which the request was signed, or the bewit ends, in seconds since the epoch."""
     mac: str
     nonce: str = ""
     hash: str = ""
@@ -75,7 +76,7 @@ class Signed:
 
 
 def parse_header(header: str) -> Signed:
-    """The attributes of an Authorization header. Raises AuthenticationFailed; takes time linear in its length."""
+    """Returns the attributes of an Authorization header, in time linear in its length. Raises AuthenticationFailed."""
     if len(header) > MAX_LENGTH:
         raise AuthenticationFailed("Header length too long")
     scheme = _HEADER.match(header)
@@ -102,12 +103,12 @@ def parse_header(header: str) -> Signed:
 
 
 def has_bewit(target: str) -> bool:
-    """Whether the request target has a `bewit` parameter."""
+    """Returns whether the request target has a `bewit` parameter."""
     return "bewit=" in target and _BEWIT.search(target) is not None
 
 
 def parse_bewit(target: str) -> tuple[Signed, str]:
-    """The bewit of a request target, and the target as it was signed, without it. Raises AuthenticationFailed.
+    """Returns the bewit of a request target, and the target as it was signed, without it. Raises AuthenticationFailed.
 
     If the parameter is repeated, the last one counts. The others remain part of the signed target.
     """
@@ -149,7 +150,7 @@ def make_bewit(
 
 
 def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Sequence[str], site: Site) -> int:
-    """Which of the keys signed this request for one of the resources. Raises MacMismatch when none did.
+    """Returns which of the keys signed this request for one of the resources. Raises MacMismatch when none did.
 
     `resources` are the request targets (path and query, percent-encoding as on the request line) that mean the routed
     request; all are tried, so that the time taken does not disclose which one it was.
@@ -167,7 +168,7 @@ def check_mac(signed: Signed, *, keys: Sequence[str], method: str, resources: Se
 
 
 def calculate_mac(signed: Signed, *, key: str, method: str, resource: str, site: Site) -> bytes:
-    """The MAC in base64 of what a client signs for this request (contract 11.1; 11.6 for a bewit)."""
+    """Returns the MAC in base64 of what a client signs for this request (contract 11.1; 11.6 for a bewit)."""
     lines = [
         "hawk.1.bewit" if signed.bewit else "hawk.1.header",
         signed.ts,
@@ -203,7 +204,7 @@ def check_payload(signed: Signed, *, content_type: str, body: bytes) -> None:
 
 
 def payload_hash(content_type: str, body: bytes) -> bytes:
-    """The payload hash in base64. Only a JSON body counts as one (contract 11.1)."""
+    """Returns the payload hash in base64. Only a JSON body counts as one (contract 11.1)."""
     media_type = content_type.partition(";")[0].strip().lower()
     counted = body if media_type == "application/json" else b""
     digest = hashlib.sha256(b"hawk.1.payload\n" + media_type.encode("utf-8", "surrogatepass") + b"\n")
@@ -213,7 +214,7 @@ def payload_hash(content_type: str, body: bytes) -> bytes:
 
 
 def parse_ext(ext: str) -> Mapping[str, object]:
-    """The object that `ext` carries; empty when there is no ext. Raises AuthenticationFailed (contract 11.2)."""
+    """Returns the object in `ext`; empty when there is no ext. Raises AuthenticationFailed (contract 11.2)."""
     if not ext:
         return {}
     try:

@@ -55,28 +55,27 @@ class TableKeyring:
         return self._static.values()
 
     def is_static(self, client_id: str) -> bool:
-        """Whether a client comes from settings and can't be changed through the API."""
+        """Returns whether a client comes from settings and can't be changed through the API."""
         return client_id in self._static or client_id.startswith("static/")
 
     async def client(self, client_id: str) -> Client | None:
-        """The client of that id. Raises StorageUnavailable."""
+        """Returns the client of that id. Raises StorageUnavailable."""
         if client_id in self._static:
             return self._static[client_id]
         known = await self._known.read(client_id, lambda: self._read(client_id))
         return known.client if known else None
 
     async def roles(self) -> Roles:
-        """All roles. Raises StorageUnavailable."""
+        """Returns all roles. Raises StorageUnavailable."""
         return (await self._snapshot.read("", self._roles.load)).roles
 
     async def granting(self, role: str) -> str | None:
-        """Returns what `Roles.granting` does for all roles. Raises StorageUnavailable."""
+        """Returns what `Roles.granting` returns for all roles. Raises StorageUnavailable."""
         return (await self.roles()).granting(role)
 
     async def used(self, client: Client) -> None:
         """Notes the use at most once an hour, all processes together. A failure is ignored: the next use is noted
-        instead.
-        """
+        instead."""
         if client.client_id in self._static:
             return
         try:
@@ -94,8 +93,7 @@ class TableKeyring:
 
     async def _note_use(self, known: _Known) -> None:
         """Writes conditionally (ETag), so that only one of several processes succeeds and no concurrent change is
-        overwritten.
-        """
+        overwritten."""
         client_id, sealed = known.client.client_id, known.record.sealed_token
         if client_id in self._noting:
             return

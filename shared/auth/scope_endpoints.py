@@ -24,7 +24,7 @@ TESTER = "tester"
 TESTER_TOKEN = "no-secret"  # noqa: S105 - public: the test endpoints' own, which opens nothing else
 
 ANSWER_HOLDS = timedelta(minutes=15)
-"""For how long a service may rely on what anonymous callers have."""
+"""The time for which a service may rely on the scopes of anonymous callers."""
 
 NOBODY = "auth-failed:no-auth"
 """The client id that the test endpoints report for a request without credentials."""

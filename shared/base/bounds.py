@@ -18,22 +18,19 @@ BACKGROUND = 16
 connections."""
 POOLS_AT_A_TIME = 8
 """Pools that are read in parallel, and rows of a pool that are repaired in parallel: a pool may take several queries of
-1,000 rows.
-"""
+1,000 rows."""
 TASKS_AT_A_TIME = 32
 """Tasks that one call on many tasks reads or changes in parallel: a third of the connections."""
 ROWS_AT_A_TIME = 64
 """Small rows that a call reads by their keys in parallel: dependencies, members of a group."""
 EDGES_AT_A_TIME = 100
 """Dependents and uploads that one resolved message handles; a further message handles the rest. As many as there are
-connections.
-"""
+connections."""
 TRANSACTIONS_AT_A_TIME = 8
 """Parallel transactions of the edges of one task: all go to one partition, which takes 2,000 rows a second."""
 LISTS_AT_A_TIME = 4
 """Pages of definitions that are built in parallel: more at a time are no faster. A quarter is left to shares that have
-none.
-"""
+none."""
 LOOKUPS_AT_A_TIME = 20
 """Calls that look up small rows by a list in parallel. A quarter is left to shares that have none."""
 
@@ -43,18 +40,15 @@ LISTS_WAITING = 24
 """Pages of definitions that wait for their turn, each with up to a megabyte of rows."""
 LOOKUPS_WAITING = 8
 """Calls that wait to look up small rows by a list. With those that do, and with the pages and sign-ins that wait, they
-are fewer than the calls at which long polls are ended.
-"""
+are fewer than the calls at which long polls are ended."""
 SIGN_INS_WAITING = 8
 """Sign-ins that wait for a provider's keys: each counts as a call under way."""
 CALLS_WAITING_FOR_EACH = 20
 """Calls that may wait for each call under way: if a call takes 0.75 s, that many have their turn within the 15 s that a
-call waits.
-"""
+call waits."""
 RESOLUTIONS_WAITING_FOR_EACH = 8
 """Resolutions that may wait for each one that is being followed up in the process. Further ones are left to their
-messages.
-"""
+messages."""
 BYTES_WAITING = 32 * _MIB
 """Bytes of the bodies of calls that wait for their turn, and likewise of bodies that wait to be parsed."""
 
@@ -91,8 +85,7 @@ STALLED_QUEUES = 10
 """Task queues that `health` examines: those in which a run has waited longest."""
 CLAIMED_RUNS_READ = 32
 """Up to this many claimed runs of a task queue are counted exactly, by reading their tasks. More are counted by their
-rows alone.
-"""
+rows alone."""
 QUARANTINES_SHOWN = 50
 """Latest entries of a worker's quarantine history that are shown."""
 EVENTS_OF_A_SEND = 500
@@ -102,22 +95,19 @@ EVENTS_OF_A_SEND = 500
 
 SMALL_BODY = 16 * _KIB
 """Bytes of a body that is parsed in the event loop, within a few milliseconds. Larger ones are parsed one by one in a
-thread.
-"""
+thread."""
 SMALL_DEFINITION = 64 * _KIB
 """Bytes in memory of a small definition: it does not count towards the memory budget, and never waits for it."""
 IN_HAND = 48 * _MIB
 """The memory budget: bytes of all bodies and definitions in use by calls, except small ones. Definitions that are kept
-for later calls come on top. The smallest instance has 512 MB for everything.
-"""
+for later calls come on top. The smallest instance has 512 MB for everything."""
 DEFINITIONS_IN_ANSWER = 16 * _MIB
 """Bytes in memory of all definitions in one answer, unless it has a single one."""
 EXPANDED_SCOPES = 200_000
 """Scopes in all expansions that are kept with the snapshot of roles."""
 LARGE_POOL = 200
 """Rows from which on a pool counts as large: reading it takes long, so answers may come from a copy that is a second
-old.
-"""
+old."""
 SERIES = 2000
 """Series of a counter or histogram, as there may be very many task queues. All further labels share one series."""
 COUNTED_URLS = 10_000

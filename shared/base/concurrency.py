@@ -97,7 +97,8 @@ class Lookups:
         self._turns = turns(bounds.LOOKUPS_AT_A_TIME, bounds.LOOKUPS_WAITING)
 
     async def each(self, find: Callable[[S], Awaitable[T]], items: Iterable[S]) -> list[T]:
-        """What `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are read."""
+        """Returns what `find` finds for each item. Raises what it raises, ServiceUnavailable when too many lists are
+        read."""
         async with self._turns.hold():
             return await in_waves(bounds.TASKS_AT_A_TIME, find, items)
 
@@ -124,7 +125,8 @@ class OneByOne:
         """Number and exception of the latest failed attempt. Kept only while somebody waits."""
 
     async def run(self, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The attempt's result. Raises its exception, or that of another attempt that began after this call did."""
+        """Returns the attempt's result. Raises its exception, or that of another attempt that began after this call
+        did."""
         asked = self._begun
         self._waiting += 1
         try:

@@ -52,7 +52,7 @@ def format_date(moment: datetime) -> str:
 
 
 def a_year_after(moment: datetime) -> datetime:
-    """The same date a calendar year later; 29 February becomes 1 March (contract 3.3)."""
+    """Returns the same date a calendar year later; 29 February becomes 1 March (contract 3.3)."""
     try:
         return moment.replace(year=moment.year + 1)
     except ValueError:

@@ -17,7 +17,7 @@ class ApiError(ServiceError):
     retry_after: ClassVar[str | None] = None
     """Seconds that a client may wait before it repeats the call."""
     outcome: ClassVar[str | None] = None
-    """What is logged and counted in place of the status if the answer is neither a refusal nor a failure."""
+    """The outcome to log and count in place of the status if the answer is neither a refusal nor a failure."""
 
     def __init_subclass__(cls, *, status: int | None = None) -> None:
         """Sets `code` to the name of the class, if the class states an HTTP status."""

@@ -16,7 +16,8 @@ T = TypeVar("T")
 
 
 def _dataclass(cls: type[T] | None = None, /, *, frozen: bool = False, eq: bool = True, **options: Any) -> Any:
-    """Like `dataclasses.dataclass`. With `frozen`, fields can be set at run time all the same, but no code may."""
+    """Does what `dataclasses.dataclass` does. With `frozen`, fields can be set at run time all the same, but no code
+    may."""
 
     def decorate(cls: type[T]) -> type[T]:
         made: Any = dataclasses.dataclass(eq=eq, **options)(cls)
@@ -28,7 +29,7 @@ def _dataclass(cls: type[T] | None = None, /, *, frozen: bool = False, eq: bool 
 
 
 def _hash_of(cls: Any) -> Any:
-    """The hash that `dataclasses` would compile, which took a tenth of a start for all classes."""
+    """Returns the hash that `dataclasses` would compile, which took a tenth of a start for all classes."""
     compared = [each.name for each in dataclasses.fields(cls) if (each.compare if each.hash is None else each.hash)]
     if len(compared) < 2:
         return lambda each: hash(tuple([getattr(each, name) for name in compared]))
@@ -56,7 +57,7 @@ _copiers: dict[type, Callable[[Any, Any], None]] = {}
 
 
 def _copier_of(cls: Any) -> Callable[[Any, Any], None]:
-    """A function that copies each field, written out as `dataclasses` does it for `__init__`."""
+    """Returns a function that copies each field, written out as `dataclasses` does it for `__init__`."""
     lines = [f"    made.{each.name} = old.{each.name}" for each in dataclasses.fields(cls)]
     made: dict[str, Any] = {}
     exec("\n".join(["def copy(made, old):", *lines, "    return"]), made)  # noqa: S102 - names of fields alone

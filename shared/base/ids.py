@@ -8,12 +8,12 @@ import os
 
 
 def digest_of(name: str) -> str:
-    """A hash that stands for a name where the name itself does not fit."""
+    """Returns a hash that stands for a name where the name itself does not fit."""
     return hashlib.sha256(name.encode()).hexdigest()[:32]
 
 
 def new_slugid() -> str:
-    """A fresh v4 UUID in URL-safe base64 without padding: 22 characters, never starting with a dash."""
+    """Returns a fresh v4 UUID in URL-safe base64 without padding: 22 characters, never starting with a dash."""
     raw = bytearray(os.urandom(16))
     raw[0] &= 0x7F
     raw[6] = raw[6] & 0x0F | 0x40

@@ -89,7 +89,7 @@ def _has_other_numbers(bare: bytes, digits: bytes) -> bool:
 
 
 def _without_strings(text: bytes) -> bytes:
-    """The text with each string replaced by a single quote. Raises BeyondLimits for too many strings."""
+    """Returns the text with each string replaced by a single quote. Raises BeyondLimits for too many strings."""
     if b"\\" in text:
         # In valid JSON a backslash occurs only in strings, and escapes are read from the left.
         text = text.replace(b"\\\\", b"").replace(b'\\"', b"")
@@ -99,17 +99,16 @@ def _without_strings(text: bytes) -> bytes:
 
 
 def memory_of(text: bytes, bare: bytes | None = None) -> int:
-    """An upper estimate of the bytes that the values of a JSON text take in memory.
-
-    `bare` is the text without its strings, if the caller has it. Without it, signs inside strings are counted as well.
-    """
+    """Returns an upper estimate of the bytes that the values of a JSON text take in memory. `bare` is the text without
+    its strings, if the caller has it. Without it, signs inside strings are counted as well."""
     counted = text if bare is None else bare
     values = sum(counted.count(sign) * size for sign, size in _SIZES.items())
     return _BYTES_PER_TEXT + _memory_of_characters(text) + values + text.count(b'"') * _BYTES_PER_QUOTE
 
 
 def _memory_of_characters(text: bytes) -> int:
-    """Bytes of all characters as one Python string, in which the widest character decides how many bytes each takes."""
+    """Returns the size of the characters as one Python string, in which the widest one decides how many bytes each
+    takes."""
     if text.isascii():
         return len(text)
     width = 4 if text.translate(None, _TWO_BYTES) else 2 if text.translate(None, _LATIN) else 1
@@ -117,15 +116,16 @@ def _memory_of_characters(text: bytes) -> int:
 
 
 def read(text: bytes, measured: Measure | None = None) -> Any:
-    """The value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError
-    if it is not JSON."""
+    """Returns the value of a JSON text, with the numbers of JavaScript. Raises BeyondLimits, and ValueError if it is
+    not JSON."""
     measured = measured or measure(text)
     value = pydantic_core.from_json(text, allow_inf_nan=False)
     return in_javascript(value) if measured.has_other_numbers else value
 
 
 def in_javascript(value: Any) -> Any:
-    """A JSON value with the numbers that `JSON.stringify(JSON.parse(…))` gives; lists and objects are changed in place.
+    """Returns a JSON value with the numbers that `JSON.stringify(JSON.parse(…))` gives; lists and objects are changed
+    in place.
 
     Every number is rounded to a double. A whole number below 1e21 is an integer with the double's shortest digits, then
     zeros. A number beyond a double's range becomes null.
@@ -157,12 +157,12 @@ def _number(value: float) -> int | float | None:
 
 
 def read_back(text: bytes) -> Any:
-    """The value of a JSON text that this service wrote."""
+    """Returns the value of a JSON text that this service wrote."""
     return pydantic_core.from_json(text)
 
 
 def write(value: Any) -> bytes:
-    """The JSON text of a value, in UTF-8 and without spaces. A float without a JSON form becomes null."""
+    """Returns the JSON text of a value, in UTF-8 and without spaces. A float without a JSON form becomes null."""
     return pydantic_core.to_json(value, inf_nan_mode="null", fallback=_as_dict)
 
 

@@ -21,18 +21,17 @@ _NO_TIME = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Remembered:
-    """One kind of thing that processes remember. All of them are in shared/base/remembered.py."""
+    """One kind of thing that processes remember. All kinds are in shared/base/remembered.py."""
 
     name: str
     """The module, and the attribute that holds the memo."""
     capacity: int
     """The most entries. 0: nothing is kept, and only concurrent callers share a reading."""
     fresh: timedelta = FOREVER
-    """How old an entry may be."""
+    """The greatest age of an entry."""
     absent: timedelta | None = None
-    """How old an entry for something that does not exist may be; None: like the others. If set, such entries have a
-    capacity of their own, so that they push out no others.
-    """
+    """The greatest age of an entry for something that does not exist; None: that of the others. If set, such entries
+    have a capacity of their own, so that they push out no others."""
 
 
 @dataclass(eq=False)
@@ -52,7 +51,7 @@ class Memo(Generic[K, V]):
     for a new one."""
 
     def __init__(self, kind: Remembered, now: Callable[[], datetime] | None = None) -> None:
-        """`now` is needed only where entries age."""
+        """Makes an empty memo. `now` is needed only where entries age."""
         assert now is not None or kind.fresh == FOREVER, "what ages needs a clock"
         self._kind = kind
         self._now = now
@@ -64,12 +63,12 @@ class Memo(Generic[K, V]):
         self._turns = 0
 
     def get(self, key: K) -> V | None:
-        """The entry, unless it is too old."""
+        """Returns the entry, unless it is too old."""
         entry = self._entries.get(key) or self._absent.get(key)
         return entry[0] if entry is not None and self._is_fresh(*entry) else None
 
     def peek(self, key: K) -> V | None:
-        """The entry, however old."""
+        """Returns the entry, however old."""
         entry = self._entries.get(key)
         return None if entry is None else entry[0]
 
@@ -81,8 +80,7 @@ class Memo(Generic[K, V]):
 
     def put(self, key: K, value: V, *, read: datetime | None = None, since: int | None = None) -> None:
         """Remembers a value that was read or written at the time `read` (None: now). Does nothing if `changes` is not
-        `since` any more: something was forgotten meanwhile.
-        """
+        `since` any more: something was forgotten meanwhile."""
         if since is not None and since != self._changes:
             return  # the value may be older than the change
         kept, other = self._entries, self._absent
@@ -115,9 +113,8 @@ class Memo(Generic[K, V]):
         return len(self._entries)
 
     async def read(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
-        """The entry or, if there is none that is fresh, the result of a reading that concurrent callers share. Raises
-        what `find` raises.
-        """
+        """Returns the entry or, if there is none that is fresh, the result of a reading that concurrent callers share.
+        Raises what `find` raises."""
         while True:
             entry = self._entries.get(key) or self._absent.get(key)
             if entry is not None and self._is_fresh(*entry):
@@ -149,7 +146,7 @@ class Memo(Generic[K, V]):
                 del self._reads[key]
 
     async def read_anew(self, key: K, find: Callable[[], Awaitable[V]]) -> V:
-        """The result of a reading that began after this call did. Raises what `find` raises.
+        """Returns the result of a reading that began after this call did. Raises what `find` raises.
 
         One caller reads at a time. Those who come meanwhile wait for the next reading and share its result. They share
         its failure too: failures are slow, and otherwise they would follow one another.

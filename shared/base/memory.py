@@ -1,4 +1,4 @@
-"""One budget of memory for large request bodies and definitions, of all calls in a process."""
+"""The one budget of memory for the large request bodies and the definitions of all calls in a process."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from datetime import timedelta
 
 STORAGE_CLOCK_SKEW = timedelta(seconds=1)
-"""By how much the clock of the storage, which dates rows, may differ from ours."""
+"""The most by which the clock of the storage, which dates rows, may differ from ours."""
 
 LATEST_COMMIT = timedelta(minutes=2)
 """No commit is sent later than this after its call's first write ahead; the call returns 503 instead (design 2).
@@ -46,7 +46,7 @@ Longer than `ROWS_COMPLETE_AFTER`, and than clocks of clients differ (`CLIENT_CL
 """
 
 REPEATS_RECOGNISED = timedelta(hours=1)
-"""How long the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
+"""The time for which the topics recognise a repeated event by its MessageId (duplicate detection in infra/profiles)."""
 
 LATE_TIMERS = timedelta(hours=6)
 """How long the deletion of an expired task that is not resolved is put off: its deadline message may only be late."""
@@ -75,11 +75,9 @@ RESOLVED_DELAY = timedelta(seconds=1)
 """A resolved message is put ahead of its commit and hidden for this long: by then the commit has usually come."""
 
 FOLLOWED_DELAY = timedelta(seconds=5)
-"""Like `RESOLVED_DELAY`, for a message whose work the committing process is about to do itself.
-
-Longer than that work usually takes, so that it is rarely done twice. Short enough that dependents can wait for the
-message if the process has died.
-"""
+"""The delay of a resolved message whose work the committing process is about to do itself, in place of
+`RESOLVED_DELAY`. Longer than that work usually takes, so that it is rarely done twice. Short enough that dependents can
+wait for the message if the process has died."""
 
 LONGEST_TIMER = timedelta(days=7) - timedelta(hours=1)
 """A message can be hidden for 7 days; a longer timer is put again when it comes up (design 3)."""

@@ -51,7 +51,7 @@ def _refuse_weak(secret: str) -> None:
 
 
 def _parts(connection_string: SecretStr) -> set[str]:
-    """The parts of a connection string, without the values."""
+    """Returns the parts of a connection string, without the values."""
     return {part.partition("=")[0].strip() for part in connection_string.get_secret_value().split(";")}
 
 
@@ -64,7 +64,7 @@ def _token(value: SecretStr) -> SecretStr:
 
 
 def _split(value: object) -> object:
-    """The words of a list that is separated by commas."""
+    """Returns the words of a list that is separated by commas."""
     return [word.strip() for word in value.split(",") if word.strip()] if isinstance(value, str) else value
 
 
@@ -155,8 +155,7 @@ class Settings(BaseModel):
     @classmethod
     def _resolved(cls, values: object) -> object:
         """Refuses unresolved Key Vault references: if Azure cannot resolve one, it passes the reference itself to the
-        app.
-        """
+        app."""
         if isinstance(values, dict):
             unresolved = sorted(name.upper() for name, value in values.items() if str(value).startswith(_REFERENCE))
             if unresolved:
@@ -228,9 +227,8 @@ class Settings(BaseModel):
 
 
 def load_settings(environment: Mapping[str, str] = os.environ) -> Settings:
-    """The settings from the environment. Names are matched in upper or lower case, and an empty value counts as unset.
-    Raises SettingsError, which names everything that is wrong.
-    """
+    """Returns the settings from the environment. Names are matched in upper or lower case, and an empty value counts as
+    unset. Raises SettingsError, which names everything that is wrong."""
     given = {name.lower(): text for name, text in environment.items() if text}
     try:
         return Settings.model_validate({name: given[name] for name in Settings.model_fields if name in given})

@@ -20,7 +20,7 @@ Share = str
 
 
 def share_of(root: str) -> Share:
-    """The share of the root of an identity: 22 characters."""
+    """Returns the share of the root of an identity: 22 characters."""
     return digest_of(root)[:22]
 
 
@@ -36,15 +36,14 @@ CURRENT: ContextVar[Share] = ContextVar("share", default=OWN)
 
 LONGEST_WAIT = 15.0
 """Seconds that a call waits for its turn. The JavaScript client gives up after 30, and the call itself takes some of
-them.
-"""
+them."""
 RESERVED_PART = 8
 """One in this many units is left to shares that hold nothing."""
 
 
 @dataclass(eq=False, kw_only=True)
 class Place:
-    """What a call holds of something scarce, or waits for."""
+    """The share of something scarce that a call holds or waits for."""
 
     units: int = 1
     size: int = 0
@@ -154,8 +153,7 @@ class Scarce:
     ) -> None:
         """`refusal` makes the exception for those who lose their place in the room, or wait there for `longest_wait`
         seconds. `reserve` of the units are left to shares that hold nothing, by default one eighth. `changed` is called
-        when units were taken or given back.
-        """
+        when units were taken or given back."""
         self._most = most
         self._room = room
         self._refusal = refusal

@@ -79,7 +79,8 @@ Stability = Literal["experimental", "stable", "deprecated"]
 
 
 def optional() -> Any:
-    """The default of a property that may be absent, but not null: after validation, None stands for its absence."""
+    """Returns the default of a property that may be absent, but not null: after validation, None stands for its
+    absence."""
     return Field(default_factory=lambda: None)
 
 

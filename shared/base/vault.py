@@ -41,13 +41,13 @@ class Vault:
         self._keys = dict(named)
 
     def seal(self, client_id: str, access_token: str) -> bytes:
-        """The token as it is stored."""
+        """Returns the token as it is stored."""
         nonce = os.urandom(_NONCE_BYTES)
         sealed = _cipher(self._keys[self._current]).encrypt(nonce, access_token.encode(), client_id.encode())
         return _FORMAT + self._current + nonce + sealed
 
     def open(self, client_id: str, sealed: bytes) -> str:
-        """The decrypted token. Raises CannotOpen."""
+        """Returns the decrypted token. Raises CannotOpen."""
         from cryptography.exceptions import InvalidTag
 
         name, nonce, content = _split(sealed)
@@ -59,7 +59,7 @@ class Vault:
             raise CannotOpen from None
 
     def is_current(self, sealed: bytes) -> bool:
-        """Whether the token is sealed with the first key. If so, the older keys are not needed for it."""
+        """Returns whether the token is sealed with the first key. If so, the older keys are not needed for it."""
         return _split(sealed)[0] == self._current
 
 

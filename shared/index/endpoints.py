@@ -239,7 +239,7 @@ async def _is_public(services: IndexServices, name: str) -> bool:
 
 
 async def _content(services: IndexServices, task_id: str, name: str) -> str | None:
-    """Where the content of an artifact of the task's last run is, if it has one that a browser can open."""
+    """Returns where the content of an artifact of the task's last run is, if it has one that a browser can open."""
 
     async def authorise(names: Sequence[str]) -> None:
         for each in names:

@@ -37,15 +37,15 @@ class Index(IndexStore):
         return await self.put(entry, is_call=True)
 
     async def find(self, path: str) -> IndexEntry:
-        """The entry of a path. Raises ResourceNotFound."""
+        """Returns the entry of a path. Raises ResourceNotFound."""
         entry, _ = await self.look_up(path)
         if entry is None:
             raise ResourceNotFound("Indexed task not found")
         return entry
 
     async def find_all(self, paths: Sequence[str], start: int, limit: int) -> tuple[list[IndexEntry], int | None]:
-        """The entries of `paths`, from position `start` on, and the position at which the next call continues; paths
-        without an entry are left out.
+        """Returns the entries of `paths`, from position `start` on, and the position at which the next call continues;
+        paths without an entry are left out.
 
         `paths` are all different. One call looks up as many paths as its page may have entries, but at least 64. Raises
         ServiceUnavailable when too many lists are read.

@@ -69,8 +69,8 @@ class IndexStore:
         raise ServiceUnavailable("the path is contended; send the call again")
 
     async def look_up(self, path: str) -> tuple[IndexEntry | None, datetime | None]:
-        """The entry of a path, unless it has expired, and when the path was last deleted; None if it never was, or long
-        ago."""
+        """Returns the entry of a path, unless it has expired, and when the path was last deleted; None if it never was,
+        or long ago."""
         namespace, name = split(path)
         row = await self._tables.get(keys.INDEX, keys.index_partition(namespace), keys.index_task(name))
         if row is None:
@@ -100,14 +100,14 @@ class IndexStore:
         raise ServiceUnavailable("the path is contended; send the call again")
 
     async def entries(self, namespace: str, start: str, limit: int) -> tuple[list[IndexEntry], str | None]:
-        """A page of the unexpired entries directly in a namespace, by name, and where the next page starts."""
+        """Returns a page of the unexpired entries directly in a namespace, by name, and where the next page starts."""
         rows, resume = await self._page(namespace, keys.INDEX_TASKS, start, limit)
         now = self._runtime.now()
         found = [entry for row in rows if (entry := _entry(row)) is not None]
         return [entry for entry in found if entry.expires > now], resume
 
     async def namespaces(self, namespace: str, start: str, limit: int) -> tuple[list[Namespace], str | None]:
-        """Like `entries`, for the namespaces directly in a namespace."""
+        """Returns a page of the namespaces directly in a namespace, by name, and where the next page starts."""
         rows, resume = await self._page(namespace, keys.INDEX_NAMESPACES, start, limit)
         now = self._runtime.now()
         return [found for row in rows if (found := _namespace(row)).expires > now], resume
@@ -185,8 +185,7 @@ class IndexStore:
 
     async def _list_namespace(self, namespace: str, expires: datetime, row: Row | None) -> None:
         """Lists a namespace. Its sweep, and that of the root, are scheduled first, so that nothing that is listed stays
-        for ever.
-        """
+        for ever."""
         parent, name = split(namespace)
         partition, key = keys.index_partition(parent), keys.index_namespace(name)
         await self.schedule_sweep(namespace)
@@ -215,20 +214,21 @@ def _next_sweep(now: datetime, partition: str) -> datetime:
 _COLUMNS = Columns(IndexEntry)
 
 _DELETED = "deleted"
-"""Property of an entry's row: when the path was last deleted."""
+"""Property of an entry's row with the time at which the path was last deleted."""
 _IS_GONE = "gone"
 """Property that marks the row of a deleted entry; a new entry at the path removes it."""
 _KEPT = "kept"
-"""Property: when the row may be deleted, if later than its entry's expiration."""
+"""Property of a row with the time from which it may be deleted, if that is later than its entry's expiration."""
 
 
 def _entry(row: Row) -> IndexEntry | None:
-    """The entry of a row; None of one that was deleted."""
+    """Returns the entry of a row; None for a row whose entry was deleted."""
     return None if row.values.get(_IS_GONE) else _COLUMNS.decode(row.values)
 
 
 def _deleted(row: Row) -> datetime | None:
-    """When the path was deleted last. It counts as later than every entry stored before, even if clocks disagree."""
+    """Returns when the path was deleted last. It counts as later than every entry stored before, even if clocks
+    disagree."""
     if _DELETED not in row.values:
         return None
     deleted = parse_date(str(row.values[_DELETED]))

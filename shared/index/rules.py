@@ -27,7 +27,7 @@ _LAST_MOMENT = datetime(9999, 12, 31, 23, 59, 59, 999000, tzinfo=UTC)
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class IndexEntry:
-    """One path and the task that it names."""
+    """An entry of the index: a path and the task that it names."""
 
     path: str
     task_id: str
@@ -39,23 +39,23 @@ class IndexEntry:
 
 
 def is_path(text: str) -> bool:
-    """Whether the text can be a path or a namespace (contract 18.1)."""
+    """Returns whether the text can be a path or a namespace (contract 18.1)."""
     return len(text) <= LONGEST_PATH and _PATH.fullmatch(text) is not None
 
 
 def split(path: str) -> tuple[str, str]:
-    """The namespace and the name of a path: the name is what follows the last dot."""
+    """Returns the namespace and the name of a path: the name is what follows the last dot."""
     namespace, _, name = path.rpartition(".")
     return namespace, name
 
 
 def joined(namespace: str, name: str) -> str:
-    """The path of a name in a namespace."""
+    """Returns the path of a name in a namespace."""
     return f"{namespace}.{name}" if namespace else name
 
 
 def replaces(new: IndexEntry, stored: IndexEntry | None, deleted: datetime | None, now: datetime) -> bool:
-    """Whether an entry takes the place of the stored one (contract 18.3).
+    """Returns whether an entry takes the place of the stored one (contract 18.3).
 
     The entry with the higher rank wins; if ranks are equal, the one that was requested later. So a completion whose
     message is handled late or twice does not replace a later entry, or undo a later deletion. A deleted or expired
@@ -69,7 +69,7 @@ def replaces(new: IndexEntry, stored: IndexEntry | None, deleted: datetime | Non
 
 
 def namespaces_above(path: str, expires: datetime) -> list[tuple[str, datetime]]:
-    """The namespaces above a path, nearest first, and until when each is listed: a day longer at each level."""
+    """Returns the namespaces above a path, nearest first, and until when each is listed: a day longer at each level."""
     found = []
     namespace, _ = split(path)
     while namespace:
@@ -81,13 +81,13 @@ def namespaces_above(path: str, expires: datetime) -> list[tuple[str, datetime]]
 
 
 def paths_of(definition: Definition) -> list[str]:
-    """The paths that a task's routes ask for; what cannot be a path is left out."""
+    """Returns the paths that a task's routes ask for; what cannot be a path is left out."""
     routes = [route.removeprefix(PREFIX) for route in definition.routes if route.startswith(PREFIX)]
     return [path for path in dict.fromkeys(routes) if is_path(path)]
 
 
 def entries_of(definition: Definition, resolved: datetime) -> list[IndexEntry]:
-    """The entries that a completed task asks for by its routes and `extra.index`.
+    """Returns the entries that a completed task asks for by its routes and `extra.index`.
 
     None at all if one of the values there cannot be used (contract 18.6).
     """
@@ -116,7 +116,7 @@ def _rank(value: Any) -> int | None:
 
 
 def _expires(value: Any) -> datetime | None:
-    """A date-time, a date (its midnight), or milliseconds since the epoch; None for anything else."""
+    """Returns a date-time, a date (its midnight), or milliseconds since the epoch; None for anything else."""
     try:
         if isinstance(value, str):
             return parse_date(value) if "T" in value else datetime.combine(date.fromisoformat(value), time(), UTC)

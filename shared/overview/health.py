@@ -54,7 +54,7 @@ class Heartbeat:
         self._found: Memo[str, list[str]] = Memo(remembered.SILENT, now)
 
     async def silent(self) -> list[str]:
-        """The names of the services that do not answer in time."""
+        """Returns the names of the services that do not answer in time."""
         return await self._found.read("", self._ask_all)
 
     async def _ask_all(self) -> list[str]:
@@ -86,8 +86,7 @@ WAITS = timedelta(minutes=1)
 """How long a message may be visible without a function receiving it before it counts as late."""
 JOB_LATE = timedelta(hours=2)
 """How far the expiry job may lag behind the latest hour that it could have finished. It runs every ten minutes, and
-needs several runs when much expires at once.
-"""
+needs several runs when much expires at once."""
 BACKLOG = 100
 """Number of unsent events that counts as normal: single sends fail now and then, and are retried."""
 
@@ -255,7 +254,7 @@ class Health:
         )
 
     async def _late(self, queue: str) -> Finding | None:
-        """A finding if the message at the front of the queue is the same as a minute ago and was not received
+        """Returns a finding if the message at the front of the queue is the same as a minute ago and was not received
         meanwhile."""
         front, now = await self._queues.peek(queue), self._now()
         if not front:

@@ -39,7 +39,7 @@ class Moved:
 
 
 async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
-    """How many messages each internal queue holds, hidden ones included, and how many it gave up."""
+    """Returns how many messages each internal queue holds, hidden ones included, and how many it gave up."""
     names = [*INTERNAL_QUEUES, *map(poison_queue, INTERNAL_QUEUES)]
     lengths = dict(zip(names, await in_waves(bounds.BACKGROUND, queues.length, names), strict=True))
     return [
@@ -49,7 +49,7 @@ async def queue_depths(queues: Queues) -> list[dict[str, Any]]:
 
 
 async def listed(queues: Queues, queue: str) -> list[dict[str, Any]]:
-    """The first messages that a queue gave up."""
+    """Returns the first messages that a queue gave up."""
     return [_shown(message) for message in await queues.peek(poison_queue(queue), count=MAX_MESSAGES)]
 
 
@@ -130,8 +130,7 @@ SECONDS = 15.0
 """Time budget of a call that moves messages; repeat the call to continue."""
 SHOWN = ("taskId", "runId", "taskGroupId", "kind", "put", "attempts")
 """The fields of a message that are shown: they tell what it is about. Receipts and the content of events are left out,
-as nobody should copy them.
-"""
+as nobody should copy them."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +144,7 @@ class Operations:
     _runtime: Runtime
 
     async def look(self) -> tuple[Sequence[dict[str, Any]], dict[str, str]]:
-        """How many messages the internal queues hold and have given up, and when timers ran last."""
+        """Returns how many messages the internal queues hold and have given up, and when timers ran last."""
         return await both(queue_depths(self._queues), self._times())
 
     def told(self) -> dict[str, int]:
@@ -157,7 +156,7 @@ class Operations:
         return counted
 
     async def _times(self) -> dict[str, str]:
-        """When each timer function last noted what it did, and before when everything due has been deleted."""
+        """Returns when each timer function last noted what it did, and before when everything due has been deleted."""
         found = await together(
             self._expiry.noted(), self._expiry.cursor(), self._pools.checked(), self._waiting.noted()
         )
@@ -165,7 +164,8 @@ class Operations:
         return {name: format_date(time) for name, time in zip(names, found, strict=True) if time is not None}
 
     async def given_up(self, queue: str) -> list[dict[str, Any]]:
-        """The first messages of an internal queue's poison queue, with what they are about if a handler can read them.
+        """Returns the first messages of an internal queue's poison queue, with what they are about if a handler can
+        read them.
 
         Raises ResourceNotFound if there is no such internal queue.
         """
@@ -195,7 +195,7 @@ class Operations:
 
 
 def _is_of(queue: str, body: dict[str, Any]) -> bool:
-    """Whether the handler of a queue accepts a message."""
+    """Returns whether the handler of a queue accepts a message."""
     try:
         BODIES[queue].read(json.dumps(body))
     except MalformedMessage:

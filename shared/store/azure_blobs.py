@@ -81,7 +81,7 @@ class AzureBlobs:
         return True
 
     async def download(self, container: str, path: str, *, start: int = 0, limit: int | None = None) -> bytes:
-        """The bytes as stored: a content encoding is not undone."""
+        """Returns the bytes as stored: a content encoding is not undone."""
         if limit is not None and limit < 1:
             raise ValueError(f"a limit of {limit} bytes")
         try:

@@ -112,7 +112,7 @@ class AzureQueues:
         await self._hold(self._request(Kind.QUEUE_DELETE, "DELETE", _of_message(queue, receipt), options))
 
     async def _send(self, request: Request) -> StorageAnswer | None:
-        """The answer, or None if there is no such queue."""
+        """Returns the answer, or None if there is no such queue."""
         try:
             return await self._wire.send(request)
         except Refused as answer:
@@ -147,7 +147,8 @@ _Words = Mapping[str, str]
 
 
 def _messages(answer: StorageAnswer | None, receipt: Callable[[_Words], Receipt]) -> list[Message]:
-    """The messages in an answer; none without an answer. Raises StorageUnavailable if it is not a list of messages."""
+    """Returns the messages in an answer; none without an answer. Raises StorageUnavailable if it is not a list of
+    messages."""
     if answer is None:
         return []
     try:

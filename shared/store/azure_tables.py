@@ -24,7 +24,7 @@ class AzureTables:
     """Makes the table of that name, if it does not exist."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
-        """One row, or None. Raises StorageUnavailable."""
+        """Returns one row, or None. Raises StorageUnavailable."""
         limits.check_key(partition)
         limits.check_key(key)
         try:
@@ -104,8 +104,8 @@ class AzureTables:
 
 
 def _explained(answer: Refused) -> Exception:
-    """The exception that explains a refused write to the caller; the refusal itself if it can only be a defect of
-    ours."""
+    """Returns the exception that explains a refused write to the caller; the refusal itself if it can only be a defect
+    of ours."""
     if answer.code == _NO_TABLE:
         return answer
     if answer.status == 413 or answer.code in _TOO_LARGE:

@@ -47,7 +47,7 @@ class Endpoints:
 
     @classmethod
     def of_account(cls, name: str) -> Self:
-        """An account of the public cloud by its name."""
+        """Returns an account of the public cloud by its name."""
         return cls(**{service: f"https://{name}.{service}.core.windows.net" for service in ("table", "queue", "blob")})
 
     @property
@@ -98,7 +98,7 @@ class AzureStorage:
 
     @classmethod
     def from_connection_string(cls, text: str, **options: Any) -> Self:
-        """An account by its connection string with a key. Raises ValueError when it is not one."""
+        """Returns an account by its connection string with a key. Raises ValueError when it is not one."""
         return cls(*parse_connection_string(text), **options)
 
     async def close(self) -> None:

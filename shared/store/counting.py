@@ -21,7 +21,7 @@ from shared.base.frozen import dataclass
 
 
 class Kind(StrEnum):
-    """What a request does, by the letters of design 6."""
+    """The kinds of requests, by the letters of design 6."""
 
     TABLE_READ = "R"
     TABLE_WRITE = "W"
@@ -42,7 +42,7 @@ _LOOKS = frozenset({Kind.TABLE_READ, Kind.QUEUE_GET, Kind.QUEUE_PEEK, Kind.QUEUE
 
 @dataclass(frozen=True, slots=True)
 class CountedRequest:
-    """One logical request: what it does, to which resource, and its level (see `Operations.depth`)."""
+    """One logical request: its kind, its resource, and its level (see `Operations.depth`)."""
 
     kind: Kind
     target: str
@@ -65,12 +65,12 @@ class Operations:
 
     @property
     def total(self) -> int:
-        """How many requests were made."""
+        """Returns how many requests were made."""
         return len(self.requests)
 
     @property
     def counts(self) -> Counter[Kind]:
-        """How many requests of each kind were made."""
+        """Returns how many requests of each kind were made."""
         return Counter(request.kind for request in self.requests)
 
     @property

@@ -33,15 +33,14 @@ _NEVER = datetime(9999, 12, 31, tzinfo=UTC)
 
 
 def is_over(expires: datetime, now: datetime) -> bool:
-    """Whether something with this expiration may be deleted. Works for every date, also where adding to it would
-    overflow.
-    """
+    """Returns whether something with this expiration may be deleted. Works for every date, also where adding to it
+    would overflow."""
     return expires <= now - EXPIRY_GRACE_PERIOD
 
 
 def is_settled(row: Row, looked: datetime) -> bool:
-    """Whether a row was so old at the time `looked` that no call relied on it: a call that relies on a row rewrites it.
-    A younger row may belong to a new thing of the same name."""
+    """Returns whether a row was so old at the time `looked` that no call relied on it: a call that relies on a row
+    rewrites it. A younger row may belong to a new thing of the same name."""
     return row.timestamp + ROWS_COMPLETE_AFTER <= looked
 
 
@@ -86,8 +85,8 @@ class Position:
     last: str = ""
 
     def was_begun(self, expiring: Expiring) -> bool:
-        """Whether a run has begun to delete the item, and died before it noted the outcome. An item whose deletion has
-        killed a process before is tried by itself, never with others."""
+        """Returns whether a run has begun to delete the item, and died before it noted the outcome. An item whose
+        deletion has killed a process before is tried by itself, never with others."""
         if expiring.row.partition != self.bucket or not self.first <= expiring.key <= self.last:
             return False
         return self.first == self.last or not expiring.deaths
@@ -180,9 +179,8 @@ class ExpiryStore:
         await self._upsert(self.bucket(expires), keys.expiring(kind, *words), values)
 
     async def is_scheduled(self, expires: datetime, kind: str, words: tuple[str, ...]) -> bool:
-        """Whether a deletion is scheduled: in the bucket of its hour or, if that is over, in a later bucket to which it
-        was moved.
-        """
+        """Returns whether a deletion is scheduled: in the bucket of its hour or, if that is over, in a later bucket to
+        which it was moved."""
         own, first = _due(expires), (await self.position()).hour
         hours = {_hour(own)} if own >= first else set()
         if own <= self._now():
@@ -240,13 +238,14 @@ class ExpiryStore:
         return Position(hour=_read_hour(row), **begun)
 
     async def cursor(self) -> datetime | None:
-        """The first hour whose bucket is not finished; None until the job has looked at an hour for the first time."""
+        """Returns the first hour whose bucket is not finished; None until the job has looked at an hour for the first
+        time."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else _read_hour(row)
 
     async def noted(self) -> datetime | None:
-        """When the job last noted its position, by the storage's clock. It does so at least once an hour while it
-        runs."""
+        """Returns when the job last noted its position, by the storage's clock. It does so at least once an hour while
+        it runs."""
         row = await self._tables.get(keys.EXPIRY, _CURSOR, _CURSOR)
         return None if row is None else row.timestamp
 
@@ -265,7 +264,7 @@ class ExpiryStore:
         await try_transact(self._tables, keys.EXPIRY, scheduled.bucket, [Delete(scheduled.key, scheduled.etag)])
 
     def bucket(self, expires: datetime) -> str:
-        """The hour in which something is due; the present hour if that has passed."""
+        """Returns the hour in which something is due; the present hour if that has passed."""
         return keys.hour(_due(max(expires, self._now())))
 
     async def _upsert(self, bucket: str, key: str, values: Mapping[str, Value]) -> None:

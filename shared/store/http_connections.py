@@ -110,7 +110,7 @@ class Connections:
             await next(iter(self._open)).lost
 
     def _take(self, origin: str) -> _Connection | None:
-        """The idle connection that was used last, as the server is least likely to close it now."""
+        """Returns the idle connection that was used last, as the server is least likely to close it now."""
         idle = self._idle.get(origin)
         oldest = asyncio.get_running_loop().time() - self._kept_seconds
         while idle:
@@ -260,8 +260,8 @@ class _Connection(asyncio.Protocol):
             self._fail(Disconnected(has_begun=self._received > 0))
 
     def _ends_with_the_connection(self) -> bool:
-        """Whether the end of the connection marks the end of the answer. Storage services state the length of their
-        answers; a proxy that reports an error may not."""
+        """Returns whether the end of the connection marks the end of the answer. Storage services state the length of
+        their answers; a proxy that reports an error may not."""
         is_delimited = not self._has_head or not _LENGTHS.isdisjoint(self._headers)
         return not is_delimited and self._status >= 300
 

@@ -29,7 +29,7 @@ class StorageRefused(StorageUnavailable):
 
 
 class Refusal(Enum):
-    """Why a transaction was refused."""
+    """The reasons for which a transaction is refused."""
 
     MISSING = "missing"
     """The row to merge or delete does not exist (404)."""
@@ -129,7 +129,7 @@ class Page:
     rows: Sequence[Row]
     resume: str | None
     is_of_one_moment: bool = True
-    """Whether the page is a snapshot of one moment. It is none if an empty page with a continuation had to be followed
+    """Whether the page is a snapshot of one moment. It is not if an empty page with a continuation had to be followed
     up."""
 
 
@@ -138,7 +138,7 @@ class Tables(Protocol):
     StorageUnavailable."""
 
     async def get(self, table: str, partition: str, key: str) -> Row | None:
-        """One row, or None."""
+        """Returns one row, or None."""
         ...
 
     async def query(
@@ -225,7 +225,7 @@ class Queues(Protocol):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class BlobProperties:
-    """What is known of a committed blob. `length` in bytes."""
+    """The properties of a committed blob. `length` is in bytes."""
 
     length: int
     content_type: str
@@ -333,7 +333,7 @@ class Access(Protocol):
         ...
 
     def plain_url(self, container: str, path: str) -> str:
-        """A blob's URL without a signature: of use only where the container is public."""
+        """Returns a blob's URL without a signature: of use only where the container is public."""
         ...
 
 

@@ -65,12 +65,12 @@ def unblocks(required: str, dependent: str) -> str:
 
 
 def unblocked(required: str) -> tuple[str, str]:
-    """The range of edges out of a task in its group."""
+    """Returns the range of edges out of a task in its group."""
     return f"{UNBLOCKS}{required}~", f"{UNBLOCKS}{required}\x7f"
 
 
 def required_of(edge: str) -> str:
-    """The task that an edge in a group goes out of."""
+    """Returns the task that an edge in a group goes out of."""
     return edge.split("~")[1]
 
 
@@ -79,7 +79,7 @@ UNBLOCKS = "unblocks~"
 
 
 def dependent_of(edge: str) -> str:
-    """The dependent that an edge of either kind names."""
+    """Returns the dependent that an edge of either kind names."""
     return edge.rpartition("~")[2]
 
 
@@ -108,7 +108,7 @@ def member(task_id: str) -> str:
 
 MEMBERS = ("member~", "member\x7f")
 GROUP_AND_MEMBERS = ("due", "scheduler\x7f")
-"""One range: what is due in the group, its header, its members, and its guards."""
+"""The range of what is due in the group, its header, its members, and its guards."""
 GROUP_TO_MEMBERS = ("group", MEMBERS[1])
 """The header and the members: the first rows tell whether the group has one task."""
 
@@ -119,7 +119,7 @@ def task_of(member: str) -> str:
 
 
 def actives(task_id: str) -> tuple[str, str]:
-    """The range of a task's active rows, of all its generations."""
+    """Returns the range of a task's active rows, of all its generations."""
     return f"active~{task_id}~", f"active~{task_id}\x7f"
 
 
@@ -132,7 +132,7 @@ ACTIVE = ("active~", "active\x7f")
 DUE = "due"
 """Row that names the resolution whose group has yet to be checked. Every resolution changes it, unlike the header."""
 ACTIVE_AND_GROUP = ("active~", f"{GROUP} ")
-"""One range: every active row, then what is due, then the group's header."""
+"""The range of every active row, then what is due, then the group's header."""
 
 
 def pool(task_queue_id: str) -> str:
@@ -169,7 +169,7 @@ CLAIMED = ("claimed~", "claimed\x7f")
 RETURNED = "returned"
 """Row of a pool whose ETag changes in each transaction in which a run that was claimed may become pending again."""
 CLAIMED_AND_PENDING = (CLAIMED[0], PENDING[1])
-"""One range: every index row of the pool, and nothing else."""
+"""The range of every index row of the pool, and nothing else."""
 
 
 def indexed_since(moment: datetime) -> tuple[str, str]:
@@ -179,7 +179,7 @@ def indexed_since(moment: datetime) -> tuple[str, str]:
 
 
 def worker(worker_group: str, worker_id: str) -> str:
-    """A worker of the pool, with its recent tasks."""
+    """Returns the key of a worker of the pool, with its recent tasks."""
     return f"worker~{worker_group}~{worker_id}"
 
 
@@ -187,12 +187,12 @@ WORKERS = ("worker~", "worker\x7f")
 
 
 def quarantine(worker_group: str, worker_id: str, moment: datetime, slugid: str) -> str:
-    """One entry of a worker's quarantine history; the latest comes first."""
+    """Returns the key of one entry of a worker's quarantine history; the latest comes first."""
     return f"{quarantines(worker_group, worker_id)[0]}{_latest_first(moment)}~{slugid}"
 
 
 def quarantines(worker_group: str, worker_id: str) -> tuple[str, str]:
-    """The range of a worker's quarantine history."""
+    """Returns the range of a worker's quarantine history."""
     prefix = f"quarantine~{worker_group}~{worker_id}"
     return f"{prefix}~", f"{prefix}\x7f"
 
@@ -204,7 +204,7 @@ def listed(name: str) -> str:
 
 
 def of_provisioner(provisioner_id: str) -> tuple[str, str]:
-    """The range of a provisioner's task queues in the directory."""
+    """Returns the range of a provisioner's task queues in the directory."""
     return f"{provisioner_id}.", f"{provisioner_id}.\x7f"
 
 
@@ -214,9 +214,8 @@ CHECKED = "checked"
 
 
 def created_group(moment: datetime, slugid: str) -> str:
-    """A task group in the list of groups, of which the latest comes first. `slugid` gives each call that creates a
-    group a row of its own, so that its roll-back cannot remove another call's row.
-    """
+    """Returns the key of a task group in the list of groups, of which the latest comes first. `slugid` gives each call
+    that creates a group a row of its own, so that its roll-back cannot remove another call's row."""
     return f"{_latest_first(moment)}~{slugid}"
 
 
@@ -241,12 +240,12 @@ def audit(kind: str, name: str) -> str:
 
 
 def audited(moment: datetime, slugid: str) -> str:
-    """An entry of a history, of which the latest comes first."""
+    """Returns the key of an entry of a history, of which the latest comes first."""
     return f"{_latest_first(moment)}~{slugid}"
 
 
 def audited_before(moment: datetime) -> str:
-    """Where the entries of a history begin that are older than the moment."""
+    """Returns the key at which the entries of a history begin that are older than the moment."""
     return f"{_latest_first(moment)}\x7f"
 
 
@@ -299,7 +298,7 @@ def artifact(run_id: int, name: str) -> str:
 
 
 def artifacts(run_id: int) -> tuple[str, str]:
-    """The range of a run's artifacts."""
+    """Returns the range of a run's artifacts."""
     prefix = f"artifact~{run_id:04d}"
     return f"{prefix}~", f"{prefix}\x7f"
 
@@ -322,7 +321,7 @@ def index_partition(namespace: str) -> str:
 
 
 def index_task(name: str) -> str:
-    """An entry of the index."""
+    """Returns the key of an entry of the index."""
     return f"{INDEX_TASKS[0]}{_index_name(name)}"
 
 
@@ -349,19 +348,19 @@ def direct(run_id: int, name: str) -> str:
 
 
 EDGES_AND_UPLOADS = ("dependent~", "direct\x7f")
-"""One range: the edges of a task, then its uploads to commit. The range of rows that a resolution reads."""
+"""The range of the edges of a task, then its uploads to commit. A resolution reads this range."""
 IS_UPLOAD = "direct~"
 EDGES_TO_STATUS = (DEPENDENTS[0], f"{TASK_STATUS} ")
-"""One range: edges, uploads, and the rows that make the task. Read in one request, all of it is of one moment."""
+"""The range of edges, uploads, and the rows that make the task. Read in one request, all of it is of one moment."""
 
 
 def container(name: str) -> str:
-    """The container of an artifact's blob."""
+    """Returns the name of the container of an artifact's blob."""
     return PUBLIC if name.startswith(PUBLIC_PREFIX) else PRIVATE
 
 
 def path(task_id: str, run_id: int, name: str, version: str = "") -> str:
-    """The path of the blob of an artifact's version; without one, what all their paths begin with."""
+    """Returns the path of the blob of an artifact's version; without one, what all their paths begin with."""
     return f"{task_id}/{run_id}/{digest_of(name)}.{version}"
 
 

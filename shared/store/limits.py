@@ -52,7 +52,7 @@ _RESERVED = frozenset({"PartitionKey", "RowKey", "Timestamp"})
 
 
 def fits_int32(value: int) -> bool:
-    """Whether a number is stored as Edm.Int32 (beyond: Edm.Int64)."""
+    """Returns whether a number is stored as Edm.Int32 (beyond: Edm.Int64)."""
     return value in _INT32
 
 
@@ -121,7 +121,7 @@ def check_transaction(partition: str, operations: Sequence[Operation]) -> None:
 
 
 def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
-    """An upper bound of the bytes of a transaction's body."""
+    """Returns an upper bound of the bytes of a transaction's body."""
     return sum(
         _OPERATION_OVERHEAD
         + len(in_url(partition))
@@ -133,12 +133,12 @@ def transaction_size(partition: str, operations: Sequence[Operation]) -> int:
 
 @lru_cache(maxsize=1024)  # a partition stands in each row of a transaction, and in the answer
 def in_url(key: str) -> str:
-    """A key, encoded for the quotes in an entity's URL."""
+    """Returns a key, encoded for the quotes in an entity's URL."""
     return quote(key.replace("'", "''"), safe="")
 
 
 def entity_size(partition: str, key: str, values: Mapping[str, Value]) -> int:
-    """Bytes of an entity towards `MAX_ENTITY`, as Azure stores it or as JSON, whichever is more."""
+    """Returns how many bytes an entity has towards `MAX_ENTITY`, as Azure stores it or as JSON, whichever is more."""
     stored = 4 + 2 * (_utf16_units(partition) + _utf16_units(key))
     as_json = len(_in_quotes(partition)) + len(_in_quotes(key)) + 2 * _PROPERTY_OVERHEAD
     for name, value in values.items():
@@ -173,7 +173,7 @@ def check_text(text: str) -> None:
 
 
 def whole_delay(seconds: float) -> int:
-    """A delay as Azure takes it: whole seconds, rounded up so that nothing is visible early; at most 7 days."""
+    """Returns a delay as Azure takes it: whole seconds, rounded up so that nothing is visible early; at most 7 days."""
     if not 0 <= seconds <= MAX_DELAY:
         raise ValueError(f"a delay of {seconds} s, not 0 to {MAX_DELAY}")
     return math.ceil(seconds)

@@ -27,7 +27,7 @@ class OutOfTime(ServiceError):
 
 
 def page_start(start: str, within: tuple[str, str]) -> str:
-    """Where a page starts: at the first key, or at that of a token. Raises InputError for a token of another
+    """Returns where a page starts: at the first key, or at that of a token. Raises InputError for a token of another
     listing."""
     if not start:
         return within[0]

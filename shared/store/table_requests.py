@@ -110,7 +110,7 @@ def encode_entity(partition: str, key: str, values: Mapping[str, Value]) -> str:
 
 
 def read_row(answer: StorageAnswer) -> Row:
-    """The row in an answer to `get`. Raises StorageUnavailable if it holds no row."""
+    """Returns the row in an answer to `get`. Raises StorageUnavailable if it holds no row."""
     try:
         return _row(json.loads(answer.content))
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -118,9 +118,8 @@ def read_row(answer: StorageAnswer) -> Row:
 
 
 def read_page(answer: StorageAnswer) -> tuple[list[Row], Continuation]:
-    """The rows in an answer to `query`, and the continuation, if there is one. Raises StorageUnavailable if it is not
-    such an answer.
-    """
+    """Returns the rows in an answer to `query`, and the continuation, if there is one. Raises StorageUnavailable if it
+    is not such an answer."""
     try:
         rows = [_row(entity) for entity in json.loads(answer.content)["value"]]
     except (ValueError, KeyError, TypeError, AttributeError):
@@ -130,7 +129,7 @@ def read_page(answer: StorageAnswer) -> tuple[list[Row], Continuation]:
 
 
 def read_etag(answer: StorageAnswer, operation: Operation) -> str:
-    """The new ETag; "" after a delete. Raises StorageUnavailable if the answer to another operation has none."""
+    """Returns the new ETag; "" after a delete. Raises StorageUnavailable if another operation's answer has none."""
     if isinstance(operation, Delete):
         return ""
     etag = answer.header("etag")
@@ -140,7 +139,7 @@ def read_etag(answer: StorageAnswer, operation: Operation) -> str:
 
 
 def _names(content: bytes, rows: Callable[[Any], Any], partition: str, key: str | None = None) -> bool:
-    """Whether an answer holds rows of this partition, or this row. False for an empty page, which names none."""
+    """Returns whether an answer holds rows of this partition, or this row. False for an empty page: it names none."""
     try:
         found = [(row["PartitionKey"], row["RowKey"]) for row in rows(json.loads(content))]
     except (ValueError, KeyError, TypeError):
@@ -192,7 +191,7 @@ _INDEX = re.compile(r"(\d+):")
 
 
 def encode(endpoint: StorageEndpoint, table: str, partition: str, operations: Sequence[Operation]) -> Request:
-    """The request for `operations`, which must have passed `limits.check_transaction`."""
+    """Returns the request for `operations`, which must have passed `limits.check_transaction`."""
     # Random, so that no value can hold it.
     mark = os.urandom(16).hex()
     lines = [f"--batch_{mark}", f"Content-Type: multipart/mixed; boundary=changeset_{mark}", ""]
@@ -225,8 +224,8 @@ def statuses(body: bytes) -> list[int]:
 
 
 def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> bool:
-    """Whether an answer can be that of these operations: it names the rows that were created, and has a part for each;
-    or a single part, that of the operation that was refused."""
+    """Returns whether an answer can be that of these operations: it names the rows that were created, and has a part
+    for each; or a single part, that of the operation that was refused."""
     parts = _parts(body)
     if len(parts) == 1 and int(parts[0][9:12]) >= 300:
         return True
@@ -234,9 +233,8 @@ def _is_about(body: bytes, partition: str, operations: Sequence[Operation]) -> b
 
 
 def _is_of(partition: str, part: bytes, operation: Operation) -> bool:
-    """Whether an address names these keys. If they do not occur there exactly as sent, only letters and digits are
-    compared, since services encode other characters differently.
-    """
+    """Returns whether an address names these keys. If they do not occur there exactly as sent, only letters and digits
+    are compared, since services encode other characters differently."""
     place = _LOCATION.search(part)
     if place is None:
         return True
@@ -263,7 +261,7 @@ def _parts(body: bytes) -> Sequence[bytes]:
 
 
 def decode(body: bytes, operations: Sequence[Operation]) -> list[str]:
-    """The new ETag of each row ("" where it was deleted).
+    """Returns the new ETag of each row ("" where it was deleted).
 
     Raises Refused. Raises StorageUnavailable if the answer is incomplete, as the outcome is then unknown.
     """

@@ -66,11 +66,9 @@ REFUSED = frozenset({400, 404, 409, 412, 413, 416})
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """How long a request may take, in seconds, and how often it is tried again.
-
-    `total` covers all tries of a small request, their pauses, and the wait for a free connection; a transfer of
-    bytes gets a second more for every `bytes_per_second` (a floor for slow networks).
-    """
+    """The longest duration of a request in seconds, and how often it is tried again. `total` covers all tries of a
+    small request, their pauses, and the wait for a free connection; a transfer of bytes gets a second more for every
+    `bytes_per_second` (a floor for slow networks)."""
 
     connect: float = 3
     read: float = 5
@@ -82,8 +80,8 @@ class Patience:
     """Returns a random number in [0, 1)."""
 
     def pause(self, number: int) -> float:
-        """The seconds before a retry, numbered from 0. A Retry-After changes nothing, since `total` is shorter than
-        most."""
+        """Returns the seconds before a retry, numbered from 0. A Retry-After changes nothing, since `total` is shorter
+        than most."""
         return self.retries.pause(number, self.jitter())
 
 
@@ -135,12 +133,12 @@ class Request:
 
     @property
     def path(self) -> str:
-        """The whole path."""
+        """Returns the whole path."""
         return self.endpoint.base + self.resource
 
     @property
     def url(self) -> str:
-        """The whole address."""
+        """Returns the whole address."""
         url = f"{self.endpoint.origin}{self.endpoint.base}{self.resource}"
         return f"{url}?{self.query}" if self.query else url
 
@@ -151,11 +149,11 @@ class StorageAnswer:
 
     status: int
     headers: Mapping[bytes, bytes]
-    """By their names in lower case. Few of them are ever read, so only those are decoded."""
+    """The headers by their names in lower case. Few of them are ever read, so only those are decoded."""
     content: bytes
 
     def header(self, name: str) -> str | None:
-        """The value of a header, if the answer has it. `name` in lower case."""
+        """Returns the value of a header, if the answer has it. `name` is in lower case."""
         value = self.headers.get(name.encode())
         return None if value is None else value.decode("latin-1")
 
@@ -185,7 +183,7 @@ _FAILURES = (NoAnswer, AzureError, TimeoutError)
 
 
 def is_answer_to(request: Request, answer: StorageAnswer) -> bool:
-    """Whether an answer belongs to this try of the request.
+    """Returns whether an answer belongs to this try of the request.
 
     A connection may hold an unread answer to an abandoned request, or an error page of a proxy. An answer repeats the
     name of its request. Without that name, a refusal is the service's if it has one of its error codes, and a success
@@ -199,7 +197,7 @@ def is_answer_to(request: Request, answer: StorageAnswer) -> bool:
 
 
 class Sender(Protocol):
-    """What sends requests: connections, and the time limits of one try."""
+    """Sends requests over connections, within the time limits of one try."""
 
     async def exchange(self, request: Request) -> StorageAnswer:
         """Sends one try and returns the complete answer to this very request. Raises NoAnswer."""
@@ -218,7 +216,8 @@ class Authorisation(Protocol):
         ...
 
     async def renewed(self, answer: StorageAnswer) -> bool:
-        """Whether a request that was answered with 401 is to be authorised and sent once more. Raises AzureError."""
+        """Returns whether a request that was answered with 401 is to be authorised and sent once more. Raises
+        AzureError."""
         ...
 
 
@@ -238,7 +237,7 @@ class Wire:
     _watch: Watch | None = None
 
     async def send(self, request: Request) -> StorageAnswer:
-        """The answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
+        """Returns the answer of a request that succeeded. Raises Refused, StorageUnavailable, StorageRefused.
 
         A request is retried if it failed for a reason that may pass: no connection, no answer, 408, 429, 5xx. A write
         whose answer was lost is sent again as well: its repeat may be refused (409, 412, 404) by the first try's own
@@ -323,7 +322,7 @@ def _unavailable(error: Exception) -> StorageUnavailable:
 
 
 def may_pass(status: int) -> bool:
-    """Whether an HTTP status means a transient failure."""
+    """Returns whether an HTTP status means a transient failure."""
     return status in {408, 429} or (status >= 500 and status not in {501, 505})
 
 
@@ -333,7 +332,7 @@ def _failure(what: str, status: int | None) -> StorageUnavailable:
 
 
 def _passing_status(request: Request, answer: StorageAnswer) -> int:
-    """The first status of an answer that means a transient failure, or 0."""
+    """Returns the first status of an answer that means a transient failure, or 0."""
     if may_pass(answer.status):
         return answer.status
     if request.statuses is None:

@@ -33,7 +33,7 @@ from shared.telemetry.sampling import OwnChoice
 
 _Take = Callable[[float, dict[str, str]], None]
 GAUGE_SECONDS = 150.0
-"""How long a gauge is reported after it was read: they are read every minute."""
+"""The seconds for which a gauge is reported after it was read: gauges are read every minute."""
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ _REQUESTS = (0, 1, 2, 3, 4, 5, 6, 8, 10, 15, 20, 50, 100)
 
 @dataclass(frozen=True)
 class Instrument:
-    """What one number means. `buckets` are the upper bounds of a histogram's."""
+    """The meaning of one number. `buckets` are the upper bounds of a histogram's."""
 
     name: str
     kind: Literal["counter", "gauge", "histogram"]
@@ -28,9 +28,8 @@ class Instrument:
     labels: tuple[str, ...] = ()
     buckets: tuple[float, ...] = ()
     of_process: bool = False
-    """For gauges: whether each process reports its own value and these are to be summed. Counters and histograms are
-    always summed.
-    """
+    """Whether each process reports its own value of a gauge and these are to be summed. Counters and histograms are
+    always summed."""
 
 
 PENDING = Instrument("queue_pending_tasks", "gauge", "{task}", "Pending tasks of a task queue.", _POOL)

@@ -80,7 +80,7 @@ class Meter:
         self._listeners.append(listener)
 
     def series(self) -> Iterator[tuple[Instrument, Mapping[Labels, float | Distribution]]]:
-        """What has been measured so far, instrument by instrument."""
+        """Yields what has been measured so far, instrument by instrument."""
         for instrument in INSTRUMENTS:
             if instrument in self._numbers:
                 yield instrument, self._numbers[instrument]
@@ -88,7 +88,7 @@ class Meter:
                 yield instrument, self._distributions[instrument]
 
     def of(self, gauge: Instrument) -> dict[Labels, float]:
-        """The values of a counter or a gauge by their labels."""
+        """Returns the values of a counter or a gauge by their labels."""
         return dict(self._numbers.get(gauge, {}))
 
     def _tell(self, instrument: Instrument, value: float, labels: Labels) -> None:

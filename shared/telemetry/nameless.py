@@ -26,9 +26,8 @@ class Nameless:
         self._left_out: Counter[str] = Counter()
 
     def may_record(self, kind: str, what: str) -> bool:
-        """Whether this may be recorded: all that has a name, and the first few of each kind in a minute. `what` says
-        what is left out otherwise.
-        """
+        """Returns whether this may be recorded: all that has a name, and the first few of each kind in a minute. `what`
+        says what is left out otherwise."""
         if CURRENT.get() != NAMELESS:
             return True
         if self._recorded[kind] < EACH_MINUTE:

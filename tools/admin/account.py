@@ -58,7 +58,7 @@ class Records:
 
     @classmethod
     def of(cls, storage: Storage, runtime: Runtime, deadline_delay: timedelta = timedelta(minutes=1)) -> Records:
-        """The records in a storage account. No pending message is ever signed here, so no keys are needed."""
+        """Returns the records in a storage account. No pending message is ever signed here, so no keys are needed."""
         expiry, known = ExpiryStore(storage, runtime.now), KnownStatuses(runtime.now)
         return cls(
             storage=storage,

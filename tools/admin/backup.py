@@ -70,7 +70,7 @@ async def export_tables(
 
 
 def _new_file(path: Path) -> IO[bytes]:
-    """A file that only its owner can read, from the very beginning."""
+    """Returns a file that only its owner can read, from the very beginning."""
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
 
 
@@ -105,7 +105,7 @@ def _prepare(folder: Path, tables: Sequence[str]) -> None:
 
 
 async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
-    """The tables that have any entity."""
+    """Returns the tables that have any entity."""
     found = []
     async with _service(account) as service:
         present = {table.name async for table in service.list_tables()}
@@ -203,7 +203,7 @@ async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
 
 
 async def index_rows(account: AzureStorage, report: Report = unwatched) -> list[IndexRow]:
-    """All rows of the index: a scan of the whole table."""
+    """Returns all rows of the index: a scan of the whole table."""
     found: list[IndexRow] = []
     async with _service(account) as service:
         client = service.get_table_client(keys.INDEX)

@@ -28,7 +28,7 @@ _REASON = re.compile(r"\[(?:Errno -?\d+|SSL: \w+)\] ([^\])(]+)")
 
 
 def root_url(environment: Mapping[str, str] = os.environ) -> str:
-    """The deployment's root URL. Ends the command with a message when it is not set."""
+    """Returns the deployment's root URL. Ends the command with a message when it is not set."""
     value = environment.get("TASKCLUSTER_ROOT_URL")
     if not value:
         fail(
@@ -41,7 +41,7 @@ def root_url(environment: Mapping[str, str] = os.environ) -> str:
 
 
 def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """The caller's credentials. Ends the command with a message when they are not set."""
+    """Returns the caller's credentials. Ends the command with a message when they are not set."""
     found = {field: environment[name] for field, name in VARIABLES.items() if environment.get(name)}
     if not {"clientId", "accessToken"} <= found.keys():
         fail(
@@ -97,14 +97,14 @@ def answering(url: str) -> Iterator[Any]:
 
 
 def reason(error: BaseException) -> str:
-    """Why there is no connection, in a few words."""
+    """Returns why there is no connection, in a few words."""
     text = str(error)
     found = _REASON.search(text)
     return found[1].strip() if found else text.partition("\n")[0]
 
 
 def _explained(root_url: str, failure: Any) -> str:
-    """The API's message, without the block for machines at its end (contract 12).
+    """Returns the API's message, without the block for machines at its end (contract 12).
 
     An answer without the envelope of errors is not of a deployment: the root URL is another server's, or leads to a
     path of it.

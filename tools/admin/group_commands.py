@@ -42,7 +42,7 @@ def rerun_failed(group_id: GroupId) -> None:
 
 
 def _is_canceled(status: Any) -> bool:
-    """Whether somebody cancelled the task, which is no failure."""
+    """Returns whether somebody cancelled the task, which is no failure."""
     return bool(status["runs"]) and status["runs"][-1].get("reasonResolved") == "canceled"
 
 

@@ -45,7 +45,7 @@ class IndexRow:
 async def inspect_index(
     records: Records, rows: Iterable[IndexRow], swept: AsyncIterable[str], report: Report = unwatched
 ) -> dict[str, list[Finding]]:
-    """What is wrong with the index, by path; nothing if all is well. Raises StorageUnavailable.
+    """Returns what is wrong with the index, by path; nothing if all is well. Raises StorageUnavailable.
 
     `rows` are all of the table. `swept` are the partitions whose sweep is scheduled, read after the rows, since a sweep
     is scheduled before a row is added. `report` is told now and then how far it is.

@@ -46,7 +46,7 @@ class _Look:
 
 
 async def inspect_task(records: Records, task_id: str) -> list[Finding]:
-    """What is wrong with a task; nothing if all is well. Raises StorageUnavailable.
+    """Returns what is wrong with a task; nothing if all is well. Raises StorageUnavailable.
 
     Rows are read one after the other while calls go on. So something counts as wrong only if a second look finds it
     too, and the status row did not change from the first look to the second. A task that changes all the time is being
@@ -296,5 +296,5 @@ def _again(records: Records, task: Task) -> Repair:
 
 
 async def group_tasks(records: Records, task_group_id: str) -> list[str]:
-    """The ids of all members."""
+    """Returns the ids of all members."""
     return [row.key.partition("~")[2] async for page in records.groups.all_members(task_group_id) for row in page]

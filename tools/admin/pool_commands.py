@@ -128,7 +128,7 @@ def _quarantine(queue: Any, task_queue_id: str, group: str, worker_id: str, unti
 
 
 def state_of(queue: Any, task_queue_id: str) -> dict[str, Any]:
-    """What waits and runs in a task queue, and its workers."""
+    """Returns what waits and runs in a task queue, and its workers."""
     load = request(queue, "GET", f"/task-queues/{quote(task_queue_id, safe='')}/load")
     busy = busy_workers(queue, task_queue_id) if load["claimedTasks"] else set()
     found = [
@@ -151,22 +151,22 @@ def state_of(queue: Any, task_queue_id: str) -> dict[str, Any]:
 
 
 def busy_workers(queue: Any, task_queue_id: str) -> set[str]:
-    """The names of the workers that run a task."""
+    """Returns the names of the workers that run a task."""
     return {name_of(task) for task in gathered(queue.listClaimedTasks, task_queue_id, field="tasks")}
 
 
 def name_of(worker: Any) -> str:
-    """A worker's group and id."""
+    """Returns a worker's group and id."""
     return f"{worker['workerGroup']}/{worker['workerId']}"
 
 
 def workers_of(queue: Any, task_queue_id: str) -> list[Any]:
-    """The workers of a task queue, as the API lists them."""
+    """Returns the workers of a task queue, as the API lists them."""
     return gathered(queue.listWorkers, *task_queue_id.split("/", 1), field="workers")
 
 
 def is_quarantined(worker: Any) -> bool:
-    """Whether a worker gets no work now."""
+    """Returns whether a worker gets no work now."""
     return _time(worker.get("quarantineUntil")) > datetime.now(UTC)
 
 

@@ -131,7 +131,7 @@ class TaskRepairs:
 
 
 def guards(task: Task) -> set[str]:
-    """The guards that a task in this state has."""
+    """Returns the guards that a task in this state has."""
     uploads = {keys.upload(run_id) for run_id, run in enumerate(task.runs) if run.state is State.RUNNING}
     return uploads if task.is_resolved else uploads | {keys.TASK_OPEN}
 
@@ -142,7 +142,7 @@ async def put_resolved(records: Records, task: Task) -> object:
 
 
 def group_guards(group: Group) -> set[str]:
-    """The guard rows that belong to a group's header."""
+    """Returns the guard rows that belong to a group's header."""
     scheduler = {keys.scheduler(group.scheduler_id, group.number)} if group.sealed is None else set()
     return {keys.number(group.number)} | scheduler
 

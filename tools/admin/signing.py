@@ -27,7 +27,7 @@ def signed_url(credentials: Mapping[str, str], url: str, lifetime: timedelta) ->
 
 
 def signed_header(credentials: Mapping[str, str], method: str, url: str) -> str:
-    """The header that authorizes one call now. The body is not signed, so any may be sent."""
+    """Returns the header that authorizes one call now. The body is not signed, so any may be sent."""
     client = _AnyUrl({"rootUrl": "https://unused.example.com", "credentials": dict(credentials)})
     key = {"id": credentials["clientId"], "key": credentials["accessToken"], "algorithm": "sha256"}
     sender = mohawk.Sender(key, url, method, ext=client.makeHawkExt(), always_hash_content=False)

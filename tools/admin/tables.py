@@ -46,7 +46,7 @@ def printed(value: Any, *, as_json: bool, otherwise: Callable[[Any], None]) -> N
 
 
 def plain(value: Any) -> str:
-    """A text of one line: tasks may have control characters in their names, which terminals would obey."""
+    """Returns a text of one line: tasks may have control characters in their names, which terminals would obey."""
     return "-" if value is None or value == "" else str(value).translate(_CONTROL)
 
 

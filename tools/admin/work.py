@@ -18,7 +18,7 @@ GroupId = Annotated[str, typer.Argument(metavar="TASK_GROUP_ID", show_default=Fa
 
 
 def gathered(call: Callable[..., Any], *arguments: Any, field: str) -> list[Any]:
-    """All items of a list of the API, with progress."""
+    """Returns all items of a list of the API, with progress."""
     with _Gathering(field) as gathering:
         call(*arguments, paginationHandler=lambda page: gathering.add(page))  # noqa: PLW0108 - the client copies methods deeply
     return gathering.found

@@ -59,7 +59,7 @@ Rule = TrueRule | CorrelationRule | SqlRule
 
 
 def rules_for(exchange: Exchange, pattern: str) -> tuple[Rule, ...]:
-    """The rules that together select what the pattern does. Raises PatternError."""
+    """Returns the rules that together select what the pattern does. Raises PatternError."""
     entry = ENTRY_OF[exchange]
     tokens = _tokens(pattern)
     ways = _minimal(_ways(tokens, entry.routing_key))
@@ -76,7 +76,7 @@ def rules_for(exchange: Exchange, pattern: str) -> tuple[Rule, ...]:
 
 
 def pattern_for(exchange: Exchange, words: Mapping[str, str]) -> str:
-    """The pattern of a primary key with these words given, as the clients build it: `*` or `#` for the others.
+    """Returns the pattern of a primary key with these words given, as the clients build it: `*` or `#` for the others.
 
     Raises PatternError for a name that the exchange's key does not have, and for a value that is not one word.
     """
@@ -93,7 +93,7 @@ def pattern_for(exchange: Exchange, words: Mapping[str, str]) -> str:
 
 
 def _tokens(pattern: str) -> tuple[str, ...]:
-    """The words of the pattern; in a run of wildcards that has a `#`, the stars come first and `#` once."""
+    """Returns the words of the pattern; in a run of wildcards that has a `#`, the stars come first and `#` once."""
     if not pattern or len(pattern) > MAX_PATTERN:
         raise PatternError(f"a pattern has 1 to {MAX_PATTERN} characters, not {len(pattern)}")
     if not all(_is_plain(character) for character in pattern):
@@ -108,7 +108,7 @@ def _tokens(pattern: str) -> tuple[str, ...]:
 
 
 def _is_plain(character: str) -> bool:
-    """Whether XML, in which rules are written, keeps the character as it is."""
+    """Returns whether XML, in which rules are written, keeps the character as it is."""
     code = ord(character)
     return code >= 0x20 and not 0x7F <= code <= 0x9F and not 0xD800 <= code <= 0xDFFF and code & 0xFFFE != 0xFFFE
 
@@ -149,7 +149,7 @@ def _may_be(word: Word, token: str) -> bool:
 
 
 def _fixed(word: Word) -> str | None:
-    """The value of a word that is the same in every message."""
+    """Returns the value of a word that is the same in every message."""
     return "_" if word.multiple_words else word.constant
 
 
@@ -212,7 +212,7 @@ def _anywhere(tokens: Sequence[str], words: Sequence[str]) -> str:
 
 
 def _one_route(tokens: Sequence[str]) -> list[str]:
-    """The LIKE pattern for a property with a single route: literals and wildcards in turn.
+    """Returns the LIKE pattern for a property with a single route: literals and wildcards in turn.
 
     Up to the first `#` words are at known numbers, and a `%` between two numbers cannot leave its word. After it the
     numbers are not known (`__`), so a `*` is exact only beside a `#`, where it means "at least one more word".

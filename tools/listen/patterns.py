@@ -8,7 +8,7 @@ from shared.queue.events.rules import routes_of
 
 
 def matches(pattern: str, key: str) -> bool:
-    """Whether the pattern matches the routing key: `*` is exactly one word, `#` zero or more."""
+    """Returns whether the pattern matches the routing key: `*` is exactly one word, `#` zero or more."""
     words = key.split(".")
     ends = {0}
     for word in pattern.split("."):

@@ -24,7 +24,7 @@ class Trouble(Exception):
 
 
 def in_words(error: AzureError, *, topic: str, existing: str, namespace: str) -> str:
-    """The error as one line. `existing` is the subscription that was to be there, or empty."""
+    """Returns the error as one line. `existing` is the subscription that was to be there, or empty."""
     first = str(error).partition("\n")[0]
     match error:
         case ResourceNotFoundError() | MessagingEntityNotFoundError():

@@ -16,7 +16,7 @@ WAIT_SECONDS = 20
 
 
 def properties_of(message: ServiceBusReceivedMessage) -> dict[str, str]:
-    """The application properties as text: they come as bytes."""
+    """Returns the application properties as text: they come as bytes."""
     given = message.application_properties or {}
     return {_text(name): _text(value) for name, value in given.items()}
 
@@ -26,7 +26,7 @@ def _text(value: object) -> str:
 
 
 def as_json(message: ServiceBusReceivedMessage) -> dict[str, Any]:
-    """The message as one object: where it came from, its keys, and its body as `payload`."""
+    """Returns the message as one object: where it came from, its keys, and its body as `payload`."""
     properties = properties_of(message)
     return {
         "exchange": message.subject,

@@ -18,7 +18,7 @@ DEFAULT_RULE = "$Default"
 
 
 def rules_for_any(exchange: Exchange, patterns: Sequence[str]) -> tuple[Rule, ...]:
-    """The rules of several patterns, each once. Raises PatternError."""
+    """Returns the rules of several patterns, each once. Raises PatternError."""
     rules: list[Rule] = []
     for pattern in patterns:
         rules += [rule for rule in rules_for(exchange, pattern) if rule not in rules]
@@ -26,7 +26,7 @@ def rules_for_any(exchange: Exchange, patterns: Sequence[str]) -> tuple[Rule, ..
 
 
 def to_filter(rule: Rule) -> TrueRuleFilter | CorrelationRuleFilter | SqlRuleFilter:
-    """The rule as the SDK's administration client takes it."""
+    """Returns the rule as the SDK's administration client takes it."""
     match rule:
         case TrueRule():
             return TrueRuleFilter()

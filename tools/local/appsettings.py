@@ -35,7 +35,7 @@ class AppSettingsError(ValueError):
 
 
 def addresses(ports: Ports, storage: str, service_bus: str) -> dict[str, str]:
-    """The settings that say where the stack is: root URL and connection strings."""
+    """Returns the settings that say where the stack is: root URL and connection strings."""
     return dict(zip(ADDRESS_SETTINGS, (root_url(ports), storage, storage, service_bus), strict=True))
 
 
@@ -72,7 +72,7 @@ def collect(
     environment: Mapping[str, str],
     decided: Mapping[str, str],
 ) -> dict[str, str]:
-    """All settings of the app but the addresses, in the order of precedence that the module states."""
+    """Returns all settings of the app but the addresses, in the order of precedence that the module states."""
     merged = {**of_host(), **generated, **file}
     merged |= {name: environment[name] for name in merged if name in environment}
     return {**merged, **decided}
@@ -96,7 +96,7 @@ def read_settings_file(path: Path) -> dict[str, str]:
 
 
 def stack_secrets(folder: Path) -> dict[str, str]:
-    """The secrets of the stack in this folder, made at its first start and kept beside its data."""
+    """Returns the secrets of the stack in this folder, made at its first start and kept beside its data."""
     path = folder / "secrets.json"
     try:
         stored: dict[str, str] = json.loads(path.read_text(encoding="utf-8"))
@@ -109,7 +109,7 @@ def stack_secrets(folder: Path) -> dict[str, str]:
 
 
 def new_secrets() -> dict[str, str]:
-    """A value for each setting that has to be secret."""
+    """Returns a value for each setting that has to be secret."""
     return {
         "ROOT_ACCESS_TOKEN": secrets.token_urlsafe(33),
         "MESSAGE_SIGNING_KEYS": secrets.token_urlsafe(32),

@@ -55,7 +55,7 @@ class Step:
     """Stamps of the steps that this step waits for. Other steps run in parallel with it."""
 
     def digest(self, root: Path) -> str:
-        """A hash of everything that the installation depends on."""
+        """Returns a hash of everything that the installation depends on."""
         digest = hashlib.sha256()
         for name in self.inputs:
             digest.update(name.encode() + b"\0" + (root / name).read_bytes())
@@ -169,7 +169,7 @@ def is_profile_guided() -> bool:
 
 
 def python_build() -> str:
-    """The version of this Python, and whether it was built without profiles, which makes it slower."""
+    """Returns the version of this Python, and whether it was built without profiles, which makes it slower."""
     return platform.python_version() + ("" if is_profile_guided() else ", built without profile-guided optimisation")
 
 
@@ -201,7 +201,7 @@ def require(tool: str) -> None:
 
 
 def how_to_install(debian_package: str, otherwise: str) -> str:
-    """The command that installs it, where one is known."""
+    """Returns the command that installs it, where one is known."""
     if shutil.which("apt-get"):
         return f"Install it with: sudo apt-get install {debian_package}"
     return f"Install {otherwise}"
@@ -267,7 +267,7 @@ def _unreachable(lines: Sequence[str]) -> list[str]:
 
 
 def _registry_hint(lines: Sequence[str]) -> list[str]:
-    """What to look at when packages could not be had."""
+    """Returns what to look at when packages could not be had."""
     for pattern, variables in _NO_PACKAGE:
         if any(re.search(pattern, line) for line in lines):
             return [

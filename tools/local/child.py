@@ -37,11 +37,11 @@ class Process(Protocol):
         ...
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """Returns the exit code, or None while it runs."""
         ...
 
     def wait(self, timeout: float | None = None) -> int:
-        """The exit code. Raises subprocess.TimeoutExpired."""
+        """Returns the exit code. Raises subprocess.TimeoutExpired."""
         ...
 
     def send_signal(self, sig: int) -> None:
@@ -104,11 +104,11 @@ class Child:
         return self._process.pid
 
     def poll(self) -> int | None:
-        """The exit code, or None while it runs."""
+        """Returns the exit code, or None while it runs."""
         return self._process.poll()
 
     def output(self) -> str:
-        """What this process has printed so far."""
+        """Returns what this process has printed so far."""
         with self.log.open("rb") as file:
             file.seek(self._log_start)
             return file.read().decode(errors="replace")
@@ -131,11 +131,11 @@ class Child:
             time.sleep(POLL_SECONDS)
 
     def tail(self, lines: int = 20) -> str:
-        """The last lines of the output."""
+        """Returns the last lines of the output."""
         return "\n".join(self.output().splitlines()[-lines:])
 
     def wait(self, timeout: float) -> int | None:
-        """The exit code, or None if it still runs after `timeout` seconds."""
+        """Returns the exit code, or None if it still runs after `timeout` seconds."""
         try:
             return self._process.wait(timeout)
         except subprocess.TimeoutExpired:

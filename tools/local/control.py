@@ -64,7 +64,7 @@ def restart_host(port: int) -> None:
 
 
 def running(port: int) -> StackState:
-    """The stack on this port; ends the program with a message if there is none."""
+    """Returns the stack on this port; ends the program with a message if there is none."""
     stack = StackState.load(port)
     if stack is None:
         fail(f"no stack runs on port {port}{_ended_by_itself(port)}; start one with: {hint('up', port)} --detach")
@@ -118,5 +118,5 @@ def _wait_until_gone(stack: StackState, seconds: float) -> bool:
 
 
 def hint(command: str, port: int) -> str:
-    """The command line for the stack on this port."""
+    """Returns the command line for the stack on this port."""
     return f"./dev {command}" + (f" --port {port}" if port != DEFAULT_PORT else "")

@@ -79,7 +79,7 @@ EXAMPLES = (
 def definition(
     example: Example, *, task_ids: Mapping[str, str], task_group_id: str, now: datetime, max_run_time: int = 900
 ) -> dict[str, Any]:
-    """The task definition (contract 3.1) of an example. `now` is when it is created."""
+    """Returns the task definition (contract 3.1) of an example. `now` is when it is created."""
     return {
         "taskQueueId": TASK_QUEUE_ID,
         "schedulerId": SCHEDULER_ID,
@@ -114,7 +114,7 @@ def in_order(examples: Sequence[Example]) -> list[Example]:
 
 
 def is_resolved(status: Status) -> bool:
-    """Whether nothing more happens to the task, or to the run."""
+    """Returns whether nothing more happens to the task, or to the run."""
     return status["state"] in ("completed", "failed", "exception")
 
 

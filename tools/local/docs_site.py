@@ -26,7 +26,7 @@ _LINK = re.compile(r"(?<=\]\()(?!https?:|mailto:|#)([^)\s#]+)(#[^)\s]*)?(?=[)\s]
 
 
 def repository(root: Path = ROOT) -> str:
-    """The address of the repository on the web, which a fork changes in one place."""
+    """Returns the address of the repository on the web, which a fork changes in one place."""
     url: str = tomllib.loads((root / "pyproject.toml").read_text(encoding="utf-8"))["project"]["urls"]["Repository"]
     return url
 

@@ -76,7 +76,7 @@ class Drill:
 
 
 def admin(environment: Mapping[str, str], *arguments: str) -> Any:
-    """The result of an operator's command. Raises DrillError if it fails."""
+    """Returns the result of an operator's command. Raises DrillError if it fails."""
     command = [sys.executable, "-m", "tools.admin", *arguments]
     done = subprocess.run(command, env=environment, cwd=state.ROOT, capture_output=True, encoding="utf-8", check=False)
     if done.returncode != 0:

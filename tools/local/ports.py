@@ -33,7 +33,7 @@ class Ports:
 
     @classmethod
     def derive(cls, port: int, hosts: int = 1) -> "Ports":
-        """The ports of the stack on `port`. Raises ValueError if they don't fit."""
+        """Returns the ports of the stack on `port`. Raises ValueError if they don't fit."""
         if not 1024 <= port <= 65535 - SPAN:
             raise ValueError(f"the port must lie between 1024 and {65535 - SPAN}, not {port}")
         if not 1 <= hosts <= MAX_HOSTS:

@@ -191,7 +191,7 @@ class Stack:
             return list(self._hosts)
 
     def host(self, place: Place) -> Child:
-        """The process of a host."""
+        """Returns the process of a host."""
         with self._lock:
             return self._hosts[place]
 

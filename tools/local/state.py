@@ -20,7 +20,7 @@ class ProcessIdentity:
 
     @classmethod
     def of(cls, pid: int) -> "ProcessIdentity":
-        """The process that has this id now. Raises ProcessLookupError if there is none."""
+        """Returns the process that has this id now. Raises ProcessLookupError if there is none."""
         started = _start_time(pid)
         if started is None:
             raise ProcessLookupError(f"there is no process {pid}")
@@ -84,7 +84,7 @@ def folder(port: int) -> Path:
 
 
 def state_path(port: int) -> Path:
-    """The state file of the stack on this port."""
+    """Returns the state file of the stack on this port."""
     return folder(port) / "stack.json"
 
 
@@ -100,12 +100,12 @@ def stack_log(port: int) -> Path:
 
 
 def logs_folder(port: int) -> Path:
-    """The logs of the stack on this port, a file per process."""
+    """Returns the logs of the stack on this port, a file per process."""
     return folder(port) / "logs"
 
 
 def _start_time(pid: int) -> str | None:
-    """When the process started, as an opaque text; None if there is none, or it is a zombie."""
+    """Returns when the process started, as an opaque text; None if there is none, or it is a zombie."""
     if Path("/proc/self/stat").exists():
         try:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8")

@@ -48,5 +48,5 @@ def main(port: int, *, show: bool) -> None:
 
 
 def _has_desktop() -> bool:
-    """Whether a browser can open a window; without one, a text browser would take over the terminal."""
+    """Returns whether a browser can open a window; without one, a text browser would take over the terminal."""
     return sys.platform == "darwin" or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -27,7 +27,7 @@ from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, ExchangeEntr
 
 
 def exchanges_reference() -> dict[str, Any]:
-    """The reference document of the exchanges."""
+    """Returns the reference document of the exchanges."""
     return {
         "$schema": "/schemas/common/exchanges-reference-v0.json#",
         "serviceName": "queue",
@@ -80,7 +80,7 @@ PATHS: tuple[str, ...] = (
 
 
 def documents(root_url: str, version: str) -> Mapping[str, Any]:
-    """The documents of the deployment at this root URL (without a trailing slash), by their paths."""
+    """Returns the documents of the deployment at this root URL (without a trailing slash), by their paths."""
     references = (_EXCHANGES, *(api.reference_path for api in apis.ALL))
     found: dict[str, Any] = {_MANIFEST: manifest(root_url, references), _EXCHANGES: exchanges_reference()}
     for api in apis.ALL:
@@ -91,7 +91,7 @@ def documents(root_url: str, version: str) -> Mapping[str, Any]:
 
 
 async def document(services: Services, call: Call) -> Answer:
-    """The document at this path."""
+    """Returns the document at this path."""
     return Answer(body=to_json(_documents(services.settings.root_url)[call.endpoint.route]))
 
 

@@ -75,7 +75,7 @@ _FREE = {"type": "object"}
 
 
 def openapi(api: Api, root_url: str, version: str) -> Json:
-    """The document. `version` is the project's."""
+    """Returns the document. `version` is the project's."""
     paths: dict[str, Json] = {}
     for endpoint in api.endpoints:
         if endpoint.unlisted:
@@ -135,7 +135,8 @@ def _operation(endpoint: Endpoint) -> Json:
 
 
 def _merged(operation: Json, endpoint: Endpoint) -> Json:
-    """The operation extended by another endpoint with the same method and path. The request's body tells them apart."""
+    """Returns the operation extended by another endpoint with the same method and path. The request's body tells them
+    apart."""
     other = _operation(endpoint)
     schemas = [each["requestBody"]["content"]["application/json"]["schema"] for each in (operation, other)]
     return {

@@ -53,7 +53,7 @@ class _Generator(GenerateJsonSchema):
         return False
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> Schema:
-        """The schema with all references inlined, so that a document needs no other one."""
+        """Returns the schema with all references inlined, so that a document needs no other one."""
         found = super().generate(schema, mode)
         definitions = found.pop("$defs", {})
         inlined: Schema = _inlined(found, definitions)
@@ -61,12 +61,12 @@ class _Generator(GenerateJsonSchema):
 
 
 def schema_of(model: type[BaseModel]) -> Schema:
-    """The schema of a model, complete in itself, as requests and responses are checked by."""
+    """Returns the schema of a model, complete in itself, as requests and responses are checked by."""
     return model.model_json_schema(schema_generator=_Generator) | {"title": words_of(model.__name__)}
 
 
 def models_of(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
-    """The models of an API by the names of their schemas. Raises ValueError when two models claim one name."""
+    """Returns the models of an API by the names of their schemas. Raises ValueError when two models claim one name."""
     models: dict[str, type[BaseModel]] = {}
     for endpoint in endpoints:
         for name, model in ((endpoint.input_schema, endpoint.input), (endpoint.output_schema, endpoint.output)):
@@ -78,7 +78,7 @@ def models_of(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
 
 
 def service_schemas(root_url: str, service: str, models: Mapping[str, type[BaseModel]]) -> dict[str, Schema]:
-    """The published schemas of a service by their paths."""
+    """Returns the published schemas of a service by their paths."""
     return {
         (path := schema_path(service, name)): {"$schema": DRAFT, "$id": f"{root_url}{path}#", **schema_of(model)}
         for name, model in sorted(models.items())
@@ -86,30 +86,30 @@ def service_schemas(root_url: str, service: str, models: Mapping[str, type[BaseM
 
 
 def meta_schemas(root_url: str) -> dict[str, Schema]:
-    """The schemas at `META_SCHEMAS`, by their paths."""
+    """Returns the schemas at `META_SCHEMAS`, by their paths."""
     text = Path(__file__).with_name("meta_schemas.json").read_text(encoding="utf-8")
     found: dict[str, Schema] = json.loads(text.replace("{root}", root_url))
     return found
 
 
 def schema_path(service: str, name: str) -> str:
-    """Where a service's schema of this name lies."""
+    """Returns the path of a service's schema of this name."""
     return f"/schemas/{service}/v1/{name}.json"
 
 
 def queue_models(endpoints: Iterable[Endpoint]) -> dict[str, type[BaseModel]]:
-    """The models of the Queue: of its calls, of its messages, and those that both are made of."""
+    """Returns the models of the Queue: of its calls, of its messages, and those that both are made of."""
     return {**models_of(endpoints), **SHARED, **MESSAGES}
 
 
 def words_of(name: str) -> str:
-    """A CamelCase or camelCase name as words that each start with a capital."""
+    """Returns a CamelCase or camelCase name as words that each start with a capital."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     return words[:1].upper() + words[1:]
 
 
 def _inlined(part: Any, definitions: Mapping[str, Any]) -> Any:
-    """A schema with every reference replaced by what it names; draft 07 ignores what stands beside a reference."""
+    """Returns a schema with every reference replaced by what it names: draft 07 ignores what is beside a reference."""
     if isinstance(part, list):
         return [_inlined(item, definitions) for item in part]
     if not isinstance(part, dict):

@@ -47,7 +47,7 @@ Description = Annotated[str, StringConstraints(max_length=10240)]
 
 
 class CreateClientRequest(Closed):
-    """What a client is for, how long it works, and what it may do. Without scopes an update leaves them as they are."""
+    """The purpose, lifetime and scopes of a client. Without scopes an update leaves them as they are."""
 
     expires: Date
     deleteOnExpiration: bool = False
@@ -92,7 +92,7 @@ class ClientAccounts:
         return found, resume
 
     async def get(self, client_id: str) -> dict[str, Any]:
-        """One client, without its token; also a static one. Raises ResourceNotFound."""
+        """Returns one client, without its token; also a static one. Raises ResourceNotFound."""
         static = next((client for client in self._keyring.static if client.client_id == client_id), None)
         record = await self._existing(client_id) if static is None else _static_record(static)
         return await self._described(record)
@@ -143,7 +143,7 @@ class ClientAccounts:
         return {**await self._described(record), "accessToken": token}
 
     async def _create(self, record: ClientRecord, token: str, entry: Entry | None) -> tuple[ClientRecord, str]:
-        """The new client, or the one that an earlier call of the same content has made, with its token."""
+        """Returns the new client, or the one that an earlier call of the same content has made, with its token."""
         async for _ in attempts(self._runtime):
             note(entry, None)
             try:
@@ -215,7 +215,7 @@ class ClientAccounts:
         return await self._described(await self._change(client_id, changed, entry))
 
     async def reset_access_token(self, client_id: str, entry: Entry | None = None) -> dict[str, Any]:
-        """A new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
+        """Returns a new token in place of the old one. Raises InputError, ResourceNotFound, ServiceUnavailable."""
         token = self._new_token()
 
         async def changed(record: ClientRecord) -> ClientRecord:
@@ -278,8 +278,8 @@ class ClientAccounts:
         return record
 
     def _same_token(self, record: ClientRecord, wanted: ClientRecord) -> str:
-        """The token of a client that is there already, if this call repeats the one that made it. Somebody else who may
-        create the client does not get it so: what is done with it would be noted as the client's.
+        """Returns the token of a client that is there already, if this call repeats the one that made it. Somebody else
+        who may create the client does not get it so: what is done with it would be noted as the client's.
 
         Raises RequestConflict.
         """
@@ -301,8 +301,7 @@ class ClientAccounts:
 
     async def _schedule_deletion(self, record: ClientRecord) -> None:
         """Schedules the client's deletion before the client is written. The expiry job checks the client before it
-        deletes it.
-        """
+        deletes it."""
         if record.delete_on_expiration:
             due = max(record.expires, self._runtime.now())
             await self._expiry.client(record.client_id, row_key(record.client_id), due)
@@ -340,12 +339,12 @@ class ClientAccounts:
 
 
 def _is_same(one: ClientRecord, other: ClientRecord) -> bool:
-    """Whether two records are equal, apart from the times of their last use and change."""
+    """Returns whether two records are equal, apart from the times of their last use and change."""
     return one == replace(other, etag=one.etag, last_modified=one.last_modified, last_date_used=one.last_date_used)
 
 
 def _static_record(client: Client) -> ClientRecord:
-    """A client from the settings, as if it were registered: created long ago, and without an end."""
+    """Returns a client from the settings, as if it were registered: created long ago, and without an end."""
     return ClientRecord(
         client_id=client.client_id,
         sealed_token=b"",

@@ -27,7 +27,7 @@ _PARTITION = "refused"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RefusedClient:
-    """Why a client is refused, and when it was last."""
+    """A refused client: why it is refused, and when it was last."""
 
     why: Refusal
     last: datetime
@@ -45,8 +45,7 @@ FLUSH_SECONDS = 60.0
 """Interval in which a process writes the refused clients, if there are any."""
 AGAIN = timedelta(minutes=2)
 """If a client is still refused this long after its first refusal, a program keeps trying. A person who mistyped a token
-has stopped by then, and every process knows a changed token after a minute.
-"""
+has stopped by then, and every process knows a changed token after a minute."""
 WITHIN = timedelta(hours=1)
 """A refusal this long after the previous one counts as a first refusal again."""
 WRITTEN_EVERY = timedelta(minutes=10)
@@ -76,7 +75,7 @@ class EndingCredentials:
         self._kept: Memo[str, Sequence[Ending]] = Memo(remembered.ENDING, runtime.now)
 
     async def current(self) -> Sequence[Ending]:
-        """The clients that expire soon or have expired, in the order of their expirations. Raises
+        """Returns the clients that expire soon or have expired, in the order of their expirations. Raises
         StorageUnavailable."""
         return await self._kept.read("", self._look)
 
@@ -101,7 +100,7 @@ class EndingCredentials:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Seen:
-    """What this process has seen of a client that is refused."""
+    """The state that this process keeps of a client that is refused."""
 
     why: Refusal
     first: datetime
@@ -121,8 +120,7 @@ class RefusedCredentials:
         self._runtime = runtime
         self._seen: dict[str, _Seen] = {}
         """By client id, at most as many as one request can write. Clients refused later are noted only when an earlier
-        one is dropped because its refusals have stopped.
-        """
+        one is dropped because its refusals have stopped."""
         self._forgotten: datetime | None = None
         self._kept: Memo[str, Mapping[str, RefusedClient]] = Memo(remembered.REFUSED, runtime.now)
 
@@ -139,8 +137,7 @@ class RefusedCredentials:
 
     async def flush(self) -> None:
         """Writes the clients that are refused repeatedly: one request, or none if there are no such clients. Raises
-        StorageUnavailable.
-        """
+        StorageUnavailable."""
         due = {client_id: seen for client_id, seen in self._seen.items() if _is_due(seen)}
         if not due:
             return

@@ -32,8 +32,7 @@ from shared.store.partitions import PageReader, rows_of
 CLIENT_ID = re.compile(r"[A-Za-z0-9!@/:.+|_-]+")
 ROOT_CLIENT_ID = "static/taskcluster/root"
 """Id of the root client, as in every deployment of Taskcluster. It has the scopes `*`, for bootstrapping, and issues
-the credentials that the queue hands out.
-"""
+the credentials that the queue hands out."""
 ACCESS_TOKEN = re.compile(r"[a-zA-Z0-9_-]{22,66}")
 
 Refusal = Literal["disabled", "ended", "token", "unreadable"]
@@ -69,17 +68,15 @@ class Client:
 
 
 class Keyring(Protocol):
-    """Where authentication finds clients and roles. Answers may be up to 60 s old (design 2.8)."""
+    """Finds clients and roles for authentication. Answers may be up to 60 s old (design 2.8)."""
 
     async def client(self, client_id: str) -> Client | None:
-        """The client of that id, disabled or expired ones included; None when there is none.
-
-        Raises shared.store.interface.StorageUnavailable.
-        """
+        """Returns the client of that id, also if it is disabled or expired; None when there is none. Raises
+        StorageUnavailable."""
         ...
 
     async def roles(self) -> Roles:
-        """All roles. Raises shared.store.interface.StorageUnavailable."""
+        """Returns all roles. Raises shared.store.interface.StorageUnavailable."""
         ...
 
     async def used(self, client: Client) -> None:
@@ -106,14 +103,14 @@ class StaticClients:
         return self._roles
 
     async def used(self, client: Client) -> None:
-        """Nothing is noted of static clients."""
+        """Does nothing: the use of static clients is not noted."""
 
     def refused(self, client: Client, why: Refusal) -> None:
-        """Nothing is noted of static clients."""
+        """Does nothing: refusals of static clients are not noted."""
 
 
 def root_client(client_id: str, access_token: str, previous_token: str | None = None) -> Client:
-    """The client of a deployment's operator, which may do everything; it also issues the credentials of claims.
+    """Returns the client of a deployment's operator, which may do everything; it also issues the credentials of claims.
 
     Raises ValueError for an id or a token that clients may not have (contract 11.3).
     """
@@ -172,7 +169,7 @@ class ClientStore:
         self._runtime = runtime or Runtime()
 
     async def load(self, client_id: str) -> ClientRecord | None:
-        """The client, or None, also for what cannot be a client's id: the caller chooses it."""
+        """Returns the client, or None, also for what cannot be a client's id: the caller chooses it."""
         if not is_client_id(client_id):
             return None
         row = await self._tables.get(TABLE, _PARTITION, row_key(client_id))
@@ -261,14 +258,13 @@ class ClientStore:
 
 
 def is_client_id(client_id: str) -> bool:
-    """Whether a registered client may have this id (contract 11.3), and a row this key."""
+    """Returns whether a registered client may have this id (contract 11.3), and a row this key."""
     return CLIENT_ID.fullmatch(client_id) is not None and len(client_id) <= MAX_CLIENT_ID
 
 
 def row_key(client_id: str) -> str:
-    """The id with tildes for slashes, which keys forbid. Client ids hold no tilde, so the key of a prefix is a prefix
-    of the key.
-    """
+    """Returns the id with tildes for slashes, which keys forbid. Client ids hold no tilde, so the key of a prefix is a
+    prefix of the key."""
     return client_id.replace("/", "~")
 
 

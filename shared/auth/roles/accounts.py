@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 class CreateRoleRequest(Closed):
-    """What a role is for, and what it grants to clients that assume it."""
+    """The purpose of a role, and the scopes that it grants to clients that assume it."""
 
     scopes: Unique[Scope]
     description: Description
@@ -66,14 +66,14 @@ class RoleAccounts:
         return found, None
 
     async def ids(self, start: str, limit: int | None) -> tuple[list[str], str | None]:
-        """Like `page`, but only the ids."""
+        """Returns a page as `page` does, but only the ids."""
         ids = _from(await self._roles.load(), start)
         if limit is None or len(ids) <= limit:
             return ids, None
         return ids[:limit], ids[limit]
 
     async def get(self, role_id: str) -> dict[str, Any]:
-        """One role. Raises ResourceNotFound."""
+        """Returns one role. Raises ResourceNotFound."""
         snapshot = await self._roles.load()
         return _described(snapshot, _existing(snapshot, role_id))
 
@@ -179,9 +179,8 @@ class RoleAccounts:
         return _described(following, record)
 
     async def _change(self, attempt: Callable[[RoleSnapshot], Awaitable[T]]) -> T:
-        """A compare-and-swap loop: reads all roles, decides, and writes on condition that nobody has changed them
-        since.
-        """
+        """Returns a compare-and-swap loop: reads all roles, decides, and writes on condition that nobody has changed
+        them since."""
         async for _ in attempts(self._runtime, LOST_RACE_FOR_ROLES):
             try:
                 return await attempt(await self._roles.load())
@@ -209,7 +208,8 @@ def _existing(snapshot: RoleSnapshot, role_id: str) -> RoleRecord:
 
 
 def _had(snapshot: RoleSnapshot, record: RoleRecord) -> ScopeSet:
-    """The scopes that a role grants before a change. If their expansion is too large, only the role's own scopes."""
+    """Returns the scopes that a role grants before a change. If their expansion is too large, only the role's own
+    scopes."""
     try:
         return snapshot.roles.expand(record.scopes)
     except ExpansionTooLarge:

@@ -103,7 +103,7 @@ class Roles:
         self._kept = 0
 
     def expand(self, scopes: Iterable[str]) -> ScopeSet:
-        """The scopes with everything that their `assume:` scopes stand for, recursively, in normal form.
+        """Returns the scopes with everything that their `assume:` scopes stand for, recursively, in normal form.
 
         Raises ExpansionTooLarge.
         """
@@ -117,14 +117,16 @@ class Roles:
         return expanded
 
     def granting(self, role: str) -> str | None:
-        """The role that grants something to the holder of a role: that one, or the most specific one with a star."""
+        """Returns the role that grants something to the holder of `role`: that role, or the most specific one with a
+        star."""
         if role in self.scopes_by_role:
             return role
         prefix = self.prefixes.longest(role)
         return None if prefix is None else f"{prefix}*"
 
     def shown(self, scopes: Iterable[str]) -> list[str]:
-        """The expansion as descriptions of clients and roles show it; the scopes themselves where it is too large.
+        """Returns the expansion as descriptions of clients and roles show it; the scopes themselves where it is too
+        large.
 
         Operators must be able to look at such a client or role to mend it.
         """
@@ -141,7 +143,7 @@ class Roles:
             self._kept -= len(dropped) + len(value)
 
     def expand_afresh(self, scopes: frozenset[str], work: ExpansionWork) -> ScopeSet:
-        """Like `expand`, counting the work. Raises ExpansionTooLarge."""
+        """Expands as `expand` does, but without the cache and counting the work. Raises ExpansionTooLarge."""
         if EVERYTHING in scopes:
             return ScopeSet([EVERYTHING])
         work.spend(len(scopes), sum(map(len, scopes)))
@@ -159,7 +161,7 @@ class Roles:
         return ScopeSet(found)
 
     def _granted_by(self, scope: str, work: ExpansionWork) -> Iterator[str]:
-        """What one held scope grants through roles, one step deep."""
+        """Yields the scopes that one held scope grants through roles, one step deep."""
         if not scope.startswith(ASSUME):
             yield from self._assuming_all("", work)
             return
@@ -180,7 +182,7 @@ class Roles:
             yield from self._rule(self.ids[position]).grants("*", work)
 
     def _rule(self, role: str) -> _Rule:
-        """The rule of a role, made when it is first needed: there may be very many roles."""
+        """Returns the rule of a role, made when it is first needed: there may be very many roles."""
         rule = self._rules.get(role)
         if rule is None:
             rule = self._rules[role] = _Rule.of(role, self.scopes_by_role[role])
@@ -205,7 +207,7 @@ class PrefixIndex:
             self.depth = max(self.depth, len(open_ones))
 
     def longest(self, text: str, work: ExpansionWork | None = None) -> str | None:
-        """The longest prefix with which the text starts, or None."""
+        """Returns the longest prefix with which the text starts, or None."""
         # Every text between a prefix and a text that starts with it, in sorted order, starts with that prefix as well.
         # So the text's prefixes are among two: the greatest one that does not sort after the text, and that one's
         # ancestors.
@@ -226,10 +228,10 @@ class PrefixIndex:
 
 
 def leads_on(scope: str) -> bool:
-    """Whether roles may grant something for this scope: it is an `assume:` scope, or covers some of them."""
+    """Returns whether roles may grant something for this scope: it is an `assume:` scope, or covers some of them."""
     return scope.startswith(ASSUME) or covers_all_roles(scope)
 
 
 def covers_all_roles(scope: str) -> bool:
-    """Whether this is `*`, `a*`, … `assume*`: every `assume:` scope there can be."""
+    """Returns whether this is `*`, `a*`, … `assume*`: every `assume:` scope there can be."""
     return scope.endswith("*") and ASSUME.startswith(scope[:-1])

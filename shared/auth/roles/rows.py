@@ -54,8 +54,7 @@ class RoleRecord:
 @dataclass(frozen=True, kw_only=True)
 class RoleSnapshot:
     """All roles at one time. A change that is written against this snapshot is refused if roles were changed since it
-    was read.
-    """
+    was read."""
 
     records: Mapping[str, RoleRecord]
     etag: str | None
@@ -79,7 +78,7 @@ class RoleStore:
         self._runtime = runtime or Runtime()
 
     async def load(self) -> RoleSnapshot:
-        """A consistent snapshot of all roles. Raises also if roles change too often to read one.
+        """Returns a consistent snapshot of all roles. Raises also if roles change too often to read one.
 
         One page is a snapshot. Several pages are one only if the header, which every change rewrites, is the same
         before and after. A mixture of roles from different times could grant scopes that were never granted together.
@@ -114,8 +113,7 @@ class RoleStore:
 
     async def _write(self, snapshot: RoleSnapshot, operation: Operation) -> None:
         """Writes in one transaction with the header, so that only one change of roles succeeds at a time: whether a
-        change is allowed (cycles) depends on all roles.
-        """
+        change is allowed (cycles) depends on all roles."""
         note: dict[str, Value] = {"lastChanged": operation.key}
         header = Create(_HEADER, note) if snapshot.etag is None else Merge(_HEADER, note, snapshot.etag)
         try:
@@ -125,9 +123,8 @@ class RoleStore:
 
 
 def role_key(role_id: str) -> str:
-    """The row key of a role: its id, with every character that keys forbid, or that escaping uses, as a tilde and
-    hexadecimal digits.
-    """
+    """Returns the row key of a role: its id, with every character that keys forbid, or that escaping uses, as a tilde
+    and hexadecimal digits."""
     return _ROLE + _UNSAFE.sub(lambda match: f"~{ord(match[0]):02x}", role_id)
 
 

@@ -43,7 +43,7 @@ _SOME_TEXT = (PARAMETER * _ASSUMED_SUFFIX)[:_ASSUMED_SUFFIX]
 
 
 class RolesRefused(ServiceError):
-    """This set of roles is not allowed; the message says why."""
+    """Raised for a set of roles that is not allowed; the message says why."""
 
 
 class _Node(NamedTuple):
@@ -70,7 +70,7 @@ class _Reach:
     """Characters of the longest scope with a parameter, not counting the parameter."""
 
     def too_large(self, depth: int) -> bool:
-        """Whether an expansion might pass the limits; `depth` is how deep roles with a star are nested."""
+        """Returns whether an expansion might pass the limits; `depth` is how deep roles with a star are nested."""
         longest = max(self.length, self.growth + _ASSUMED_SUFFIX)
         steps = self.steps + 1  # one more for the scope that assumes the role
         return steps > MAX_STEPS or steps * longest + _LONGEST_ID > MAX_TEXT or steps * depth > MAX_PASSED
@@ -90,7 +90,7 @@ def check(roles: Roles) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class _Assumed:
-    """What a scope of a role may assume: the role with this id or, if it is a prefix, any role whose id starts with
+    """The roles that a scope of a role may assume: the one with this id or, if it is a prefix, all whose ids start with
     it."""
 
     text: str
@@ -98,7 +98,7 @@ class _Assumed:
 
 
 def _assumed(role: str, scopes: tuple[str, ...]) -> list[_Assumed]:
-    """What the scopes of one role assume, whatever its parameter stands for. Raises RolesRefused."""
+    """Returns what the scopes of one role assume, whatever its parameter stands for. Raises RolesRefused."""
     parameterised = [scope for scope in scopes if role.endswith("*") and PARAMETER in scope]
     plain = set(scopes).difference(parameterised, [EVERYTHING])
     # In normal form, as upstream checks them: what a star covers needs no check of its own.
@@ -213,8 +213,7 @@ def _nested(ids: list[str], prefixes: set[str]) -> dict[str, list[_Node]]:
 
 def _check_expansions(roles: Roles, reach: Mapping[_Node, _Reach]) -> Iterator[None]:
     """Expands the roles whose upper bounds pass the limits. The bounds overestimate: they count a role once for each
-    path that leads to it.
-    """
+    path that leads to it."""
     steps = 0
     for role in roles.ids:
         if not reach[_Node("role", role)].too_large(roles.prefixes.depth):

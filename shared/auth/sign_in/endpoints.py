@@ -91,9 +91,8 @@ async def sign_in(services: AuthServices, call: Call) -> Annotated[Json, SignInR
 
 
 async def _identity(services: AuthServices, request: SignInRequest) -> Identity:
-    """Who the token is about. Browsers send a nonce when they request a token, and say so when they refresh one;
-    workloads do neither.
-    """
+    """Returns who the token is about. Browsers send a nonce when they request a token, and say so when they refresh
+    one; workloads do neither."""
     given = request.model_fields_set
     if "nonce" in given or ("refreshed" in given and request.refreshed):
         if services.sign_in is None:

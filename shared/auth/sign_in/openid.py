@@ -30,8 +30,7 @@ Fetch = Callable[[str], Awaitable[bytes]]
 
 FirstExchange = Callable[[str, datetime], Awaitable[datetime]]
 """Records an exchange of an ID token and returns the time of the first one: now, unless there was an earlier one. Its
-arguments are the token's hash and its expiration. Raises StorageUnavailable.
-"""
+arguments are the token's hash and its expiration. Raises StorageUnavailable."""
 
 ALGORITHMS: Mapping[str, tuple[str, str]] = {"RS256": ("kty", "RSA"), "ES256": ("crv", "P-256")}
 """Accepted signature algorithms, with the property that a published key of each must have."""
@@ -41,8 +40,7 @@ KEYS_LAST = timedelta(hours=1)
 """How long published keys are kept, so that a withdrawn one is not used for longer."""
 KEYS_REST = timedelta(seconds=30)
 """Shortest time between two readings of the keys because of a token with an unknown key: anybody can make up such a
-token.
-"""
+token."""
 FAILURE_RESTS = timedelta(seconds=5)
 """How long after a failed reading of the keys everybody is answered with that failure."""
 AGAIN_WITHIN = timedelta(minutes=1)
@@ -63,7 +61,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9@:.+|_-]")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Identity:
-    """Who has signed in."""
+    """A person or workload that has signed in."""
 
     client_id: str
     scopes: Sequence[str]
@@ -88,8 +86,8 @@ class SignIn:
     now: Callable[[], datetime]
 
     async def identity(self, id_token: str, nonce: str | None) -> Identity:
-        """Who the token is about. One that was refreshed has no nonce (OpenID Connect Core 12.2): it must have just
-        been issued.
+        """Returns who the token is about. One that was refreshed has no nonce (OpenID Connect Core 12.2): it must have
+        just been issued.
 
         Raises AuthenticationFailed, also for one that was exchanged more than a minute ago, ServiceUnavailable if the
         provider does not answer, StorageUnavailable.
@@ -138,9 +136,8 @@ class WorkloadSignIn:
     """Finds the role, perhaps one with a star, that grants something to the holder of a role."""
 
     async def identity(self, id_token: str) -> Identity:
-        """Who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not answer,
-        StorageUnavailable.
-        """
+        """Returns who the token is about. Raises AuthenticationFailed, ServiceUnavailable if the provider does not
+        answer, StorageUnavailable."""
         subject = str((await self.tokens.claims(id_token))["sub"])
         if not _SUBJECT.fullmatch(subject):
             # A scope that ends with an asterisk would stand for the roles of other subjects, too.
@@ -163,7 +160,7 @@ class IdTokens:
         self._keys = PublishedKeys(issuer, fetch, monotonic)
 
     async def claims(self, id_token: str, *more: str) -> Mapping[str, Any]:
-        """What a valid token says, with `more` claims that it must have. Raises as `identity` does."""
+        """Returns what a valid token says, with `more` claims that it must have. Raises as `identity` does."""
         import jwt
 
         try:
@@ -209,7 +206,7 @@ class PublishedKeys:
         self._waiting = Room(bounds.SIGN_INS_WAITING)
 
     async def find(self, key_id: object, algorithm: str) -> jwt.PyJWK:
-        """The key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
+        """Returns the key that a token names. Raises AuthenticationFailed, ServiceUnavailable."""
         import jwt
 
         found = self._chosen(key_id, algorithm)
@@ -226,14 +223,14 @@ class PublishedKeys:
             raise AuthenticationFailed("the key that the ID token is signed with cannot be used") from None
 
     def _has_failed(self) -> bool:
-        """Whether a reading has failed a moment ago."""
+        """Returns whether a reading has failed a moment ago."""
         return self._failed is not None and self._monotonic() - self._failed[0] < FAILURE_RESTS.total_seconds()
 
     def _age(self) -> float:
         return float("inf") if self._read is None else self._monotonic() - self._read
 
     def _chosen(self, key_id: object, algorithm: str) -> list[Mapping[str, Any]]:
-        """The known keys that may have signed a token; none if the keys were read too long ago."""
+        """Returns the known keys that may have signed a token; none if the keys were read too long ago."""
         if self._age() > KEYS_LAST.total_seconds():
             return []
         property_name, wanted = ALGORITHMS[algorithm]
@@ -286,7 +283,8 @@ class PublishedKeys:
 
 
 async def fetch(url: str) -> bytes:
-    """What a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte, OSError."""
+    """Returns what a provider publishes. Redirects are not followed. Raises ValueError for more than a mebibyte,
+    OSError."""
     import aiohttp  # takes a tenth of a second, and few deployments need it here
 
     timeout = aiohttp.ClientTimeout(total=_FETCH_SECONDS)

@@ -112,8 +112,7 @@ class Artifacts:
         self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
     ) -> Scheduled | None:
         """Schedules the artifact's deletion before the artifact is written. One that expires with its task is deleted
-        with it and needs nothing.
-        """
+        with it and needs nothing."""
         scheduled = None
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
             scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
@@ -183,7 +182,7 @@ class Artifacts:
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
     async def _is_running(self, task_id: str, run_id: int, wanted: Artifact) -> bool:
-        """Whether a run without a guard row is running now.
+        """Returns whether a run without a guard row is running now.
 
         Raises InputError, RequestConflict (contract 7.1). A resolved run is no conflict if an earlier try of this call
         has written the artifact and its answer was lost: then nothing is left to write.
@@ -296,7 +295,7 @@ class Finishing:
 
 
 def without_unfinished(task: Task, run_id: int, name: str) -> Task:
-    """The task without this `blob` among those that its run waits for; unchanged if the run is resolved."""
+    """Returns the task without this `blob` among those that its run waits for; unchanged if the run is resolved."""
     run = task.runs[run_id]
     if run.state is not State.RUNNING:
         return task
@@ -306,8 +305,7 @@ def without_unfinished(task: Task, run_id: int, name: str) -> Task:
 
 class ArtifactQuota:
     """Bounds a task's artifacts. A process counts those that it creates, and now and then counts all of them in
-    storage.
-    """
+    storage."""
 
     def __init__(self, artifacts: ArtifactStore, now: Callable[[], datetime]) -> None:
         self._artifacts = artifacts
@@ -316,8 +314,7 @@ class ArtifactQuota:
 
     async def check(self, task_id: str, run_id: int, name: str) -> None:
         """Raises RequestConflict for a new artifact of a task that has too many already. An existing artifact may be
-        created again.
-        """
+        created again."""
         if (self._created.get(task_id) or 0) < rules.COUNTED_EVERY:
             return
         if task_id not in self._full:

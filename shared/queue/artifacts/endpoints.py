@@ -206,9 +206,8 @@ async def _redirection(services: QueueServices, stored: Stored) -> Answer:
 
 
 async def _content(services: QueueServices, stored: Stored) -> Mapping[str, Any]:
-    """How to download the content. Today's clients know four storage types. `blob` and `azure` are reported as `s3`,
-    which makes clients do the same: get a URL.
-    """
+    """Returns how to download the content. Today's clients know four storage types. `blob` and `azure` are reported as
+    `s3`, which makes clients do the same: get a URL."""
     artifact = stored.artifact
     if artifact.storage_type is StorageType.ERROR:
         return {"storageType": artifact.storage_type.value, **_reason(artifact)}

@@ -33,7 +33,7 @@ _NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9!@/:.+|_-]")
 
 
 def object_name(task_id: str, run_id: int, name: str) -> str:
-    """The name of an artifact's object."""
+    """Returns the name of an artifact's object."""
     return f"t/{task_id}/{run_id}/{name}"
 
 
@@ -52,7 +52,7 @@ class Objects:
         self._access = self._storage.access
 
     async def existing(self, name: str) -> Stored:
-        """The artifact behind an object."""
+        """Returns the artifact behind an object."""
         match = _NAME.fullmatch(name)
         stored = await self._artifacts.get(match[1], int(match[2]), match[3]) if match else None
         if stored is None or stored.artifact.storage_type is not StorageType.OBJECT:
@@ -60,14 +60,14 @@ class Objects:
         return stored
 
     async def finished(self, name: str) -> Stored:
-        """The artifact behind an object whose upload is finished."""
+        """Returns the artifact behind an object whose upload is finished."""
         stored = await self.existing(name)
         if not stored.artifact.details.get("isFinished"):
             raise ResourceNotFound(f"there is no object {name}")
         return stored
 
     def check_upload(self, stored: Stored, project_id: str, upload_id: str) -> None:
-        """Raises RequestConflict unless it is the upload that the artifact was created with."""
+        """Raises RequestConflict unless `upload_id` is the id of the upload that the artifact was created with."""
         details = stored.artifact.details
         if details["projectId"] != project_id or details.get("uploadId", upload_id) != upload_id:
             raise RequestConflict("the object has another `projectId` or `uploadId`")
@@ -78,8 +78,8 @@ class Objects:
         await self._uploads.replace_object(stored, data, **_stated(stored.artifact, hashes))
 
     async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> Json:
-        """Where to put the data, until when, with which headers. `is_chunked`: the client sends it in chunks, without
-        its length.
+        """Returns where to put the data, until when, with which headers. `is_chunked`: the client sends it in chunks,
+        without its length.
 
         Raises RequestConflict when the upload is finished, InputError if the data is too large, or comes in chunks:
         storage refuses these, and the Functions host loses them.
@@ -175,7 +175,7 @@ class Objects:
 
 
 def hashes_of(stored: Stored) -> Mapping[str, str]:
-    """The hashes of an object's data that are known."""
+    """Returns the hashes of an object's data that are known."""
     hashes: Mapping[str, str] = stored.artifact.details.get("hashes", {})
     return hashes
 

@@ -27,7 +27,7 @@ MOST_LINKS = 50
 """The most links that are followed one after the other."""
 
 Authorise = Callable[[Sequence[str]], Awaitable[None]]
-"""Raises InsufficientScopes unless the caller may get artifacts of all these names."""
+"""Function that raises InsufficientScopes unless the caller may get artifacts of all these names."""
 
 
 @dataclass(eq=False, repr=False)
@@ -41,23 +41,22 @@ class Reading:
     _runtime: Runtime
     _: KW_ONLY
     public_base_url: str | None
-    """Where `public/` content can be read without a signed URL."""
+    """The URL at which `public/` content can be read without a signed URL, if any."""
 
     def __post_init__(self) -> None:
         self._now = self._runtime.now
         self.public_base_url = None if self.public_base_url is None else self.public_base_url.rstrip("/")
 
     async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
-        """An artifact that may be read now, links followed. The caller is authorised for `name` already.
+        """Returns an artifact that may be read now, links followed. The caller is authorised for `name` already.
 
         Raises ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises.
         """
         return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
 
     async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:
-        """Like `find`, in the task's last run. Most tasks have a single run, so run 0 is read in parallel with the
-        task.
-        """
+        """Finds an artifact as `find` does, in the task's last run. Most tasks have a single run, so run 0 is read in
+        parallel with the task."""
         task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, 0, name))
         run_id = last_run(task, task_id)
         if run_id > 0:
@@ -65,11 +64,11 @@ class Reading:
         return await self._follow(stored, name, authorise)
 
     async def last_run(self, task_id: str) -> int:
-        """The number of a task's last run. Raises ResourceNotFound."""
+        """Returns the number of a task's last run. Raises ResourceNotFound."""
         return last_run(await self._tasks.status(task_id), task_id)
 
     async def info(self, task_id: str, run_id: int, name: str) -> Artifact:
-        """What is known of an artifact, expired or not; links are not followed. Raises ResourceNotFound."""
+        """Returns what is known of an artifact, expired or not; links are not followed. Raises ResourceNotFound."""
         stored = await self._artifacts.get(task_id, run_id, name)
         if stored is None or stored.artifact.is_hidden:
             raise _no_such(name)
@@ -78,10 +77,8 @@ class Reading:
     async def page(
         self, task_id: str, run_id: int | None, *, start: str, limit: int
     ) -> tuple[list[Artifact], str | None]:
-        """A page of the artifacts of a run, or of the last one, by name, and where the next page starts.
-
-        Raises ResourceNotFound.
-        """
+        """Returns a page of the artifacts of a run (None: the last one), by name, and where the next page starts.
+        Raises ResourceNotFound."""
         if run_id is None:
             return await self._page(task_id, await self.last_run(task_id), start, limit)
         last, page = await both(self.last_run(task_id), self._page(task_id, run_id, start, limit))
@@ -113,7 +110,7 @@ class Reading:
         )
 
     def window(self) -> tuple[datetime, datetime]:
-        """From when to when a URL that is made now is valid."""
+        """Returns from when to when a URL that is made now is valid."""
         now = self._now().replace(microsecond=0)
         return now - SIGNED_URL_CLOCK_SKEW, now + LIFE
 
@@ -139,7 +136,7 @@ class Reading:
 
 
 def last_run(task: Task | None, task_id: str) -> int:
-    """The number of a task's last run. Raises ResourceNotFound for a task that does not exist or has none."""
+    """Returns the number of a task's last run. Raises ResourceNotFound for a task that does not exist or has none."""
     if task is None:
         raise ResourceNotFound(f"task {task_id} does not exist")
     if not task.runs:

@@ -83,7 +83,7 @@ class ArtifactStore:
         return Stored(task_id=task_id, run_id=run_id, artifact=decode(row), etag=row.etag)
 
     async def page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
-        """A page of a run's artifacts in the order of names, and where the next one starts."""
+        """Returns a page of a run's artifacts in the order of names, and where the next one starts."""
         if run_id > MAX_RUN:
             return [], None
         first, end = keys.artifacts(run_id)
@@ -129,7 +129,7 @@ class ArtifactStore:
         return await try_transact(self._tables, keys.TASKS, stored.task_id, operations) is not None
 
     async def count(self, task_id: str) -> int:
-        """The artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
+        """Returns the artifacts of all runs of a task; counting ends at `MAX_OF_TASK`, or a page beyond it."""
         number = 0
         start, end = keys.ARTIFACTS
         async for page in rows_of(self._tables, keys.TASKS, task_id, start=start, end=end, select=("upload",)):
@@ -157,7 +157,7 @@ class ArtifactStore:
         return await try_transact(self._tables, keys.TASKS, stored.task_id, deletion(stored)) is not None
 
     async def waiting(self, task_id: str, run_id: int, name: str) -> Waiting | None:
-        """The upload of one artifact, if it waits."""
+        """Returns the upload of one artifact, if it waits."""
         row = await self._tables.get(keys.TASKS, task_id, keys.direct(run_id, name))
         return None if row is None else decode_waiting(row)
 
@@ -185,7 +185,7 @@ class ArtifactStore:
 
 
 def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None) -> list[tables.Operation]:
-    """The operations that write an artifact: a new one, or in place of one that is unchanged since it was read."""
+    """Returns operations that write an artifact: a new one, or in place of one that is unchanged since it was read."""
     key = keys.artifact(run_id, artifact.name)
     values = encode(artifact)
     operations: list[tables.Operation] = [
@@ -207,7 +207,7 @@ def operations_for(run_id: int, artifact: Artifact, until: datetime, *, old: Sto
 
 
 def deletion(stored: Stored) -> list[tables.Operation]:
-    """The operations that delete an artifact if it is as it was read, and note its blob, which is deleted next."""
+    """Returns operations that delete an artifact if it is as it was read, and note its blob, which is deleted next."""
     row = tables.Delete(keys.artifact(stored.run_id, stored.artifact.name), stored.etag)
     return [row, tables.Upsert(keys.STRAYS, {})] if stored.artifact.has_blob else [row]
 
@@ -221,6 +221,6 @@ def encode(artifact: Artifact) -> dict[str, tables.Value]:
 
 
 def decode(row: Row) -> Artifact:
-    """An artifact's row. Raises StorageUnavailable when later code has written it."""
+    """Returns an artifact's row. Raises StorageUnavailable when later code has written it."""
     check_schema(row)
     return _COLUMNS.decode(row.values)

@@ -46,7 +46,7 @@ DEFAULT_TYPE = "application/binary"
 
 
 class StorageType(StrEnum):
-    """Where the content of an artifact is."""
+    """The storage types of artifacts, which say where the content is."""
 
     S3 = "s3"
     OBJECT = "object"
@@ -64,7 +64,7 @@ FINISHED_LATER = frozenset({StorageType.OBJECT, StorageType.BLOB})
 
 
 class Upload(StrEnum):
-    """How the content of an artifact is uploaded."""
+    """The ways of uploading the content of an artifact."""
 
     NONE = "none"
     """The artifact has no content of its own."""
@@ -91,7 +91,8 @@ class Artifact:
     """Id of the call that created the artifact, or created it again. By it, a call whose answer was lost recognises its
     own artifact."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """What the type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths; `uploadId`."""
+    """The properties that the artifact's type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths;
+    `uploadId`."""
     upload: Upload = Upload.NONE
     content_length: int | None = None
     """Bytes of the content before any encoding, as the first request stated."""
@@ -150,7 +151,7 @@ def check_unfinished(run: Run) -> None:
 
 
 def claimed_run(task: Task | None, run_id: int) -> Run:
-    """The run that an artifact is for. Raises InputError if there is none, or it was never claimed (trap 8)."""
+    """Returns the run that an artifact is for. Raises InputError if there is none, or it was never claimed (trap 8)."""
     if task is None:
         raise InputError("there is no such task")
     if run_id > task.last_run_id:
@@ -171,7 +172,7 @@ def check_run_takes_artifacts(run: Run, now: datetime) -> None:
 
 
 def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
-    """What a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
+    """Returns what a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
 
     The content keeps its place as long as it is uploaded in the same way, and may be replaced there. An artifact that
     now refers to something else gets a new version, so that its event is no duplicate.
@@ -203,7 +204,7 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
 
 
 def upload_of(mode: UploadMode, content_length: int | None, relayed: int) -> Upload:
-    """How an `s3` artifact is uploaded; `content_length` in bytes is what its request states (design 8).
+    """Returns how an `s3` artifact is uploaded; `content_length` in bytes is what its request states (design 8).
 
     The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
     is stated. So content without a stated length is relayed in every mode. `auto` relays what certainly has at most
@@ -234,7 +235,7 @@ LONGEST_UPLOAD = timedelta(minutes=45)
 
 
 def upload_life(content_length: int | None) -> timedelta:
-    """How long a URL for an upload of that size is needed: for retries, and for a slow line.
+    """Returns how long a URL for an upload of that size is needed: for retries, and for a slow line.
 
     Azure judges a request by when it begins, so a shorter life never ends an upload that is under way.
     """
@@ -254,7 +255,7 @@ GZIP_TRAILER = 4
 
 
 def begins_as_gzip(head: bytes, length: int) -> bool:
-    """Whether content of `length` bytes can be unpacked, as far as its first `GZIP_HEAD` bytes tell."""
+    """Returns whether content of `length` bytes can be unpacked, as far as its first `GZIP_HEAD` bytes tell."""
     reader = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
     try:
         reader.decompress(head)
@@ -264,19 +265,20 @@ def begins_as_gzip(head: bytes, length: int) -> bool:
 
 
 def is_made_of(content_length: int, trailer: bytes) -> bool:
-    """Whether a gzip trailer states this length of the unpacked content (modulo 2^32)."""
+    """Returns whether a gzip trailer states this length of the unpacked content (modulo 2^32)."""
     return content_length % (1 << 8 * GZIP_TRAILER) == int.from_bytes(trailer, "little")
 
 
 def seen_length(length: int, encoding: str, trailer: bytes = b"") -> int | None:
-    """Bytes of the content that takes `length` bytes in its encoding and ends with `trailer`; None if unknown."""
+    """Returns the size of content that takes `length` bytes in its encoding and ends with `trailer`; None: unknown."""
     if encoding in ("", "identity"):
         return length
     return int.from_bytes(trailer, "little") if encoding == "gzip" and len(trailer) == GZIP_TRAILER else None
 
 
 def as_header(text: str, otherwise: str) -> str:
-    """A text that can stand in a header: `otherwise` when it holds anything but printable ASCII, or only spaces."""
+    """Returns a text that can stand in a header: `otherwise` when it holds anything but printable ASCII, or only
+    spaces."""
     text = text.strip()
     return text if text and text.isascii() and text.isprintable() else otherwise
 
@@ -289,7 +291,7 @@ def disposition(name: str) -> str:
 
 
 class BlobHeaders(TypedDict):
-    """What a blob says of itself."""
+    """The headers of a blob, which say what its content is."""
 
     content_type: str
     content_encoding: str
@@ -297,7 +299,7 @@ class BlobHeaders(TypedDict):
 
 
 def blob_headers(name: str, content_type: str, encoding: str = "") -> BlobHeaders:
-    """What the blob of an artifact of that name says of itself."""
+    """Returns the headers of the blob of an artifact of that name."""
     return BlobHeaders(
         content_type=as_header(content_type, OPAQUE),
         content_encoding=as_header(encoding, ""),

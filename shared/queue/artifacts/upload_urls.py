@@ -64,7 +64,7 @@ class Relay:
         self._memory = Scarce(held, Room(math.inf, held // 2), partial(errors.ServiceUnavailable, _TOO_MANY))
 
     def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
-        """A URL to PUT the content of an artifact to, until `expiry` (whole seconds).
+        """Returns a URL to PUT the content of an artifact to, until `expiry` (whole seconds).
 
         If the ETag of the artifact's row is known (see `Created`), the first content that this process receives can be
         stored without a read.
@@ -128,7 +128,7 @@ class Relay:
             raise errors.ResourceNotFound(_EXPIRED)
 
     async def _open(self, task_id: str, run_id: int, name: str, version: str) -> Stored:
-        """The artifact, if its content may still change and is uploaded through this service."""
+        """Returns the artifact, if its content may still change and is uploaded through this service."""
         task, stored = await both(self._tasks.status(task_id), self._artifacts.get(task_id, run_id, name))
         if task is None or stored is None or run_id > task.last_run_id:
             raise errors.ResourceNotFound(_EXPIRED)
@@ -164,7 +164,8 @@ class UploadUrls:
         self._now = runtime.now
 
     async def put_url(self, task_id: str, run_id: int, artifact: Artifact, until: datetime, etag: str = "") -> str:
-        """A URL for one PUT: of a block, through this service (`etag`: see `Relay.url`), or with the block-blob API."""
+        """Returns a URL for one PUT: of a block, through this service (`etag`: see `Relay.url`), or with the block-blob
+        API."""
         if artifact.upload is Upload.RELAY:
             return self._relay.url(task_id, run_id, artifact, until, etag)
         url = await self._write(task_id, run_id, artifact, until)
@@ -173,8 +174,8 @@ class UploadUrls:
     async def requests(
         self, task_id: str, run_id: int, artifact: Artifact, sizes: list[int], until: datetime
     ) -> list[dict[str, Any]]:
-        """The requests that upload a `blob`, as its creator is told them: one for each part, or a single one if `sizes`
-        is empty."""
+        """Returns the requests that upload a `blob`, as its creator is told them: one for each part, or a single one if
+        `sizes` is empty."""
         url = await self._write(task_id, run_id, artifact, until)
         if sizes:
             return [
@@ -202,5 +203,5 @@ class UploadUrls:
 
 
 def _block(url: str, block_id: str) -> str:
-    """A signed URL of a blob as the URL of one of its blocks."""
+    """Returns a signed URL of a blob as the URL of one of its blocks."""
     return f"{url}&comp=block&blockid={quote(base64.b64encode(block_id.encode()).decode(), safe='')}"

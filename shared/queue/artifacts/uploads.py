@@ -54,7 +54,7 @@ class Uploads:
                 await self._blobs.delete(upload.container, upload.path)
 
     async def settled(self, stored: Stored) -> Artifact | None:
-        """The artifact with what is known of its content; None if the content was not uploaded yet.
+        """Returns the artifact with what is known of its content; None if the content was not uploaded yet.
 
         No request for an artifact that was examined before.
         """

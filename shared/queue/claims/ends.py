@@ -18,7 +18,7 @@ class NotExpired(NoDecision):
     """A due claim message finds nothing to expire."""
 
     again: datetime | None
-    """When it is to be handled again; None: never."""
+    """The time at which the claim is to be handled again; None: never."""
 
 
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime) -> Decision:
@@ -136,7 +136,7 @@ def returned(task: Task, run_id: int, started: datetime, claim_id: str = "") -> 
 
 
 def _unclaimed(task: Task, run_id: int) -> Task:
-    """The task as it was before that run was claimed."""
+    """Returns the task as it was before that run was claimed."""
     pending = replace(
         task.runs[run_id],
         state=State.PENDING,

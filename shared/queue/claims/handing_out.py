@@ -59,7 +59,7 @@ class Prepared:
         return replace(rows, add=tuple(replace(row, claim_id=self.claim_id) for row in rows.add))
 
     def undone(self, task: Task) -> ReturnRow:
-        """The change of rows that undoes the claim, for the task's present state."""
+        """Returns the change of rows that undoes the claim, for the task's present state."""
         started = self.task.last_run.started
         assert started is not None, "a claimed run has started"
         return claim_ends.returned(task, self.task.last_run_id, started, self.claim_id)

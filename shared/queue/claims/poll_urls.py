@@ -42,7 +42,7 @@ class MalformedAnswer(ServiceError, ValueError):
 
 
 def parse_poll_answer(text: str, now: datetime) -> list[Message]:
-    """The messages of an answer, each once. Entities are not expanded, nor is anything loaded.
+    """Returns the messages of an answer, each once. Entities are not expanded, nor is anything loaded.
 
     A message without a usable id and receipt is left out; one without a time counts as inserted now.
     Raises MalformedAnswer.
@@ -197,7 +197,7 @@ def _roll(traffic: _Traffic, now: datetime) -> None:
 
 
 Way = Literal["claimWork", "pollTaskUrls"]
-"""How a worker waits: in a call, or by polling with URLs that it was given."""
+"""The ways in which a worker waits: in a call, or by polling with URLs that it was given."""
 
 REPORT_SECONDS = 60.0
 
@@ -212,7 +212,7 @@ class WaitingWorkerCounts:
         self._ways = ways
 
     def of_task_queue(self, task_queue_id: str) -> dict[Way, int]:
-        """How many workers wait in a task queue, as far as this process knows."""
+        """Returns how many workers wait in a task queue, as far as this process knows."""
         return {way: count()[task_queue_id] for way, count in self._ways.items()}
 
     async def keep_reporting(self) -> None:

@@ -39,8 +39,8 @@ class Starvation:
         self._starving: Memo[str, list[Priority]] = Memo(remembered.STARVING, runtime.now)
 
     async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
-        """The bands in the order in which to poll them: the starving ones, the longest waiting first, then the others
-        as given.
+        """Returns the bands in the order in which to poll them: the starving ones, the longest waiting first, then the
+        others as given.
 
         Which bands starve is remembered for 10 s. Raises StorageUnavailable.
         """
@@ -101,7 +101,7 @@ class _Pool:
     """Ids of the messages that the last poll left in the queue. A message that is gone was received by another process,
     which a client has called."""
     asked: float = 0.0
-    """When waits were last ended because there were messages."""
+    """Time at which waits were last ended because there were messages."""
     urgency: int = 1
     """Number of waits that are ended for each message."""
 
@@ -140,8 +140,8 @@ class Poller:
     async def take(
         self, task_queue_id: str, count: int, seconds: float, ended: asyncio.Event, wait: Wait, *, is_new: bool = True
     ) -> list[PendingMessage]:
-        """Up to `count` messages that are there now. If there are none, waits, and returns none as soon as there is
-        work: the client then has to call again, and `wait` says that it is told.
+        """Returns up to `count` messages that are there now. If there are none, waits, and returns none as soon as
+        there is work: the client then has to call again, and `wait` says that it is told.
 
         Also returns none after some seconds, when `ended` is set, and when the wait is over. A call that is not
         `is_new` gets no messages at all, since its client may have disconnected. Without seconds to wait, it polls the
@@ -327,8 +327,8 @@ class Poller:
 
 
 def _who_calls_soonest(waiters: Sequence[_Waiter], now: float, urgency: int) -> list[_Waiter]:
-    """The waiting calls; first those whose clients repeat the call, then those whose workers call again at once after
-    an empty answer, then those that pause.
+    """Returns the waiting calls; first those whose clients repeat the call, then those whose workers call again at once
+    after an empty answer, then those that pause.
 
     Of the former, those come first that have had no task for longest. If nobody came, the latest do: of older ones more
     clients are gone.

@@ -19,7 +19,7 @@ from shared.queue.tasks.rules import MessageHandle, Resolved, Run, State, Task, 
 
 
 class Verdict(Enum):
-    """What to do with a pending message that was polled (design 4, the table)."""
+    """The decision on a pending message that was polled (design 4, the table)."""
 
     REMOVE = auto()
     """The run is resolved, the deadline has passed, or the message does not count any more."""
@@ -63,7 +63,7 @@ class NotClaimed(NoDecision):
 def decide(
     task: Task, hint_id: str, age: float, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime
 ) -> Decision:
-    """The decision on a received message, as of the time that its claim message names. Raises NotClaimed."""
+    """Returns the decision on a received message, as of the time that its claim message names. Raises NotClaimed."""
     verdict = judge(task, hint_id, age, now)
     if verdict is Verdict.CLAIM:
         return claim(task, worker, handle, taken_until, now)
@@ -91,7 +91,7 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
 
 
 def rows_ahead(task: Task, claimed: Task) -> effects.ChangePoolRows:
-    """The change of index rows that is written ahead of a claim's commit. The row of an expired run is removed
+    """Returns the change of index rows that is written ahead of a claim's commit. The row of an expired run is removed
     afterwards."""
     run_id = claimed.last_run_id
     pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
@@ -185,9 +185,8 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
 
 
 def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
-    """The decision with the event of the run's claim put before that of its end, since the former may not have been
-    sent.
-    """
+    """Returns the decision with the event of the run's claim put before that of its end, since the former may not have
+    been sent."""
     return replace(decision, events=(*claim_of(task, run_id, now), *decision.events))
 
 

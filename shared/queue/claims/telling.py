@@ -18,7 +18,8 @@ from shared.base.memo import Memo
 from shared.queue.tasks.rules import Worker
 
 REPEATS_WITHIN = timedelta(seconds=2)
-"""How soon a client has repeated a call that was answered 503. The slowest public one takes 0.75 s, and then 1.1 s."""
+"""The time within which a client has repeated a call that was answered 503. The slowest public client takes 0.75 s, and
+then 1.1 s."""
 MISSES = 2
 """Answers of 503 in a row after which a client that repeats none is told by empty answers."""
 PAUSES = timedelta(seconds=5)
@@ -57,7 +58,7 @@ class Series:
         return Series(began=came, told=self.told, missed=self.missed)
 
     def noted(self, came: datetime, waits: Sequence[float], elsewhere: datetime | None) -> Series:
-        """The series of the call that came at `came`, once the worker's row is known.
+        """Returns the series of the call that came at `came`, once the worker's row is known.
 
         `waits` are the times at which its last calls began in any process, oldest first, in seconds since the epoch.
         `elsewhere` is when its last call began, if another process may have answered it 503.
@@ -66,7 +67,7 @@ class Series:
         return series if elsewhere is None or series.is_vain else replace(series, began=elsewhere, is_vain=True)
 
     def _judged(self, came: datetime, waits: Sequence[float]) -> Series:
-        """The series, with what the row tells of the last answer of 503."""
+        """Returns the series, with what the row tells of the last answer of 503."""
         if self.told is None:
             return self
         told = self.told.timestamp()
@@ -89,7 +90,7 @@ class Wait:
     is_told: bool = False
     """Whether the call ended since there was work."""
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when a wait of a series that came to nothing is to be ended."""
+    """Event that is set when a wait of a series that came to nothing is to be ended."""
 
 
 Caller = tuple[str, Worker]

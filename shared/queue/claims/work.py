@@ -98,7 +98,8 @@ class Work:
         ended: asyncio.Event | None = None,
         told: asyncio.Event | None = None,
     ) -> list[Claim]:
-        """Up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1), or until `ended` is set.
+        """Returns up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1), or until `ended` is
+        set.
 
         A worker that has waited gets none when there is work: it has to call again. `told` is set if an answer suits it
         after which its client repeats the call. A quarantined worker waits and gets none. A newer wait of the same
@@ -275,8 +276,8 @@ class Work:
         return await self._claims(claimed)
 
     async def found_for_claim(self, task_id: str) -> Loaded:
-        """The task that a call of claimTask is about. Old workers delete their message on a 404, so it is looked for a
-        while.
+        """Returns the task that a call of claimTask is about. Old workers delete their message on a 404, so it is
+        looked for a while.
 
         Raises ResourceNotFound.
         """
@@ -317,8 +318,8 @@ class Work:
         await together(*(self._giving_back.give_back(UndeliveredClaim.of(loaded.task), after) for loaded in claimed))
 
     async def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
-        """The claims of one call. One that cannot be rendered is given back, and the others are returned all the
-        same."""
+        """Returns the claims of one call. One that cannot be rendered is given back, and the others are returned all
+        the same."""
         shown: list[Claim] = []
         left: list[Loaded] = []
         for loaded in claimed:
@@ -331,8 +332,8 @@ class Work:
         return shown
 
     def _claim(self, loaded: Loaded, at_least: datetime | None = None) -> Claim:
-        """The last run's claim. Its credentials last until takenUntil or `at_least`, whichever is later: a repeated
-        claimTask gets fresh credentials with the old takenUntil (trap 12)."""
+        """Returns the last run's claim. Its credentials last until takenUntil or `at_least`, whichever is later: a
+        repeated claimTask gets fresh credentials with the old takenUntil (trap 12)."""
         task, run_id = loaded.task, loaded.task.last_run_id
         run = task.last_run
         now = self._runtime.now()

@@ -61,7 +61,7 @@ class Announcer:
             await self._publisher.publish([self.rendered(event, loaded)])
 
     def rendered(self, event: TaskEvent, loaded: Loaded) -> EventMessage:
-        """The message of a task's event."""
+        """Returns the message of a task's event."""
         return render(event, loaded.definition, loaded.task, self._size_limit)
 
     async def _send(self, messages: Sequence[EventMessage]) -> None:

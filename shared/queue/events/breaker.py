@@ -53,7 +53,7 @@ class Breaker:
         return max(0.0, self._retry_at - self._monotonic()) if self.is_open else 0.0
 
     def blocks(self) -> bool:
-        """Whether an attempt must not be made now."""
+        """Returns whether an attempt must not be made now."""
         return self.is_open and (self._probe is not None or self.pause_left > 0)
 
     @contextmanager

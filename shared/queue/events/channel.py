@@ -45,7 +45,8 @@ class NotOpen(ServiceError):
 
 
 def may_be_about_one_message(error: exceptions.ServiceBusError) -> bool:
-    """Whether a batch may have been refused for one of its messages: for its size, or a reason without an SDK type."""
+    """Returns whether a batch may have been refused for one of its messages: for its size, or a reason without an SDK
+    type."""
     return isinstance(error, exceptions.MessageSizeExceededError) or type(error) is exceptions.ServiceBusError
 
 
@@ -235,9 +236,8 @@ class Channel:
         del batch[count:]
 
     async def _link(self) -> Link:
-        """The open link. Raises NotOpen if opening it takes longer than a call may wait; it then continues in the
-        background.
-        """
+        """Returns the open link. Raises NotOpen if opening it takes longer than a call may wait; it then continues in
+        the background."""
         if self._monotonic() - self._used_at > IDLE_SECONDS:
             self._discard()
         self._used_at = self._monotonic()

@@ -73,7 +73,7 @@ _RESERVED = Word("reserved", "Room for future words: always match it with `#`.",
 
 
 def _task_words(*, run: bool, worker: bool) -> tuple[Word, ...]:
-    """The routing key of task messages; `run` and `worker` say whether those words are always given."""
+    """Returns the routing key of task messages; `run` and `worker` say whether those words are always given."""
     return (
         _KIND,
         Word("taskId", "`taskId` of the task that the message is about.", 22),
@@ -155,7 +155,7 @@ ENTRY_OF = {entry.exchange: entry for entry in ENTRIES}
 
 
 def parse_exchange(name: str) -> Exchange:
-    """An exchange by its short name, its full name or its name in the reference.
+    """Returns an exchange by its short name, its full name or its name in the reference.
 
     Raises ValueError that lists the short names.
     """

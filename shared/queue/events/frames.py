@@ -51,7 +51,8 @@ def encoded(message: EventMessage) -> bytes:
 def transfer(
     messages: Sequence[bytes], first_id: str, *, channel: int, handle: int, delivery_id: int, delivery_tag: int
 ) -> bytes:
-    """The frame that transfers encoded messages on a link, as one delivery; `first_id` is the first one's message id.
+    """Returns the frame that transfers encoded messages on a link, as one delivery; `first_id` is the first one's
+    message id.
 
     It must not be longer than the receiver takes: OVERHEAD and OVERHEAD_EACH say what it has besides the messages.
     """
@@ -102,7 +103,7 @@ def _unsigned(value: int) -> bytes:
 
 
 def _compound(small: bytes, large: bytes, count: int, items: bytes) -> bytes:
-    """A list or a map of `count` encoded items."""
+    """Returns a list or a map of `count` encoded items."""
     if len(items) < _SMALL and count <= _SMALL:
         return b"%b%c%c%b" % (small, len(items) + 1, count, items)
     return large + struct.pack(">II", len(items) + 4, count) + items

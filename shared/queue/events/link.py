@@ -138,7 +138,7 @@ class Link:
 
 
 def _prepare_handlers(sender: Any) -> list[Any]:
-    """The connections that the sender will make; it forgets those that fail, without closing their sockets.
+    """Returns the connections that the sender will make; it forgets those that fail, without closing their sockets.
 
     They open without pauses.
     """
@@ -168,7 +168,7 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
 
 
 def _may_transfer(link: Any, connection: Any) -> bool:
-    """Whether the link is in its normal state. Otherwise the SDK sends: it repairs the link, or raises what is
+    """Returns whether the link is in its normal state. Otherwise the SDK sends: it repairs the link, or raises what is
     wrong."""
     return (
         connection._error is None
@@ -181,7 +181,7 @@ def _may_transfer(link: Any, connection: Any) -> bool:
 
 
 def _that_fit(messages: Sequence[EventMessage], limit: int) -> list[bytes]:
-    """As many of the messages, encoded, as fit into a frame of `limit` bytes."""
+    """Returns as many of the messages, encoded, as fit into a frame of `limit` bytes."""
     taken: list[bytes] = []
     left = limit - frames.OVERHEAD
     for message in messages:

@@ -16,7 +16,7 @@ from shared.queue.tasks.models import TaskStatus
 
 
 class TaskSummary(Closed):
-    """What a message says of the definition; left out of a message that would be too large."""
+    """The part of a definition that is in a message; left out of a message that would be too large."""
 
     tags: dict[str, Annotated[str, StringConstraints(max_length=4096)]]
 

@@ -15,7 +15,7 @@ from shared.store.interface import StorageUnavailable
 
 
 def to_json(event: Event) -> str:
-    """The pointer to an event."""
+    """Returns the pointer to an event."""
     if isinstance(event, GroupEvent):
         return json.dumps(_GROUP.encode(event), separators=(",", ":"))
     fields: dict[str, Any] = {**_TASK.encode(event)}
@@ -27,7 +27,7 @@ def to_json(event: Event) -> str:
 
 
 def from_json(text: str) -> Event:
-    """The event of a pointer. Raises MalformedMessage for what `to_json` has not written."""
+    """Returns the event of a pointer. Raises MalformedMessage for what `to_json` has not written."""
     try:
         body = json.loads(text)
         if "taskGroupId" in body:

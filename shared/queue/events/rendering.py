@@ -59,7 +59,7 @@ class EventMessage:
 
 
 def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int = SIZE_LIMIT) -> EventMessage:
-    """The message of something that happened to a task, as of then: later runs and changes are left out.
+    """Returns the message of something that happened to a task, as of then: later runs and changes are left out.
 
     `task` with the tags is left out of a message that would exceed `size_limit` bytes. Raises ValueError if the event
     cannot have happened to that task.
@@ -84,7 +84,7 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
 
 
 def render_group(event: GroupEvent) -> EventMessage:
-    """The message of something that happened to a task group."""
+    """Returns the message of something that happened to a task group."""
     words = {
         "routingKeyKind": PRIMARY,
         "taskGroupId": event.task_group_id,
@@ -100,7 +100,7 @@ def render_group(event: GroupEvent) -> EventMessage:
 
 
 def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
-    """The task right after the transition that the event announces."""
+    """Returns the task right after the transition that the event announces."""
     left = event.retries_left
     if (snapshot := event.snapshot) is not None:
         if len(task.runs) < max(snapshot.runs, 0 if event.run_id is None else event.run_id + 1):
@@ -126,15 +126,15 @@ def _as_of(event: TaskEvent, definition: Definition, task: Task) -> Task:
 
 
 def _pending(run: Run) -> Run:
-    """The run as it was before anybody claimed it."""
+    """Returns the run as it was before anybody claimed it."""
     return Run(
         state=State.PENDING, reason_created=run.reason_created, scheduled=run.scheduled, generation=run.generation
     )
 
 
 def _run_in(state: State, event: TaskEvent, run_id: int, run: Run, taken_until: datetime | None) -> Run:
-    """The run as it was in that state; while it was running, `taken_until` was the end of its claim. Raises ValueError
-    if it was resolved otherwise."""
+    """Returns the run as it was in that state; while it was running, `taken_until` was the end of its claim. Raises
+    ValueError if it was resolved otherwise."""
     if state is State.PENDING:
         return _pending(run)
     if state is State.RUNNING:
@@ -145,7 +145,7 @@ def _run_in(state: State, event: TaskEvent, run_id: int, run: Run, taken_until: 
 
 
 def _task_words(event: TaskEvent, then: Task, run: Run | None) -> dict[str, str]:
-    """The words of the primary routing key by their names, in order."""
+    """Returns the words of the primary routing key by their names, in order."""
     provisioner_id, worker_type = then.task_queue_id.split("/", 1)
     held = run if event.has_worker else None
     return {
@@ -163,7 +163,7 @@ def _task_words(event: TaskEvent, then: Task, run: Run | None) -> dict[str, str]
 
 
 def _particulars(event: TaskEvent, words: Mapping[str, str], run: Run | None) -> dict[str, Any]:
-    """What the message says besides the status."""
+    """Returns what the message says besides the status."""
     if event.exchange is Exchange.TASK_PRIORITY_CHANGED:
         return {"oldPriority": event.old_priority, "newPriority": event.new_priority}
     if run is None:

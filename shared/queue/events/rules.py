@@ -121,9 +121,8 @@ def _event(exchange: Exchange, task: Task, run_id: int | None = None) -> TaskEve
 
 
 def _retries_left(task: Task, run_id: int) -> int:
-    """The retries that were left when the run became pending, since an event may be announced once more after later
-    runs: each retry uses one, and a rerun restores as many as there may be runs.
-    """
+    """Returns the retries that were left when the run became pending, since an event may be announced once more after
+    later runs: each retry uses one, and a rerun restores as many as there may be runs."""
     left = task.retries
     for number, run in enumerate(task.runs[: run_id + 1]):
         if run.reason_created is Created.RERUN:
@@ -170,7 +169,8 @@ def running(task: Task, run_id: int) -> TaskEvent:
 
 
 def is_undone(event: TaskEvent, task: Task) -> bool:
-    """Whether the event announces a claim that was given back, as claims are whose event may not have been sent."""
+    """Returns whether the event announces a claim that was given back, as claims are whose event may not have been
+    sent."""
     if event.exchange is not Exchange.TASK_RUNNING or event.run_id is None or event.run_id > task.last_run_id:
         return False
     return task.runs[event.run_id].state is State.PENDING
@@ -235,17 +235,17 @@ _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 def slot(index: int) -> str:
-    """The name of the property that holds one route."""
+    """Returns the name of the property that holds one route."""
     return f"cc{index}"
 
 
 def escape(word: str) -> str:
-    """A word without the signs that the encodings use."""
+    """Returns a word without the signs that the encodings use."""
     return word.replace("~", "~0").replace("|", "~1")
 
 
 def number(position: int) -> str:
-    """A word's position in a route: two digits in base 36."""
+    """Returns a word's position in a route: two digits in base 36."""
     return _DIGITS[position // 36] + _DIGITS[position % 36]
 
 
@@ -258,7 +258,7 @@ def check_routes(routes: Sequence[str]) -> None:
 
 
 def route_properties(routes: Sequence[str]) -> dict[str, str]:
-    """The application properties of the routes; none without routes. Raises ValueError as `check_routes`."""
+    """Returns the application properties of the routes; none without routes. Raises ValueError as `check_routes`."""
     if not routes:
         return {}
     if len(routes) > MAX_ROUTES:
@@ -278,6 +278,6 @@ def route_properties(routes: Sequence[str]) -> dict[str, str]:
 
 
 def routes_of(properties: Mapping[str, str]) -> list[str]:
-    """The routes of a message that was received, from its application properties."""
+    """Returns the routes of a message that was received, from its application properties."""
     listed = properties.get(ROUTES, "").split("|")[1:-1]
     return [escaped[1:-1].replace("~1", "|").replace("~0", "~") for escaped in listed]

@@ -16,10 +16,8 @@ from shared.telemetry.meter import Meter
 log = logging.getLogger("taskcluster.expiration")
 
 LONGEST_HOLD = timedelta(days=7)
-"""How long a task stays after its expiration while events are unsent.
-
-Longer than any outage that somebody repairs, and short enough that one broken topic does not fill the account.
-"""
+"""The time for which a task stays after its expiration while events are unsent. Longer than any outage that somebody
+repairs, and short enough that one broken topic does not fill the account."""
 
 
 class UnsentEvents:
@@ -44,10 +42,8 @@ class UnsentEvents:
         self._are_some = await self._queues.length(EVENTS_QUEUE) > 0
 
     def held_until(self, expires: datetime) -> datetime | None:
-        """When to try again to delete a task or group that expired at `expires`; None if it may be deleted.
-
-        The pauses grow up to a day, so that an outage of a week costs each task a dozen tries.
-        """
+        """Returns when to try again to delete a task or group that expired at `expires`; None if it may be deleted. The
+        pauses grow up to a day, so that an outage of a week costs each task a dozen tries."""
         held = self._now() - expires
         if not self._are_some or held >= LONGEST_HOLD:
             return None

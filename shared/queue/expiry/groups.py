@@ -36,14 +36,14 @@ class _Sweep:
     until: datetime
     is_apart: bool
     later: list[datetime] = field(default_factory=list)
-    """When to look again at each of the tasks that stay although they are due."""
+    """The times at which to look again at each of the tasks that stay although they are due."""
     failures: list[Exception] = field(default_factory=list)
     """Failures to delete tasks that may not have expired; the member rows of these tasks stay."""
 
 
 @dataclass
 class _Batch:
-    """What became of the tasks of some member rows. Tasks that are not named here are gone."""
+    """The outcome for the tasks of some member rows. Tasks that are not named here are gone."""
 
     looked: datetime
     """A time before the first of the tasks was looked for. What was written since may belong to a new task with its
@@ -176,7 +176,7 @@ class MemberExpiry:
         await self._expiry.tasks(sweep.task_group_id, failed, apart)
 
     async def _is_over(self, member: Row) -> bool:
-        """Whether a member has expired, and nothing waits for its resolution any more."""
+        """Returns whether a member has expired, and nothing waits for its resolution any more."""
         now = self._now()
         if (final := final_status(member)) is not None:
             return is_over(parse_date(final["expires"]), now)

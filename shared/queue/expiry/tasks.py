@@ -208,15 +208,15 @@ class TaskExpiry:
         return self._now()
 
     async def _is_awaited(self, task_group_id: str, status: Row) -> bool:
-        """Whether the task is not resolved, or its group still counts it as unresolved."""
+        """Returns whether the task is not resolved, or its group still counts it as unresolved."""
         if not State(str(status.values["state"])).is_resolved:
             return True
         active = keys.active(status.partition, cast("int", status.values["generation"]))
         return await self._tables.get(keys.GROUPS, task_group_id, active) is not None
 
     async def _give_up(self, task_id: str) -> bool:
-        """Whether a task is deleted although it is not resolved, or its resolution was not handled. Then no event is
-        sent, or its dependents and its group are not followed up.
+        """Returns whether a task is deleted although it is not resolved, or its resolution was not handled. Then no
+        event is sent, or its dependents and its group are not followed up.
 
         Its messages should have been handled long ago. While handlers may only be late, the task stays and its deadline
         message is put again, whose handler does all that is missing. Later the task is deleted, and before it its index

@@ -41,7 +41,7 @@ YOUNG_AGAIN = 30.0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupJob:
-    """What to do with each unresolved task of a group."""
+    """The change to make to each unresolved task of a group."""
 
     task_group_id: str
     kind: Literal["cancel", "priority"]
@@ -55,7 +55,7 @@ class Progress:
     changed: list[str]
     again: float | None
     failure: Exception | None = None
-    """Why one of the tasks could not be changed."""
+    """The reason why one of the tasks could not be changed."""
 
 
 @dataclass(eq=False, repr=False)

@@ -50,7 +50,7 @@ class Listed:
 
     @classmethod
     def of(cls, loaded: Loaded) -> Listed:
-        """A task as it is now."""
+        """Returns a task as it is now."""
         return cls(definition=loaded.definition, priority=loaded.task.priority, status=loaded.task.as_json())
 
     @property
@@ -72,8 +72,8 @@ class Pages:
         find: Callable[[S], Awaitable[F | None]],
         unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
     ) -> tuple[list[T], int | None]:
-        """The results of `unpack` for what `find` finds, without the Nones, and the index of the first item for which
-        there was no room.
+        """Returns the results of `unpack` for what `find` finds, without the Nones, and the index of the first item for
+        which there was no room.
 
         It waits for its turn. The caller must have read the page's rows before: reading a slow group or pool must not
         block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
@@ -120,14 +120,15 @@ class Groups:
         self._lists: Memo[tuple[Share, str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
 
     async def existing(self, task_group_id: str) -> Group:
-        """The group's header. Raises ResourceNotFound."""
+        """Returns the group's header. Raises ResourceNotFound."""
         group = await self._stores.groups.header(task_group_id)
         if group is None:
             raise ResourceNotFound(f"task group {task_group_id} does not exist")
         return group
 
     async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
-        """A page of the group in the order of taskId: resolved tasks from their member rows, others as known, or read.
+        """Returns a page of the group in the order of taskId: resolved tasks from their member rows, others as known,
+        or read.
 
         All of one share who ask for the same page at the same time have one reading of it (design 11).
         Raises ResourceNotFound, InputError for a start outside of the group, NoRoom.
@@ -230,7 +231,7 @@ class Batches:
         return [(task.task_id, task.as_json()) for task in tasks if task]
 
     async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
-        """A page of the tasks that wait, or waited, for this one, in the order of taskId.
+        """Returns a page of the tasks that wait, or waited, for this one, in the order of taskId.
 
         Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom.
         """
@@ -251,8 +252,8 @@ class Batches:
         return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
 
     async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:
-        """A page of the dependents that both kinds of edges name, in order and without duplicates, and where the next
-        page starts. If one kind has more edges, the page ends at the last one read of that kind."""
+        """Returns a page of the dependents that both kinds of edges name, in order and without duplicates, and where
+        the next page starts. If one kind has more edges, the page ends at the last one read of that kind."""
         first, end = keys.dependent(start), keys.DEPENDENTS[1]
         (outside, _, more_outside), (inside, more_inside) = await both(
             self._stores.tasks.edges.page(task.task_id, start=first, end=end, limit=limit),

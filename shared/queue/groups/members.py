@@ -52,7 +52,7 @@ class MemberStore:
     """Adds tasks to groups, and rolls back what a refused call has added."""
 
     def __init__(self, storage: Storage, known: KnownStatuses) -> None:
-        """`known` learns the ETags of member rows that are written."""
+        """Makes the store. `known` learns the ETags of member rows that are written."""
         self._tables = storage.tables
         self._known = known
 
@@ -120,8 +120,8 @@ class MemberStore:
         return self._written(definition, own, etags), replace(group, etag=etags[0])
 
     def _own_rows(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> list[tables.Operation]:
-        """The rows of a new task: member, active, and edges. In the transactions of `join` and `create_group` they
-        follow the first operation."""
+        """Returns the rows of a new task: member, active, and edges. In the transactions of `join` and `create_group`
+        they follow the first operation."""
         return [
             tables.Create(keys.member(definition.task_id), _member_values(packed)),
             tables.Create(keys.active(definition.task_id, 0), {}),

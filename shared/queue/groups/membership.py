@@ -75,7 +75,7 @@ class Membership:
         raise ServiceUnavailable("the task group is contended; send the call again")
 
     async def _joinable(self, definition: Definition) -> Group | None:
-        """The group's header; None if there is no group. Raises RequestConflict."""
+        """Returns the group's header; None if there is no group. Raises RequestConflict."""
         group = self._groups.known(definition.task_group_id)
         if group is None or group.expires < definition.expires or _refusal(definition, group):
             group = await self._groups.header(definition.task_group_id)
@@ -165,7 +165,7 @@ class Membership:
 
 
 def _refusal(definition: Definition, header: Group) -> RequestConflict | None:
-    """Why the task cannot join the group, if it cannot."""
+    """Returns why the task cannot join the group, if it cannot."""
     if header.scheduler_id != definition.scheduler_id:
         return RequestConflict(
             f"task group {header.task_group_id} has schedulerId {header.scheduler_id!r}, "

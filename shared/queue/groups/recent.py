@@ -68,7 +68,7 @@ class RecentGroupStore:
         await try_transact(self._tables, keys.DIRECTORY, keys.GROUP, [Delete(key)])
 
     async def page(self, start: str, limit: int) -> tuple[list[CreatedGroup], str | None]:
-        """A page of rows, and where the next one starts. Raises StorageUnavailable."""
+        """Returns a page of rows, and where the next one starts. Raises StorageUnavailable."""
         page = await self._tables.query(
             keys.DIRECTORY, keys.GROUP, start=start, end=keys.CREATED_GROUPS[1], limit=limit
         )
@@ -98,7 +98,7 @@ class RecentGroups:
     _lookups: Lookups
 
     async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
-        """A page of at most 100 groups, latest first, and the key at which the next one starts.
+        """Returns a page of at most 100 groups, latest first, and the key at which the next one starts.
 
         Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
         listing, StorageUnavailable, ServiceUnavailable when too many lists are read.

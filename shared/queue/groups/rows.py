@@ -29,7 +29,7 @@ _SHOWN = 3
 
 
 def column(prefix: str, generation: int) -> str:
-    """The property of a member row with that prefix."""
+    """Returns the property of a member row with that prefix."""
     return f"{prefix}{generation:04d}"
 
 
@@ -53,7 +53,7 @@ class Group:
     expires: datetime
     sealed: datetime | None
     number: int
-    """How many calls were made on the whole group. A guard row has it in its key."""
+    """The number of calls that were made on the whole group. A guard row has it in its key."""
     listed: str
     """The key of its row in the list of groups."""
     etag: str
@@ -61,7 +61,7 @@ class Group:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Due:
-    """What has yet to be done in a group."""
+    """The work that has yet to be done in a group."""
 
     resolution: str
     """Task and generation whose resolution has yet to be checked for being the group's last; "" when none."""
@@ -76,7 +76,7 @@ class Active:
     generation: int
     etag: str
     written: datetime
-    """When it was last written or rewritten: also by a call whose task waits for this one."""
+    """The time at which it was last written or rewritten: also by a call whose task waits for this one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -114,7 +114,7 @@ class Member:
 
     task_id: str
     definition: PackedDefinition | None
-    """None when it is large, or when it may be that of a call that did not create the task."""
+    """The definition; None when it is large, or may be that of a call that did not create the task."""
     final: dict[str, Any] | None
     """The status of the task's last resolution; None when it was never resolved, or has been opened again since."""
     etag: str
@@ -175,20 +175,20 @@ def decode_member(row: Row) -> Member:
 
 
 def final_status(row: Row) -> dict[str, Any] | None:
-    """The status of the last resolution of a member row's task; None when it was never resolved, or has been opened
-    again since. While there is one the task has no active row that counts."""
+    """Returns the status of the last resolution of a member row's task; None when it was never resolved, or has been
+    opened again since. While there is one the task has no active row that counts."""
     opened = max(generations(row, OPENED), default=0)
     final = row.values.get(column(FINAL, opened))
     return json.loads(str(final)) if final else None
 
 
 def was_created(row: Row) -> bool:
-    """Whether a member row shows that its task was committed: it was resolved, or opened again."""
+    """Returns whether a member row shows that its task was committed: it was resolved, or opened again."""
     return any(generations(row, prefix) for prefix in (STATE, FINAL, OPENED))
 
 
 class Unsettled(Enum):
-    """What a member row without a state says of its task."""
+    """The meanings that a member row without a state can have for its task."""
 
     OPEN = "open"
     """No resolution of the task was settled before this read, so the handler that settles one will read the edges
@@ -199,7 +199,7 @@ class Unsettled(Enum):
 
 
 def settled_state(row: Row | None) -> State | Unsettled:
-    """The state in which a member's task is resolved, as its row shows it.
+    """Returns the state in which a member's task is resolved, as its row shows it.
 
     A rerun marks its generation in the row before it commits, and marks and states stay. So a state without a later
     mark is the state of the task when the row was read.
@@ -214,5 +214,5 @@ def settled_state(row: Row | None) -> State | Unsettled:
 
 
 def generations(row: Row, prefix: str) -> list[int]:
-    """The generations of which a member row has the properties of that prefix."""
+    """Returns the generations of which a member row has the properties of that prefix."""
     return [int(name.removeprefix(prefix)) for name in row.values if name.startswith(prefix)]

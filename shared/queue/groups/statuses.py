@@ -30,7 +30,7 @@ SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(secon
 
 @dataclass(frozen=True, slots=True)
 class _Vouchers:
-    """What a reading of a pool's index has shown."""
+    """The result of a reading of a pool's index."""
 
     pending: Mapping[tuple[str, int], str]
     """ETags of the rows of pending runs."""
@@ -106,8 +106,8 @@ class GroupStatuses:
         return known.is_pending(task.last_run_id, etag)
 
     async def _read(self, task_queue_id: str, tasks: _Candidates) -> _Vouchers:
-        """The pool's index, at most a second old, of the runs since the hour of the oldest of these tasks: so the pages
-        of a group share one reading."""
+        """Returns the pool's index, at most a second old, of the runs since the hour of the oldest of these tasks: so
+        the pages of a group share one reading."""
         with_claimed = any(task.state is State.UNSCHEDULED for _, _, task in tasks)
         hour = min(_since(known, task) for _, known, task in tasks).replace(minute=0, second=0, microsecond=0)
         key, most = (task_queue_id, hour, with_claimed), max(1, len(tasks) // TASKS_A_PAGE)
@@ -126,7 +126,7 @@ _VOUCHED = frozenset({State.PENDING, State.UNSCHEDULED})
 
 
 def _since(known: Known, task: Task) -> datetime:
-    """A lower bound of the time in the task's index row."""
+    """Returns a lower bound of the time in the task's index row."""
     if task.state is State.PENDING:
         return task.last_run.scheduled
     assert known.since is not None, "its status was seen"

@@ -47,7 +47,7 @@ class GroupStore:
         self._headers: Memo[str, Group] = Memo(remembered.GROUPS)
 
     async def header(self, task_group_id: str) -> Group | None:
-        """The group's header."""
+        """Returns the group's header."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.GROUP)
         if row is None:
             self._headers.pop(task_group_id)
@@ -55,8 +55,8 @@ class GroupStore:
         return self.keep(group_rows.decode_group(row))
 
     def known(self, task_group_id: str) -> Group | None:
-        """The header as this process has seen it last. It may have been raised, sealed or counted since: whoever relies
-        on that is refused by a guard row."""
+        """Returns the header as this process has seen it last. It may have been raised, sealed or counted since:
+        whoever relies on that is refused by a guard row."""
         return self._headers.get(task_group_id)
 
     def keep(self, group: Group) -> Group:
@@ -69,7 +69,8 @@ class GroupStore:
         self._headers.pop(task_group_id)
 
     async def header_and_whether_single(self, task_group_id: str) -> tuple[Group | None, bool]:
-        """The group's header, and whether it has one member: one request. A call that died may count as another."""
+        """Returns the group's header, and whether it has one member: one request. A call that died may count as
+        another."""
         start, end = keys.GROUP_TO_MEMBERS
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start, end=end, limit=_HEAD_ROWS, select=group_rows.HEADER_COLUMNS
@@ -160,7 +161,7 @@ class GroupStore:
         await try_transact(self._tables, keys.GROUPS, task_group_id, [Delete(keys.active(task_id, generation), etag)])
 
     async def is_settled(self, task_group_id: str, task_id: str, generation: int) -> bool:
-        """Whether the resolution of a task in this generation was settled: no active row of it counts any more."""
+        """Returns whether the resolution of a task in this generation was settled: no active row counts any more."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.member(task_id))
         return row is not None and group_rows.column(group_rows.STATE, generation) in row.values
 
@@ -247,8 +248,8 @@ class GroupStore:
             return etags[1] if due else ""
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Due | None, Group | None]:
-        """The first active rows. If there are fewer than `limit`, also what is due and the header, as they are after
-        them.
+        """Returns the first active rows. If there are fewer than `limit`, also what is due and the header, as they are
+        after them.
 
         Not as of one moment: storage may answer a range in several parts.
         """
@@ -268,7 +269,7 @@ class GroupStore:
         )
 
     async def due(self, task_group_id: str) -> Due | None:
-        """What is due in the group; None if there is no such group."""
+        """Returns what is due in the group; None if there is no such group."""
         row = await self._tables.get(keys.GROUPS, task_group_id, keys.DUE)
         return None if row is None else group_rows.decode_due(row)
 
@@ -286,32 +287,32 @@ class GroupStore:
         self.keep(replace(group, sealed=now, etag=etag))
 
     async def active_page(self, task_group_id: str, start: str | None) -> tuple[list[Active], str | None]:
-        """A page of up to 1000 active rows, and where the next one starts."""
+        """Returns a page of up to 1000 active rows, and where the next one starts."""
         page = await self._tables.query(keys.GROUPS, task_group_id, start=start or keys.ACTIVE[0], end=keys.ACTIVE[1])
         return [group_rows.decode_active(row) for row in page.rows], page.resume
 
     async def members(self, task_group_id: str, start: str | None, limit: int) -> tuple[list[Member], str | None]:
-        """A page of members in the order of taskId, and where the next one starts."""
+        """Returns a page of members in the order of taskId, and where the next one starts."""
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start or keys.MEMBERS[0], end=keys.MEMBERS[1], limit=limit
         )
         return [group_rows.decode_member(row) for row in page.rows], page.resume
 
     async def member_etags(self, task_group_id: str, start: str, limit: int) -> dict[str, str]:
-        """The ETags of a page of member rows by taskId."""
+        """Returns the ETags of a page of member rows by taskId."""
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start, end=keys.MEMBERS[1], limit=limit, select=()
         )
         return {row.key.partition("~")[2]: row.etag for row in page.rows}
 
     def all_members(self, task_group_id: str) -> PageReader[Row]:
-        """The bare rows of all members."""
+        """Returns the bare rows of all members."""
         start, end = keys.MEMBERS
         return rows_of(self._tables, keys.GROUPS, task_group_id, start=start, end=end, select=())
 
 
 def due_of(task: Task, generation: int) -> str:
-    """What the row of what is due says until the group was checked after this task's resolution."""
+    """Returns what the row of what is due says until the group was checked after this task's resolution."""
     return f"{task.task_id}~{generation}~{task.life}"
 
 

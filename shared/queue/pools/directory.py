@@ -31,7 +31,7 @@ DECLARED_LIFE = timedelta(days=5)
 
 
 class DirectoryKind(StrEnum):
-    """What a row is about: the partition of the directory, and the kind of its expiry row."""
+    """The kinds of directory rows: partition of the directory, and kind of the expiry row."""
 
     TASK_QUEUE = keys.POOL
     PROVISIONER = keys.PROVISIONER
@@ -52,7 +52,7 @@ class DirectoryEntry:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Declaration:
-    """What somebody says of a task queue or a provisioner; None leaves it as it is."""
+    """A declaration of a task queue or a provisioner; None leaves a property as it is."""
 
     expires: datetime | None = None
     stability: str | None = None
@@ -123,20 +123,20 @@ class DirectoryStore:
         return await self._write(kind, name, change)
 
     async def entry(self, kind: DirectoryKind, name: str) -> DirectoryEntry | None:
-        """One entry, unless it has expired. Raises StorageUnavailable."""
+        """Returns one entry, unless it has expired. Raises StorageUnavailable."""
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         return None if row is None else self._unexpired(row)
 
     async def listed(self, kind: DirectoryKind, name: str) -> DirectoryEntry:
-        """One entry that has not expired. Raises ResourceNotFound, StorageUnavailable."""
+        """Returns one entry that has not expired. Raises ResourceNotFound, StorageUnavailable."""
         entry = await self.entry(kind, name)
         if entry is None:
             raise ResourceNotFound(f"{name} is not known")
         return entry
 
     async def actions(self, provisioner_id: str, context: str) -> list[dict[str, str]]:
-        """The actions of one context (provisioner, worker type or worker) that were declared with the provisioner.
-        Raises StorageUnavailable."""
+        """Returns the actions of one context (provisioner, worker type or worker) that were declared with the
+        provisioner. Raises StorageUnavailable."""
         entry = await self.entry(DirectoryKind.PROVISIONER, provisioner_id)
         return [] if entry is None else [action for action in entry.actions if action["context"] == context]
 
@@ -155,8 +155,8 @@ class DirectoryStore:
         return entries, page.resume
 
     async def page_of_all(self, start: str, limit: int) -> tuple[list[tuple[str, DirectoryEntry | None]], str | None]:
-        """A page of all task queues that ever had a task or a worker, each with its entry if that is listed, and where
-        the next page starts."""
+        """Returns a page of all task queues that ever had a task or a worker, each with its entry if that is listed,
+        and where the next page starts."""
         page = await self._tables.query(
             keys.DIRECTORY, DirectoryKind.TASK_QUEUE, start=start, end=keys.LISTED[1], limit=limit
         )

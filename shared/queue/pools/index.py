@@ -90,7 +90,7 @@ class PoolIndex:
         return PoolSnapshot(pending=len(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[tuple[str, int]], str | None]:
-        """The runs of a worker among a page of the pool's claimed rows, and where the next page starts.
+        """Returns the runs of a worker among a page of the pool's claimed rows, and where the next page starts.
 
         Raises StorageUnavailable.
         """
@@ -104,8 +104,8 @@ class PoolIndex:
     async def etags(
         self, task_queue_id: str, since: datetime, most: int, *, with_claimed: bool
     ) -> tuple[Mapping[tuple[str, int], str], frozenset[str] | None]:
-        """The ETags of the rows of runs that are pending since that time or later, by run; if they take no more than
-        `most` pages, `with_claimed` also the tasks that have any row of a run that was scheduled or claimed since.
+        """Returns the ETags of the rows of runs that are pending since that time or later, by run; if they take no more
+        than `most` pages, `with_claimed` also the tasks that have any row of a run that was scheduled or claimed since.
 
         Pending rows are read before claimed ones, so a run that is claimed in between is seen twice. A run that becomes
         pending in between would be missed, but that changes the ETag of the row `keys.RETURNED`. Raises

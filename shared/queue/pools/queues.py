@@ -162,7 +162,7 @@ class PoolQueues:
         return bool(rows.rows)
 
     async def _used(self, task_queue_id: str, header: Row | None = None) -> Row | None:
-        """The header, after it was noted there that the pool is in use; None for a new pool.
+        """Returns the header, after it was noted there that the pool is in use; None for a new pool.
 
         Raises StorageUnavailable while its queues are being deleted.
         """

@@ -55,7 +55,7 @@ class PoolStore:
     """Reads and changes the index rows of pools."""
 
     def __init__(self, storage: Storage, runtime: Runtime, known: KnownStatuses) -> None:
-        """`known` learns the ETags of index rows of pending runs that are written."""
+        """Makes the store. `known` learns the ETags of index rows of pending runs that are written."""
         self._tables = storage.tables
         self._known = known
         self.queues = PoolQueues(storage, runtime)
@@ -74,9 +74,8 @@ class PoolStore:
         return etag
 
     async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
-        """Like `add_pending`, for first runs of one pool: a transaction for each hundred, or one by one if one of them
-        exists.
-        """
+        """Adds rows as `add_pending` does, for first runs of one pool: a transaction for each hundred, or one by one if
+        one of them exists."""
         assert not any(row.run_id for row in rows), "none of them may have been claimed before"
         etags: list[str | None] = []
         for start in range(0, len(rows), MAX_OPERATIONS):
@@ -93,15 +92,15 @@ class PoolStore:
         return etags
 
     async def remove(self, task_queue_id: str, key: str, etag: str) -> None:
-        """Removes a row that was written or read, if no call has rewritten it since."""
+        """Removes a row that this process wrote or read, if no call has rewritten it since."""
         await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [tables.Delete(key, etag)])
 
     async def pending(self, task_queue_id: str, limit: int, start: str = "") -> tuple[list[IndexRow], str | None]:
-        """A page of the rows of pending runs, first scheduled first, and where the next page starts."""
+        """Returns a page of the rows of pending runs, first scheduled first, and where the next page starts."""
         return await self._page(task_queue_id, keys.PENDING, limit, start)
 
     async def claimed(self, task_queue_id: str, limit: int, start: str = "") -> tuple[list[IndexRow], str | None]:
-        """Like `pending`, of the running runs, first claimed first."""
+        """Returns a page of the rows of running runs, first claimed first, and where the next page starts."""
         return await self._page(task_queue_id, keys.CLAIMED, limit, start)
 
     async def _page(
@@ -129,12 +128,13 @@ class PoolStore:
         await try_transact(self._tables, keys.POOLS, keys.pool(row.claimed.task_queue_id), operations)
 
     async def page_of_all(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
-        """A page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one starts."""
+        """Returns a page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one
+        starts."""
         page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end=end or END, limit=limit)
         return [str(row.values["taskQueueId"]) for row in page.rows], page.resume
 
     async def next_to_check(self) -> str:
-        """Where in the directory the next check of all pools begins; "" at its beginning."""
+        """Returns where in the directory the next check of all pools begins; "" at its beginning."""
         row = await self._tables.get(keys.DIRECTORY, keys.CHECKED, keys.CHECKED)
         return "" if row is None else str(row.values["next"])
 
@@ -214,7 +214,7 @@ def _values(row: PoolRow) -> dict[str, tables.Value]:
 
 
 def _is_of_claim(found: Row, claimed: PoolRow) -> bool:
-    """Whether the index row that was found under a claim's key belongs to that claim."""
+    """Returns whether the index row that was found under a claim's key belongs to that claim."""
     return not claimed.claim_id or found.values.get("claimId") == claimed.claim_id
 
 

@@ -142,8 +142,8 @@ class Stalls:
         )
 
     async def in_deployment(self) -> list[Stall]:
-        """The task queues that have been stalled for GRACE, longest first. Only those are examined in which tasks
-        waited and none ran when the timer looked last. So a stall is found up to five minutes late."""
+        """Returns the task queues that have been stalled for GRACE, longest first. Only those are examined in which
+        tasks waited and none ran when the timer looked last. So a stall is found up to five minutes late."""
         waiting = await self._waiting.latest()
         if waiting is None:
             return []
@@ -156,7 +156,7 @@ class Stalls:
         return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
 
     async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
-        """Whether workers are known, and none of them may be given a run: the first that may ends the search."""
+        """Returns whether workers are known and none of them may be given a run. The first that may ends the search."""
         any_known = False
         async for records in self._workers.pages(task_queue_id):
             any_known = any_known or any(record.is_quarantined(now) for record in records)
@@ -166,7 +166,7 @@ class Stalls:
 
 
 def _waits_alone(snapshot: PoolSnapshot) -> bool:
-    """Whether tasks wait and none runs. If a run is claimed, some worker has claimed or renewed it recently."""
+    """Returns whether tasks wait and none runs. If a run is claimed, some worker has claimed or renewed it recently."""
     counts = snapshot.counts
     return counts.pending > 0 and counts.claimed == 0
 
@@ -186,10 +186,10 @@ class CurrentTaskQueue:
 
     task_queue_id: str
     entry: DirectoryEntry | None
-    """None if no worker has asked it for work lately, and nobody has declared it."""
+    """The entry; None if no worker has asked the task queue for work lately, and nobody has declared it."""
     snapshot: PoolSnapshot
     stall: Stall | None
-    """Why nothing takes the tasks that wait; None if something does, or nothing waits."""
+    """The reason why nothing takes the tasks that wait; None if something does, or nothing waits."""
     workers: WorkerCounts
 
 
@@ -208,7 +208,8 @@ class TaskQueueStates:
         self._counted: Memo[str, WorkerCounts] = Memo(remembered.WORKER_COUNTS, self._now)
 
     async def page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
-        """A page of at most 100 task queues in the order of their ids, and the key at which the next one starts.
+        """Returns a page of at most 100 task queues in the order of their ids, and the key at which the next one
+        starts.
 
         Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
         start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read.

@@ -67,8 +67,8 @@ class PoolViews:
         return counts, stall
 
     async def counts_of_many(self, task_queue_ids: Sequence[str]) -> list[tuple[str, Counts]]:
-        """The counts of several pools in the order given, from their index rows; those of a large pool may be a second
-        old. Raises StorageUnavailable.
+        """Returns the counts of several pools in the order given, from their index rows; those of a large pool may be a
+        second old. Raises StorageUnavailable.
 
         The row of a reported run is removed a second or two later. If few runs are claimed, such a difference would be
         noticed, so their status rows are read. If many are claimed, it is hardly noticed, and reading them all would be
@@ -95,11 +95,11 @@ class PoolViews:
         return task.state is State.RUNNING and until is not None and until > self._now()
 
     async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
-        """A page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
+        """Returns a page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
         return await self._list(State.PENDING, task_queue_id, page_start(start, keys.PENDING), limit)
 
     async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
-        """A page of the running runs, first claimed first. Raises InputError, NoRoom, StorageUnavailable."""
+        """Returns a page of the running runs, first claimed first. Raises InputError, NoRoom, StorageUnavailable."""
         return await self._list(State.RUNNING, task_queue_id, page_start(start, keys.CLAIMED), limit)
 
     async def _list(

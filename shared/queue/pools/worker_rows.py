@@ -20,7 +20,7 @@ from shared.store.partitions import PageReader, rows_of, try_transact
 SEEN_EVERY = timedelta(minutes=30)
 """A worker that claims nothing is written this often at most (contract 8)."""
 LIFE = timedelta(days=1)
-"""How long a worker is remembered after it was seen."""
+"""The time for which a worker is remembered after it was seen."""
 RECENT_TASKS = 20
 RECENT_WAITS = 6
 """Number of latest waits that a worker's row keeps. A process finds its own last wait among them if the worker's calls
@@ -66,13 +66,13 @@ class WorkerRecord:
         return self.quarantine_until > now
 
     def admits(self, removals: int, wait: int | None, process: str, now: datetime) -> bool:
-        """Whether the worker may be given a run in a call of that process, which has read `removals` when it came, and
-        the number `wait` since, if any."""
+        """Returns whether the worker may be given a run in a call of that process, which has read `removals` when it
+        came, and the number `wait` since, if any."""
         is_latest = wait in (None, self.waits) or process == self.waits_in
         return is_latest and removals == self.removals and not self.is_quarantined(now)
 
     def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:
-        """The record of a worker that has just claimed these runs; a run is noted once."""
+        """Returns the record of a worker that has just claimed these runs; a run is noted once."""
         new = [task for task in tasks if task not in self.recent_tasks]
         return replace(
             self,
@@ -83,7 +83,7 @@ class WorkerRecord:
         )
 
     def waiting(self, began: datetime, process: str, *, may_repeat: bool = False) -> WorkerRecord:
-        """The record of a worker whose newest wait, which began at `began`, is in that process."""
+        """Returns the record of a worker whose newest wait, which began at `began`, is in that process."""
         recent = (*self.recent_waits, began.timestamp())[-RECENT_WAITS:]
         if process == self.waits_in:
             return self if began.timestamp() in self.recent_waits else replace(self, recent_waits=recent)
@@ -99,7 +99,7 @@ class WorkerRecord:
         return last if timedelta(0) < began - last < wait else None
 
     def removed(self) -> WorkerRecord:
-        """The record of a removed worker."""
+        """Returns the record of a removed worker."""
         return replace(self, removals=self.removals + 1)
 
 
@@ -124,7 +124,7 @@ class Quarantine:
     """Id of the entry, chosen by the call that made it, which recognises its own entry by it."""
 
     def repeats(self, last: Quarantine) -> bool:
-        """Whether this quarantine has the same author, end and reason as the one before it."""
+        """Returns whether this quarantine has the same author, end and reason as the one before it."""
         return (self.client_id, self.until, self.info) == (last.client_id, last.until, last.info)
 
 
@@ -137,12 +137,12 @@ class WorkerStore:
         self._known: Memo[tuple[str, str, str], WorkerRecord] = Memo(remembered.WORKERS, self._now)
 
     async def known(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
-        """The worker, as it is or as it would be written first; up to 30 s old."""
+        """Returns the worker, as it is or as it would be written first; up to 30 s old."""
         key = task_queue_id, worker_group, worker_id
         return self._known.get(key) or await self.read(*key)
 
     async def read(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord:
-        """Like `known`, but as it is now: one request."""
+        """Returns a worker as it is now: one request."""
         record = await self.existing(task_queue_id, worker_group, worker_id)
         if record is None:
             now = self._now()
@@ -159,7 +159,7 @@ class WorkerStore:
         return record
 
     async def existing(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord | None:
-        """The worker as it is now, None if it has no row: one request."""
+        """Returns the worker as it is now, None if it has no row: one request."""
         row = await self._tables.get(keys.POOLS, keys.pool(task_queue_id), keys.worker(worker_group, worker_id))
         if row is None:
             return None
@@ -168,7 +168,7 @@ class WorkerStore:
         return record
 
     async def page(self, task_queue_id: str, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
-        """A page of a pool's workers, expired ones included, and where the next one starts."""
+        """Returns a page of a pool's workers, expired ones included, and where the next one starts."""
         page = await self._tables.query(
             keys.POOLS, keys.pool(task_queue_id), start=start, end=keys.WORKERS[1], limit=limit
         )
@@ -192,24 +192,24 @@ class WorkerStore:
         return WorkerCounts(known=alive, quarantined=quarantined)
 
     def latest(self, record: WorkerRecord) -> WorkerRecord:
-        """The latest version of the worker's record that this process has seen, without a request."""
+        """Returns the latest version of the worker's record that this process has seen, without a request."""
         return self._known.peek(record.key) or record
 
     async def read_again(self, record: WorkerRecord) -> WorkerRecord:
-        """The worker as it is now. Raises StorageUnavailable."""
+        """Returns the worker as it is now. Raises StorageUnavailable."""
         return await self.read(*record.key)
 
     def was_seen(self, task_queue_id: str, worker_group: str, worker_id: str) -> bool:
-        """Whether this process knows, without a request, that the worker was recently noted as seen."""
+        """Returns whether this process knows, without a request, that the worker was recently noted as seen."""
         known = self._known.peek((task_queue_id, worker_group, worker_id))
         return known is not None and not self.is_due(known)
 
     def is_due(self, record: WorkerRecord) -> bool:
-        """Whether a worker that has claimed nothing should be written as seen."""
+        """Returns whether a worker that has claimed nothing should be written as seen."""
         return not record.etag or self._now() - record.last_active >= SEEN_EVERY
 
     def write(self, record: WorkerRecord) -> tables.Operation:
-        """The operation that writes the worker, on condition that no one has written it since it was read."""
+        """Returns the operation that writes the worker, on condition that no one has written it since it was read."""
         key = keys.worker(record.worker_group, record.worker_id)
         values = _COLUMNS.encode(record)
         return tables.Replace(key, values, record.etag) if record.etag else tables.Create(key, values)
@@ -233,7 +233,7 @@ class WorkerStore:
         return await self.put(record, tables.Create(key, QUARANTINE_COLUMNS.encode(entry)))
 
     async def history(self, task_queue_id: str, worker_group: str, worker_id: str) -> list[Quarantine]:
-        """The latest entries of a worker's history, oldest first: one request."""
+        """Returns the latest entries of a worker's history, oldest first: one request."""
         start, end = keys.quarantines(worker_group, worker_id)
         page = await self._tables.query(
             keys.POOLS, keys.pool(task_queue_id), start=start, end=end, limit=bounds.QUARANTINES_SHOWN

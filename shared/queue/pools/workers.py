@@ -43,8 +43,8 @@ class WorkRequest:
     task_queue_id: str
     worker: Worker
     began: datetime
-    """When the call began. It decides how the worker is told of work, never whether it gets some, which `removals` and
-    `wait` do."""
+    """Time at which the call began. It decides how the worker is told of work, never whether it gets some, which
+    `removals` and `wait` do."""
     waits: bool
     """Whether the call waits until there is work. If so, a newer wait of the same worker ends it."""
     removals: int = 0
@@ -52,9 +52,8 @@ class WorkRequest:
     wait: int | None = None
     """The number of the worker's newest wait, as read since this one began; None before."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set when no client waits for the call's answer any more, or another share has its place: it must not be given a
-    run.
-    """
+    """Event that is set when no client waits for the call's answer any more, or another share has its place: the call
+    must not be given a run."""
     unavailable: list[Exception] = field(default_factory=list)
     """Transient failures that have kept the call from some claims, or from all."""
 
@@ -120,7 +119,7 @@ class Presence:
                 return
 
     def is_noted(self, record: WorkerRecord) -> bool:
-        """Whether the last known wait of the worker was in this process."""
+        """Returns whether the last known wait of the worker was in this process."""
         return record.waits_in == self._process
 
     async def claimed(
@@ -174,7 +173,7 @@ class KnownWorker(NamedTuple):
 
 @dataclass(eq=False, repr=False)
 class Workers:
-    """What is known of workers, and what operators and provisioners do to them."""
+    """Shows workers, and carries out what operators and provisioners do to them."""
 
     _stores: Stores
     _executor: Executor
@@ -187,7 +186,7 @@ class Workers:
         self._runtime = self._stores.runtime
 
     async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
-        """One worker that has not expired, or is quarantined, of a task queue that is listed.
+        """Returns one worker that has not expired, or is quarantined, of a task queue that is listed.
 
         Raises ResourceNotFound, StorageUnavailable.
         """
@@ -199,7 +198,7 @@ class Workers:
         return KnownWorker(record, history)
 
     async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
-        """A page of workers that have not expired, or are quarantined, and where the next one starts.
+        """Returns a page of workers that have not expired, or are quarantined, and where the next one starts.
 
         Raises InputError, StorageUnavailable.
         """

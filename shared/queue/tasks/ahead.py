@@ -52,7 +52,7 @@ class FirstTries:
 
 
 AddRow = Callable[[effects.PoolRow], Awaitable[str | None]]
-"""Indexes a pending run in its pool, as `PoolStore.add_pending` does."""
+"""Function that indexes a pending run in its pool, as `PoolStore.add_pending` does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class WriteAhead:
     _resolved_in: timedelta = RESOLVED_DELAY
     """How long a resolved message that this call puts is hidden."""
     _begun: datetime | None = None
-    """When the read began on which the commit will rest; by default the time of the first write."""
+    """The time at which the read began on which the commit will rest; by default that of the first write."""
 
     def __post_init__(self) -> None:
         self._now = self._runtime.now
@@ -113,11 +113,11 @@ class WriteAhead:
             raise ServiceUnavailable("the call took too long; send it again")
 
     def is_later_than(self, limit: timedelta) -> bool:
-        """Whether so much time has passed since the time limit of the commit has begun."""
+        """Returns whether so much time has passed since the time limit of the commit has begun."""
         return self._begun is not None and self._now() - self._begun > limit
 
     def in_force(self, task: Task, wanted: Sequence[Ahead]) -> Task:
-        """The task with the handles and the hintId of the messages that were written for it."""
+        """Returns the task with the handles and the hintId of the messages that were written for it."""
         handles: dict[str, MessageHandle | None] = {}
         hint_id = task.hint_id
         for effect in wanted:
@@ -145,8 +145,8 @@ class WriteAhead:
         return self._written[effect].handle if effect in self._written else None
 
     def existed_before(self, effect: Ahead) -> bool:
-        """Whether the row or message of an effect existed already, written by another call, so that this call has only
-        rewritten it."""
+        """Returns whether the row or message of an effect existed already, written by another call, so that this call
+        has only rewritten it."""
         return effect in self._written and self._written[effect].roll_back is None
 
     def leave(self) -> None:

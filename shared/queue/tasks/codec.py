@@ -66,7 +66,7 @@ async def pack_definition(definition: Definition) -> PackedDefinition:
 
 
 async def unpacked_text(packed: PackedDefinition) -> bytes:
-    """The JSON text of a definition. A large one is decompressed in another thread."""
+    """Returns the JSON text of a definition. A large one is decompressed in another thread."""
     if packed.memory <= _UNPACKED_BESIDE_ABOVE:
         return zlib.decompress(packed.content)
     return await asyncio.to_thread(zlib.decompress, packed.content)

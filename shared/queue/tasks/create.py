@@ -59,7 +59,7 @@ class _Attempt:
                 self.states[task_id] = task.state
 
     def is_satisfied(self, task_id: str) -> bool:
-        """Whether a dependency is satisfied already."""
+        """Returns whether a dependency is satisfied already."""
         state = self.states.get(task_id)
         return state is not None and bool(creation.satisfied_by(self.definition, {task_id: state}))
 

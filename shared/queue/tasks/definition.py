@@ -81,7 +81,7 @@ class Definition:
         return {task_id: index for index, task_id in enumerate(self.dependencies)}
 
     def at_priority(self, priority: Priority) -> Json:
-        """The definition as it reads after priority changes."""
+        """Returns the definition as it reads after priority changes."""
         return self.body if priority == self.priority else {**self.body, "priority": priority}
 
 
@@ -131,7 +131,7 @@ def check_definition(definition: Definition, now: datetime, max_deadline: timede
 
 
 def initial_task(definition: Definition) -> Task:
-    """The task before its first run."""
+    """Returns the task before its first run."""
     return Task(
         task_id=definition.task_id,
         task_queue_id=definition.task_queue_id,
@@ -165,7 +165,7 @@ def refuse_dependencies(definition: Definition, found: Mapping[str, Task | None]
 
 
 def satisfied_by(definition: Definition, states: Mapping[str, State]) -> int:
-    """The dependencies, as a bitmap, that are satisfied by tasks in these states (contract 6)."""
+    """Returns the dependencies, as a bitmap, that are satisfied by tasks in these states (contract 6)."""
     satisfied = 0
     for task_id, state in states.items():
         index = definition.dependency_index.get(task_id)
@@ -187,7 +187,7 @@ def create_again(task: Task, now: datetime) -> Decision:
 
 
 def satisfies(dependent: Definition, state: State) -> bool:
-    """Whether a required task in that state unblocks the dependent (contract 6)."""
+    """Returns whether a required task in that state unblocks the dependent (contract 6)."""
     return state is State.COMPLETED or (state.is_resolved and dependent.body["requires"] == Requires.ALL_RESOLVED)
 
 

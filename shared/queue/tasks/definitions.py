@@ -141,7 +141,7 @@ class DefinitionCache:
         self.memory = Memory(capacity + bounds.IN_HAND, self._forget_large, reserve=bounds.IN_HAND // RESERVED_PART)
 
     def get(self, task_id: str) -> Cached | None:
-        """The definition of a task that has not expired."""
+        """Returns the definition of a task that has not expired."""
         entry = self._entries.get(task_id)
         if entry is None:
             return None

@@ -94,8 +94,8 @@ class TaskEdges:
     async def page(
         self, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Edge], list[Waiting], str | None]:
-        """A page of edges out of a task in the order of taskId, then of the uploads that wait for their commit, and
-        where the next page starts. `end` is not part of it."""
+        """Returns a page of edges out of a task in the order of taskId, then of the uploads that wait for their commit,
+        and where the next page starts. `end` is not part of it."""
         first, last = keys.EDGES_AND_UPLOADS
         page = await self._tables.query(keys.TASKS, required, start=start or first, end=end or last, limit=limit)
         return *edges_and_uploads(page.rows), page.resume
@@ -149,8 +149,8 @@ class GroupEdges:
     async def page(
         self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Edge], str | None]:
-        """A page of the edges out of a task in the order of taskId, and where the next one starts. `end` is not part
-        of it."""
+        """Returns a page of the edges out of a task in the order of taskId, and where the next one starts. `end` is not
+        part of it."""
         first, last = keys.unblocked(required)
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start or first, end=end or last, limit=limit, select=()

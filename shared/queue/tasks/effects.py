@@ -17,7 +17,7 @@ from shared.queue.tasks.rules import MessageHandle, Run, State, Task
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PendingContent:
-    """What a pending message says. `run_id` is a hint only: the status row decides."""
+    """The content of a pending message. `run_id` is a hint only: the status row decides."""
 
     task_queue_id: str
     task_id: str
@@ -223,12 +223,12 @@ class NoDecision(ServiceError):
 
 
 def pending_content(task: Task, run_id: int) -> PendingContent:
-    """The content of the task's pending message if it is for that run."""
+    """Returns the content of the task's pending message if it is for that run."""
     return PendingContent(task_queue_id=task.task_queue_id, task_id=task.task_id, run_id=run_id, hint_id=task.hint_id)
 
 
 def row_of(task: Task, run_id: int) -> PoolRow:
-    """The index row that a run of the task has, or had last."""
+    """Returns the index row that a run of the task has, or had last."""
     run: Run = task.runs[run_id]
     return PoolRow(
         task_queue_id=task.task_queue_id,

@@ -39,7 +39,8 @@ log = logging.getLogger("taskcluster.tasks")
 
 
 def note_transition(meter: Meter, before: Task | None, after: Task) -> None:
-    """To be called once for each commit; `before` is the task that it was decided on, None for a new one."""
+    """Counts a transition; to be called once for each commit. `before` is the task that it was decided on, None for a
+    new one."""
     for run_id, run in enumerate(after.runs):
         known = before is not None and run_id <= before.last_run_id
         was = before.runs[run_id].state if before is not None and known else State.UNSCHEDULED
@@ -89,7 +90,7 @@ Decide = Callable[[Loaded, datetime], Decision]
 
 @dataclass(frozen=True, kw_only=True)
 class Stores:
-    """What use-cases read and write."""
+    """The stores that use-cases read and write."""
 
     tasks: TaskStore
     groups: GroupStore
@@ -104,9 +105,8 @@ class Stores:
     def write_ahead(
         self, read: Loaded | None = None, *, add_row: AddRow | None = None, resolved_in: timedelta = RESOLVED_DELAY
     ) -> WriteAhead:
-        """A new record of what a call writes ahead of a commit that rests on what was `read`. `add_row`, if given,
-        writes index rows together with those of other runs.
-        """
+        """Returns a new record of what a call writes ahead of a commit that rests on what was `read`. `add_row`, if
+        given, writes index rows together with those of other runs."""
         add_row, begun = add_row or self.pools.add_pending, None if read is None else read.read
         return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in, begun)
 
@@ -129,12 +129,12 @@ class Executor:
         self._first_tries = FirstTries()
 
     def write_ahead(self, read: Loaded | None = None) -> WriteAhead:
-        """A new record of what a call writes ahead of a commit that rests on what was `read`."""
+        """Returns a new record of what a call writes ahead of a commit that rests on what was `read`."""
         return self._stores.write_ahead(read, resolved_in=self._delay() if self._delay else RESOLVED_DELAY)
 
     def last_committed(self, task_id: str) -> Loaded | None:
-        """The task as this process has committed it last, if a commit on that version is likely to hold, and while no
-        other task can have its id."""
+        """Returns the task as this process has committed it last, if a commit on that version is likely to hold, and
+        while no other task can have its id."""
         last = self._stores.tasks.last_committed(task_id)
         return last if last is not None and self._is_worth_a_try(last) else None
 

@@ -53,7 +53,7 @@ class Following:
         self._under_way: set[asyncio.Task[None]] = set()
 
     def delay(self) -> timedelta:
-        """How long the message of a resolution that is about to be committed is hidden."""
+        """Returns how long the message of a resolution that is about to be committed is hidden."""
         return FOLLOWED_DELAY if self._places.waiting < self._most_waiting else RESOLVED_DELAY
 
     def begin(self, task: Task, effects: Sequence[Ahead], ahead: WriteAhead) -> None:

@@ -42,7 +42,7 @@ def encode_body(body: Mapping[str, Any]) -> str:
 
 
 def decode_body(text: str) -> dict[str, Any]:
-    """The JSON object of a message's text. Raises MalformedMessage."""
+    """Returns the JSON object of a message's text. Raises MalformedMessage."""
     try:
         body = json.loads(base64.b64decode(text, validate=True))
     except (ValueError, RecursionError) as error:
@@ -59,7 +59,7 @@ class Message(BaseModel):
 
     @classmethod
     def read(cls, text: str | bytes) -> Self:
-        """A message's JSON, as the host hands it over. Raises MalformedMessage."""
+        """Returns a message's JSON, as the host hands it over. Raises MalformedMessage."""
         try:
             return cls.model_validate_json(text)
         except ValueError as error:
@@ -67,14 +67,14 @@ class Message(BaseModel):
 
     @classmethod
     def decode(cls, text: str) -> Self:
-        """A message of that text, in base64. Raises MalformedMessage."""
+        """Returns a message of that text, in base64. Raises MalformedMessage."""
         try:
             return cls.read(base64.b64decode(text, validate=True))
         except ValueError as error:
             raise MalformedMessage(f"not base64 of a {cls.__name__}") from error
 
     def text(self) -> str:
-        """The message's text, without fields that have their default."""
+        """Returns the message's text, without fields that have their default."""
         text = self.model_dump_json(by_alias=True, exclude_none=True, exclude_defaults=True)
         return base64.b64encode(text.encode()).decode()
 
@@ -141,7 +141,7 @@ class GroupJobBody(Body):
 
 
 class EventBody(Body):
-    """A pointer to an event."""
+    """A pointer to an event, which has yet to be sent."""
 
     queue = EVENTS_QUEUE
 
@@ -160,21 +160,20 @@ class ResolvedBody(Body):
     run_id: RunNumber
     put: AwareDatetime
     start: str | None = None
-    """Where the fan-out continues; the message is for this page only. The key tells whether it is in the task's
-    partition or its group's.
-    """
+    """Key at which the fan-out continues; the message is for this page only. The key tells whether it is in the task's
+    partition or its group's."""
     end: str | None = None
     """Key at which the fan-out ends, in the partition of `start`, or in the task's partition if there is no `start`:
     another message has the rest. None if it ends with the last edge."""
     group_end: str | None = None
-    """Where the page of edges in the group ends, if the message has no `start`."""
+    """Key at which the page of edges in the group ends, if the message has no `start`."""
     waiting: Annotated[dict[SlugId, str] | None, Field(max_length=100)] = None
-    """Only these edges of a page are left, as their dependents do not exist yet: ETags by dependent. The next attempt
-    takes these alone, so that it never puts a message for the next page again."""
+    """The only edges of a page that are left, as their dependents do not exist yet: ETags by dependent. The next
+    attempt takes these alone, so that it never puts a message for the next page again."""
     in_group: bool = False
     """Whether these edges are in the group's partition; else they are in that of the required task."""
     written: AwareDatetime | None = None
-    """When the last of these edges was written."""
+    """Time at which the last of these edges was written."""
     group_only: bool = False
     """Whether only the check of the group is left."""
     at_deadline: bool = False

@@ -20,7 +20,7 @@ from shared.base.memo import Memo
 from shared.queue.tasks.rules import MessageHandles, Task
 
 FRESH = timedelta(seconds=1)
-"""How long a status that was seen may be shown without another look."""
+"""The time for which a status that was seen may be shown without another look."""
 VOUCHED_FOR = timedelta(minutes=5)
 """How long a status that was seen may be shown while the rows that vouch for it are unchanged; then the task is read
 again. A call may die between its commit and the rows that follow it. This limit bounds how long an outdated status is
@@ -29,7 +29,7 @@ then shown."""
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When something was begun: its place in the order of what this process did, and the time."""
+    """The moment when something was begun: its place in the order of what this process did, and the time."""
 
     order: int
     at: datetime
@@ -46,23 +46,23 @@ _NEVER = _Seen()
 
 @dataclass(eq=False, slots=True)
 class Known:
-    """What is known of one task."""
+    """The knowledge of one task."""
 
     task: Task | None = None
-    """As last seen, without what only the task's own calls need; None when only its rows were seen."""
+    """The task as last seen, without what only the task's own calls need; None when only its rows were seen."""
     since: Moment | None = None
-    """When the read that showed it, or the commit that made it, was sent."""
+    """The moment at which the read that showed the task, or the commit that made it, was sent."""
     member: _Seen = _NEVER
     pending: _Seen = _NEVER
     """The index row of the latest pending run; its runId is part of the stored ETag."""
 
     def is_member(self, etag: str) -> bool:
-        """Whether the member row has not changed since before the status was seen, if this is its ETag now."""
+        """Returns whether the member row has not changed since before the status was seen, if this is its ETag now."""
         return self.since is not None and self.member.etag == etag and self.member.order < self.since.order
 
     def is_pending(self, run_id: int, etag: str) -> bool:
-        """Whether the index row of a pending run has not changed since before the status was seen, if this is its ETag
-        now."""
+        """Returns whether the index row of a pending run has not changed since before the status was seen, if this is
+        its ETag now."""
         seen = self.pending
         return self.since is not None and seen.etag == f"{run_id} {etag}" and seen.order < self.since.order
 
@@ -78,12 +78,12 @@ class KnownStatuses:
         self._committed: Memo[str, tuple[Task, str]] = Memo(replace(remembered.COMMITTED, capacity=most_committed))
 
     def begin(self) -> Moment:
-        """A new moment: before a read or a commit is sent, or after a row was seen."""
+        """Returns a new moment: before a read or a commit is sent, or after a row was seen."""
         self._order += 1
         return Moment(self._order, self._now())
 
     def get(self, task_id: str) -> Known | None:
-        """What is known of a task, if anything."""
+        """Returns what is known of a task, if anything."""
         return self._known.get(task_id)
 
     def saw(self, task: Task, since: Moment) -> None:
@@ -107,7 +107,7 @@ class KnownStatuses:
             self._committed[task.task_id] = task, etag
 
     def committed(self, task_id: str) -> tuple[Task, str] | None:
-        """An unresolved task with its ETag, as this process has committed it, if it has seen nothing later."""
+        """Returns an unresolved task with its ETag, as this process has committed it, if it has seen nothing later."""
         return self._committed.get(task_id)
 
     def forget(self, task_id: str) -> None:
@@ -143,12 +143,12 @@ def _version(task: Task) -> tuple[str, int]:
 
 
 def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
-    """Which sight of a row is kept: the first one of an ETag, and of two ETags the one that was seen later."""
+    """Returns which sight of a row is kept: the first one of an ETag, and of two ETags the one that was seen later."""
     return before if before.etag == etag or before.order > seen.order else _Seen(etag, seen.order)
 
 
 def _supersedes(task: Task, since: Moment, known: Task, known_since: Moment) -> bool:
-    """Whether a status is newer than the one that is known, or as new and seen later.
+    """Returns whether a status is newer than the one that is known, or as new and seen later.
 
     An id may be used again after its task has expired: then the numbers of commits start again.
     """
@@ -158,7 +158,8 @@ def _supersedes(task: Task, since: Moment, known: Task, known_since: Moment) -> 
 
 
 SETTLED_BY = timedelta(minutes=1)
-"""How long it usually takes until a task's rows in its group show its resolution; until then its status row is read."""
+"""The time that it usually takes until a task's rows in its group show its resolution; until then its status row is
+read."""
 
 
 class KnownTasks:
@@ -180,7 +181,7 @@ class KnownTasks:
             self._known[task.task_id] = known
 
     def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:
-        """The group of a task that will not expire before `until`; None if this process does not know one.
+        """Returns the group of a task that will not expire before `until`; None if this process does not know one.
 
         None also for a task that this process has just seen resolved. A client that saw the resolution may expect a
         task that depends on nothing else to be pending at once, so createTask has to read the status.

@@ -37,14 +37,14 @@ class PendingMessage:
 
 @lru_cache(maxsize=1024)  # a look for work names all bands of one pool, again and again
 def pending_queue(task_queue_id: str, priority: Priority) -> str:
-    """The queue of a pool's band: hashed, since ids do not fit the rules for queue names; 1 is the highest."""
+    """Returns the queue of a pool's band: hashed, since ids do not fit the rules for queue names; 1 is the highest."""
     digest = hashlib.sha256(task_queue_id.encode()).digest()[:15]
     name = base64.b32encode(digest).decode().lower()
     return f"pending-{name}-{PRIORITIES.index(priority) + 1}"
 
 
 def poison_queue(queue: str) -> str:
-    """The queue for messages of an internal queue that cannot be handled, named as the Functions host names it."""
+    """Returns the queue for messages of an internal queue that cannot be handled, as the Functions host names it."""
     return f"{queue}-poison"
 
 
@@ -130,7 +130,7 @@ class Messages:
                 return messages
 
     async def head(self, task_queue_id: str, priority: Priority) -> datetime | None:
-        """When the first visible message of a band was put; None when nothing is visible."""
+        """Returns when the first visible message of a band was put; None when nothing is visible."""
         found = await self._queues.peek(pending_queue(task_queue_id, priority))
         return found[0].inserted if found else None
 
@@ -140,7 +140,7 @@ class Messages:
         return [message.receipt.message_id for message in peeked]
 
     def read_pending(self, task_queue_id: str, message: Message) -> PendingMessage:
-        """A pending message of that pool, its signature verified. Raises MalformedMessage.
+        """Returns a pending message of that pool, its signature verified. Raises MalformedMessage.
 
         The band is not signed. A worker that states a wrong band gains nothing: the message's receipt is not valid in
         that queue.

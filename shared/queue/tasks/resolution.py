@@ -123,7 +123,7 @@ class Resolution:
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
 
     def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[None]]:
-        """The parts of a page's work, which run in parallel.
+        """Returns the parts of a page's work, which run in parallel.
 
         The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
         removed last, and only when no other message has work left.

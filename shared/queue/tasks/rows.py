@@ -156,11 +156,12 @@ class TaskStore:
         return found
 
     def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
-        """A task whose status is known, if its definition is in memory or in `packed`, which another row carries."""
+        """Returns a task whose status is known, if its definition is in memory or in `packed`, which another row
+        carries."""
         return self._found(task, packed, "", None)
 
     def _found(self, task: Task, packed: PackedDefinition | None, etag: str, read: datetime | None) -> Found | None:
-        """The task with its definition, which is kept or in `packed`; None if that is another one."""
+        """Returns the task with its definition, which is kept or in `packed`; None if that is another one."""
         cached = self._cache.get(task.task_id)
         if cached is not None and cached.fingerprint == task.fingerprint:
             return Found(task=task, etag=etag, read=read, definition=cached.definition, memory=cached.memory)

@@ -103,7 +103,7 @@ class Run:
         return self.state is State.RUNNING and (self.worker_group, self.worker_id) == (worker_group, worker_id)
 
     def as_json(self, run_id: int) -> dict[str, Any]:
-        """The run as the contract shows it: absent values are omitted."""
+        """Returns the run as the contract shows it: absent values are omitted."""
         shown: dict[str, Any] = {
             "runId": run_id,
             "state": self.state.value,
@@ -227,14 +227,15 @@ class Task:
         return self.fingerprint[:_LIFE]
 
     def after_commit(self, before: Task | None, operation: str) -> Task:
-        """This state as the commit of that id writes it, following `before` (None: the task is created)."""
+        """Returns this state as the commit of that id writes it, following `before` (None: the task is created)."""
         if before is None:
             return replace(self, sequence=0, operations=(operation,))
         operations = (*before.operations, operation)[-MAX_OPERATIONS_KEPT:]
         return replace(self, sequence=before.sequence + 1, operations=operations)
 
     def includes(self, attempt: Task) -> bool | None:
-        """Whether the commit that was to write `attempt` (made by `after_commit`) is part of this state's history.
+        """Returns whether the commit that was to write `attempt` (made by `after_commit`) is part of this state's
+        history.
 
         None: unknown, since too many commits have followed. A different definition proves that another call has created
         the task.

@@ -113,7 +113,7 @@ def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_
 
 
 def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task:
-    """The task after its run was resolved for a reason that allows a retry, with the retry run pending."""
+    """Returns the task after its run was resolved for a reason that allows a retry, with the retry run pending."""
     resolved = ended(task.runs[run_id], reason, now)
     retry = Run(state=State.PENDING, reason_created=rules.RETRY_OF[reason], scheduled=now, generation=task.generation)
     after = task.with_run(run_id, resolved).with_run(run_id + 1, retry)
@@ -317,19 +317,19 @@ def put_pending_run(task: Task, run_id: int) -> tuple[Ahead, ...]:
 
 
 def put_pending(task: Task, run_id: int) -> effects.PutPending:
-    """A pending message for a run of the task, under the task's hintId."""
+    """Returns a pending message for a run of the task, under the task's hintId."""
     return effects.PutPending(content=pending_content(task, run_id), priority=task.priority)
 
 
 def put_deadline(task: Task) -> effects.PutDeadline:
-    """The task's deadline message."""
+    """Returns the task's deadline message."""
     return effects.PutDeadline(
         task_id=task.task_id, task_group_id=task.task_group_id, scheduler_id=task.scheduler_id, deadline=task.deadline
     )
 
 
 def add_active(task: Task) -> effects.AddActive:
-    """The task's active row in its group, of its generation."""
+    """Returns the task's active row in its group, of its generation."""
     return effects.AddActive(
         task_group_id=task.task_group_id,
         task_id=task.task_id,

@@ -133,7 +133,7 @@ class Deployment:
         return found
 
     def queue(self) -> QueueClient:
-        """A new queue."""
+        """Returns a new queue."""
         client = self.queues.create_queue(f"{PREFIX}-{self.suffix}-{secrets.token_hex(3)}")
         self._undo.callback(client.delete_queue)
         return client
@@ -171,7 +171,7 @@ class Deployment:
         )
 
     def arm(self, method: str, path: str, version: str, query: Mapping[str, str] | None = None) -> Any:
-        """The answer of Azure's management plane. Raises requests' errors for those that it answers with."""
+        """Returns the answer of Azure's management plane. Raises requests' errors for those that it answers with."""
         token = self._identity.get_token(f"{MANAGEMENT}/.default").token
         answer = self.session.request(
             method,

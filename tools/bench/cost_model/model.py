@@ -39,7 +39,7 @@ class Model:
 
     @classmethod
     def of(cls, name: str, inputs: Mapping[str, Any]) -> Model:
-        """The profile and the load of that name."""
+        """Returns the profile and the load of that name."""
         profile = json.loads((ROOT / "infra" / "profiles" / f"{name}.json").read_text(encoding="utf-8"))
         return cls(inputs["prices"], inputs["assumptions"], inputs["loads"][name], profile)
 

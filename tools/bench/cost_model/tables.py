@@ -17,7 +17,7 @@ MARKS = ("<!-- made by python -m tools.bench.cost_model --write -->", "<!-- end 
 
 
 def report(inputs: Mapping[str, Any]) -> str:
-    """The tables, in Markdown."""
+    """Returns the tables, in Markdown."""
     models = {name: Model.of(name, inputs) for name in PROFILES}
     return "\n".join([*_loads(models), *_bill(models), *_capacity(models), *_lateness(models)]).strip()
 

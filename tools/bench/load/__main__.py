@@ -157,7 +157,7 @@ def _processor() -> str:
 
 
 def run_parser() -> argparse.ArgumentParser:
-    """The options of a run."""
+    """Returns the options of a run."""
     parser = argparse.ArgumentParser(
         prog="./dev bench", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

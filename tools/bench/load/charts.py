@@ -20,7 +20,7 @@ class Line:
 
 
 def chart(title: str, across: str, up: str, lines: Sequence[Line]) -> str:
-    """The chart's text. Values that are not positive are left out."""
+    """Returns the chart's text. Values that are not positive are left out."""
     points = [point for line in lines for point in line.points if point[1] > 0]
     low = math.floor(math.log10(min(y for _, y in points)))
     high = max(low + 1, math.ceil(math.log10(max(y for _, y in points))))

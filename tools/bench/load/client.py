@@ -144,7 +144,7 @@ class Kind:
         return replace(self, dependencies=task_ids)
 
     def definition(self) -> dict[str, Any]:
-        """The body of createTask, valid from now on."""
+        """Returns the body of createTask, valid from now on."""
         now = datetime.now(UTC)
         return {
             "taskQueueId": self.task_queue_id,

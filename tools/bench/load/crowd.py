@@ -138,7 +138,7 @@ def work(task_queue_id: str, *, reclaims: bool = False, artifacts: int = 0) -> S
 
 
 def _take() -> bool:
-    """Whether a task is left for this client."""
+    """Returns whether a task is left for this client."""
     with _left.get_lock():
         _left.value -= 1
         return _left.value >= 0

@@ -59,7 +59,7 @@ class Result:
     """The first failures of the run."""
 
     def row(self, name: str) -> Row | None:
-        """The measurement of that name."""
+        """Returns the measurement of that name."""
         return next((row for row in self.rows if row.name == name), None)
 
     def save(self, folder: Path) -> None:

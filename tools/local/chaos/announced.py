@@ -35,7 +35,7 @@ class Announced:
         self._thread.start()
 
     def counts(self) -> Counter[Occasion]:
-        """How often each occasion was sent. A redelivered message counts once, by its sequence number."""
+        """Returns how often each occasion was sent. A redelivered message counts once, by its sequence number."""
         with self._lock:
             return Counter({occasion: len(numbers) for occasion, numbers in self._sent.items()})
 
@@ -94,7 +94,7 @@ def expected(statuses: Iterable[Mapping[str, Any]], task_group_ids: Iterable[str
 def expected_of_artifacts(
     task_id: str, run: Mapping[str, Any], artifacts: Iterable[Mapping[str, Any]]
 ) -> tuple[set[Occasion], set[Occasion]]:
-    """What must have been announced of a run's artifacts, and what may have been.
+    """Returns what must have been announced of a run's artifacts, and what may have been.
 
     An artifact is announced after it is stored. The worker that is not answered repeats its call, unless it is lost.
     """
@@ -107,7 +107,7 @@ def expected_of_artifacts(
 
 
 def differences(counted: Counter[Occasion], wanted: Collection[Occasion], possible: Collection[Occasion]) -> list[str]:
-    """A line for each occasion that was not announced once, or was and should not have been."""
+    """Returns a line for each occasion that was not announced once, or was and should not have been."""
     lines = [f"announced {counted[one]} times: {one}" for one in wanted if counted[one] != 1]
     lines += [f"announced {counted[one]} times: {one}" for one in possible if counted[one] > 1]
     known = {*wanted, *possible}

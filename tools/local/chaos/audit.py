@@ -16,7 +16,7 @@ ARTIFACT_CONTAINERS = (keys.PUBLIC, keys.PRIVATE)
 
 
 async def leftovers(connection_string: str, planned: Collection[Planned]) -> list[str]:
-    """A line for each row, message and blob that should not be there any more, or should be and is not."""
+    """Returns a line for each row, message and blob that should not be there any more, or should be and is not."""
     async with (
         TableServiceClient.from_connection_string(connection_string) as tables,
         QueueServiceClient.from_connection_string(connection_string) as queues,
@@ -43,7 +43,7 @@ async def _rows(tables: TableServiceClient, planned: Collection[Planned]) -> lis
 
 
 def _may_stay(table: str, partition: str, key: str, tasks: Mapping[str, Planned]) -> bool:
-    """Whether a row may exist in addition to those that every task has."""
+    """Returns whether a row may exist in addition to those that every task has."""
     kind, _, rest = key.partition("~")
     if table == keys.TASKS:
         if kind == "dependent":

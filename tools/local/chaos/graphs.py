@@ -48,7 +48,7 @@ def plan(count: int, new_id: Callable[[], str]) -> list[Planned]:
 def definition(
     task: Planned, *, now: datetime, life: timedelta, command: Sequence[str], chance: random.Random
 ) -> dict[str, Any]:
-    """The body of createTask. Every fourth task is of the highest priority, so that bands compete."""
+    """Returns the body of createTask. Every fourth task is of the highest priority, so that bands compete."""
     return {
         "taskQueueId": TASK_QUEUE_ID,
         "taskGroupId": task.task_group_id,

@@ -56,7 +56,7 @@ class Environment:
         self.file = description.path(self.name, folder)
 
     def is_deployed(self) -> bool:
-        """Whether its resource group exists."""
+        """Returns whether its resource group exists."""
         return bool(az("group", "exists", "--subscription", self.subscription, "--name", self.group))
 
     def parameters(self) -> Parameters:

@@ -78,13 +78,13 @@ def _shorter(before: Any, after: Any) -> bool:
 
 
 def seconds(duration: Any) -> int | None:
-    """The length of an ISO 8601 duration; None if it is none."""
+    """Returns the length of an ISO 8601 duration; None if it is none."""
     found = _DURATION.fullmatch(str(duration))
     return sum(int(count or 0) * unit for count, unit in zip(found.groups(), _SECONDS, strict=True)) if found else None
 
 
 def _deletes(before: Any, after: Any) -> bool:
-    """Whether the new rules delete something that the old ones kept, or delete it sooner."""
+    """Returns whether the new rules delete something that the old ones kept, or delete it sooner."""
     days = [_days(rules) for rules in (before, after)]
     return days[1] < days[0]
 
@@ -99,7 +99,7 @@ def _days(rules: Any) -> float:
 
 
 def _deaf(before: Any, after: Any) -> bool:
-    """Whether an alert's criteria are harder to meet than before."""
+    """Returns whether an alert's criteria are harder to meet than before."""
     for old, new in zip(before or [], after or [], strict=False):
         change = float(new.get("threshold", 0)) - float(old.get("threshold", 0))
         if (change < 0) if str(old.get("operator", "")).startswith("Less") else (change > 0):
@@ -176,7 +176,7 @@ def at(body: Any, path: str) -> Any:
 
 
 def type_of(resource_id: str) -> str:
-    """The type of a resource, in lower case."""
+    """Returns the type of a resource, in lower case."""
     provider, *words = resource_id.lower().rpartition("/providers/")[2].split("/")
     return "/".join((provider, *words[::2]))
 

@@ -115,12 +115,12 @@ class Connections:
 
 
 def is_server_side(error: AzureError) -> bool:
-    """Whether storage has failed by itself (5xx): the host then waits and asks again."""
+    """Returns whether storage has failed by itself (5xx): the host then waits and asks again."""
     return isinstance(error, HttpResponseError) and (error.status_code or 0) >= 500
 
 
 def is_out_of_time(error: AzureError) -> bool:
-    """Whether there was no answer in time."""
+    """Returns whether there was no answer in time."""
     return isinstance(error, ServiceResponseTimeoutError)
 
 

@@ -44,7 +44,7 @@ def decode_path(raw: str, *, slashes: bool) -> str:
 
 
 def encode_path(path: str) -> str:
-    """The path as ASP.NET puts it into the URL; a valid `%XX` in it is left as it is."""
+    """Returns the path as ASP.NET puts it into the URL; a valid `%XX` in it is left as it is."""
     return "".join(
         token if len(token) == 3 and token[0] == "%" else quote(token, safe=_KEPT) for token in _TO_ENCODE.findall(path)
     )

@@ -45,7 +45,7 @@ class Route:
         return {self.parameter: rest} if rest else {}
 
     def is_twin_of(self, other: "Route") -> bool:
-        """Whether both would take the same requests."""
+        """Returns whether both would take the same requests."""
         shapes = [(each.literals, bool(each.parameter), each.is_catch_all) for each in (self, other)]
         methods = self.methods is None or other.methods is None or bool(self.methods & other.methods)
         return shapes[0] == shapes[1] and methods
@@ -72,7 +72,7 @@ class Router:
 
 
 def parse_route(function: str, prefix: str, route: str, methods: frozenset[str] | None) -> Route:
-    """The route of an HTTP function under host.json's prefix. Raises HostError naming the function."""
+    """Returns the route of an HTTP function under host.json's prefix. Raises HostError naming the function."""
     if route.strip("/").lower().startswith(_RESERVED):
         raise HostError(f"function {function}: the route {route!r} begins with a word that the host keeps for itself")
     *literals, last = f"{prefix}/{route.strip('/')}".strip("/").split("/")

@@ -31,13 +31,13 @@ NOT_CHECKED = (
 
 
 def parameters(environment: Mapping[str, str], infra: Path = INFRA) -> dict[str, Value]:
-    """The parameters that azd gives the templates. Raises SyntaxFault."""
+    """Returns the parameters that azd gives the templates. Raises SyntaxFault."""
     types = {each.name: each.target for each in syntax.read(infra / "main.bicep").of("param")}
     return scenarios.parameters(infra / "main.parameters.json", environment, types)
 
 
 def evaluate(environment: Mapping[str, str], infra: Path = INFRA) -> Deployed:
-    """What azd would deploy with an environment. Raises SyntaxFault."""
+    """Returns what azd would deploy with an environment. Raises SyntaxFault."""
     return deploy(infra / "main.bicep", parameters(environment, infra))
 
 

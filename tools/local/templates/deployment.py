@@ -64,7 +64,7 @@ class Template(Evaluator):
             self.deployed.findings.append(finding)
 
     def symbol(self, name: str, line: int) -> Value:
-        """The value of a declared symbol, evaluated on its first use."""
+        """Returns the value of a declared symbol, evaluated on its first use."""
         declaration = self.file.declarations.get(name)
         if declaration is None:
             raise Finding(f"{self.file.path.name}:{line}", f"there is no {name}")

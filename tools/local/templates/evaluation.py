@@ -68,14 +68,14 @@ class Evaluator(ABC):
 
     @abstractmethod
     def symbol(self, name: str, line: int) -> Value:
-        """The value of a declared symbol. Raises Finding."""
+        """Returns the value of a declared symbol. Raises Finding."""
 
     def place(self, at: Expression | Declaration) -> str:
         """Returns file and line."""
         return f"{self.file.path.name}:{at.line}"
 
     def value(self, expression: Expression, local: Locals) -> Value:
-        """The value of an expression, given loop variables and parameters of lambdas. Raises Finding."""
+        """Returns the value of an expression, given loop variables and parameters of lambdas. Raises Finding."""
         try:
             return self._value(expression, local)
         except (TypeError, ValueError, KeyError, IndexError, AttributeError, StopIteration, OSError) as error:

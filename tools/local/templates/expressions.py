@@ -126,7 +126,7 @@ class Declaration:
     condition: Expression | None = None
 
     def decorator(self, name: str) -> Call | None:
-        """The decorator of that name, if there is one."""
+        """Returns the decorator of that name, if there is one."""
         return next((each for each in self.decorators if each.function == name), None)
 
 

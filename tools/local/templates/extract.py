@@ -90,7 +90,7 @@ def _versions(index: dict[str, tuple[str, str]], types: set[str]) -> dict[str, l
 
 
 def in_templates(infra: Path) -> set[str]:
-    """The types that templates declare, with their versions."""
+    """Returns the types that templates declare, with their versions."""
     files = (syntax.read(path) for path in sorted(infra.rglob("*.bicep")))
     return {each.target for file in files for each in file.of("resource")}
 

@@ -129,6 +129,6 @@ def call(function: str, arguments: list[Value]) -> Value:
 
 
 def load(function: str, folder: Path, name: str) -> Value:
-    """The content of a file beside the template."""
+    """Returns the content of a file beside the template."""
     text = (folder / name).read_text(encoding="utf-8")
     return json.loads(text) if function == "loadJsonContent" else text

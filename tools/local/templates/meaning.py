@@ -94,7 +94,7 @@ def _mentioned(resource: Resource, by_id: dict[str, Resource]) -> Iterator[Findi
 
 
 def _network_of(identity: str, by_id: dict[str, Resource]) -> Resource | None:
-    """The network whose body has a subnet."""
+    """Returns the network whose body has a subnet."""
     network, _, subnet = identity.partition("/subnets/")
     found = by_id.get(network.lower())
     if not subnet or found is None:

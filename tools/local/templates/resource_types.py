@@ -62,7 +62,7 @@ def check(value: Value, shape: Shape, path: str = "") -> Iterator[str]:
 
 
 def _may_be(given: Shape, wanted: Shape) -> bool:
-    """Whether a value of one type can be one of another."""
+    """Returns whether a value of one type can be one of another."""
     return bool(_kinds(given) & _kinds(wanted)) or "AnyType" in _kinds(given) | _kinds(wanted)
 
 

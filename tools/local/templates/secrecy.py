@@ -54,7 +54,7 @@ def _secret_names(file: File) -> set[str]:
 
 
 def _shows(expression: Expression, secret: set[str]) -> bool:
-    """Whether the value of an expression contains that of a secret."""
+    """Returns whether the value of an expression contains that of a secret."""
     match expression:
         case Name(name=name):
             return name in secret

@@ -56,13 +56,13 @@ class Shape:
         return {name: (self.other(each["type"]), each["flags"]) for name, each in own.items()}
 
     def options(self) -> list[Shape]:
-        """The members of a union type; the type itself if it is none."""
+        """Returns the members of a union type; the type itself if it is none."""
         if self.kind != "UnionType":
             return [self]
         return [inner for each in self.raw["elements"] for inner in self.other(each).options()]
 
     def open(self) -> bool:
-        """Whether the type takes properties that it does not name."""
+        """Returns whether the type takes properties that it does not name."""
         return any("additionalProperties" in option.raw or option.kind == "AnyType" for option in self.options())
 
 

@@ -130,7 +130,7 @@ class Deployed:
 
 
 def is_late(value: Value) -> bool:
-    """Whether a value is known only when something is deployed."""
+    """Returns whether a value is known only when something is deployed."""
     if isinstance(value, list):
         return any(map(is_late, value))
     if isinstance(value, dict):
