@@ -29,10 +29,8 @@ _PARENTS = TraceContextTextMapPropagator()
 
 @contextmanager
 def traced_request(tracer: Tracer, service: str, method: str, url: str) -> Iterator[Callable[[int], None]]:
-    """A span for a request to a storage service, its retries included. The caller sends it the status of the answer.
-
-    Query strings, which may hold a signature, are left out.
-    """
+    """Yields a span for a request to a storage service, its retries included. The caller sends it the status of the
+    answer. Query strings, which may hold a signature, are left out."""
     parts = urlsplit(url)
     attributes = {"http.request.method": method, "server.address": parts.hostname or "", "url.path": parts.path}
     with tracer.start_as_current_span(f"{service} {method}", kind=SpanKind.CLIENT, attributes=attributes) as span:
@@ -87,8 +85,8 @@ class Observed:
 def observed(
     runtime: Runtime, call: str, kind: SpanKind, fields: dict[str, str | int], *, parent: str | None = None
 ) -> Iterator[Observed]:
-    """A context manager around one call or message. `fields` are in every line that is logged inside. `parent` is the
-    caller's span, as a W3C traceparent."""
+    """Returns a context manager around one call or message. `fields` are in every line that is logged inside. `parent`
+    is the caller's span, as a W3C traceparent."""
     seen, started = Observed(), time.monotonic()
     tracer = runtime.tracer
     context = _PARENTS.extract({"traceparent": parent}) if parent and tracer else None

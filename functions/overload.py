@@ -45,7 +45,8 @@ class Load:
         poll_pause: float = POLL_PAUSE,
         most_bytes: int = bounds.BYTES_WAITING,
     ) -> None:
-        """Long polls wait only below three quarters of `most_calls` calls; beyond `most_calls`, calls take turns."""
+        """Takes the numbers. Long polls wait only below three quarters of `most_calls` calls; beyond `most_calls`,
+        calls take turns."""
         self._most_calls = most_calls
         self._poll_pause = poll_pause
         self._calls = Scarce(
@@ -141,10 +142,8 @@ class Bodies:
 
     @asynccontextmanager
     async def parsed(self, body: bytes, memory: Memory) -> AsyncIterator[Any]:
-        """The object or array of a JSON body. Its memory is reserved until the context ends.
-
-        Raises InputError, MalformedPayload, and ServiceUnavailable when too much waits already, or for too long.
-        """
+        """Yields the object or array of a JSON body. Its memory is reserved until the context ends. Raises InputError,
+        MalformedPayload, and ServiceUnavailable when too much waits already, or for too long."""
         if len(body) <= bounds.SMALL_BODY:
             yield parse_body(body, measure_body(body))
             return

@@ -43,13 +43,11 @@ class Runtime:
 def attempts(
     runtime: Runtime, retries: Retries = LOST_RACE, *, at_least: timedelta = timedelta(0)
 ) -> AsyncIterator[int]:
-    """The attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first.
-
-    The body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds,
-    and continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually
-    by raising ServiceUnavailable: the call may be repeated. There are as many attempts as `retries` says, and more
-    until `at_least` has passed.
-    """
+    """Yields the attempts of a compare-and-swap loop, counted from 0, with a pause before each one but the first. The
+    body reads, decides, and writes on condition that no one else has written since. It returns when that succeeds, and
+    continues with the next attempt when it does not. After the loop the caller says what a lost race means, usually by
+    raising ServiceUnavailable: the call may be repeated. There are as many attempts as `retries` says, and more until
+    `at_least` has passed."""
     return _Attempts(runtime, retries, runtime.now() + at_least)
 
 

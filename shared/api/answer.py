@@ -134,7 +134,7 @@ def _cut(text: str, most: int) -> str:
 
 
 def to_json(value: Any) -> bytes:
-    """JSON text as responses carry it."""
+    """Returns JSON text as responses carry it."""
     return write(value)
 
 

@@ -114,7 +114,7 @@ def assemble(
     poll_urls = PollUrls(storage.access, pool_rows, runtime, hidden_for=settings.poll_visibility_seconds)
 
     def wake(task_queue_id: str) -> None:
-        """Called when this process has made a task of this queue pending."""
+        """Called with a task queue of which this process has made a task pending."""
         poller.wake(task_queue_id)
         back_off.worked(task_queue_id)
 

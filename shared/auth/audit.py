@@ -155,11 +155,9 @@ class Audit:
     async def entry(
         self, subject: Subject, action: str, client_id: str | None, detail: str = ""
     ) -> AsyncIterator[Entry]:
-        """The entry of a call that is made inside. It stays unconfirmed if the outcome of the call is unknown, and is
-        removed if the call was refused or changed nothing.
-
-        Raises StorageUnavailable only before anything is changed.
-        """
+        """Yields the entry of a call that is made inside. It stays unconfirmed if the outcome of the call is unknown,
+        and is removed if the call was refused or changed nothing. Raises StorageUnavailable only before anything is
+        changed."""
         now = self._runtime.now()
         written = AuditEntry(
             key=keys.audited(now, self._runtime.slugid()),
@@ -186,7 +184,7 @@ class Audit:
     async def entry_of(
         self, call: Call, subject: Subject, action: str, detail: str = "", *, begins: bool = True
     ) -> AsyncIterator[Entry]:
-        """The entry of an endpoint's call; it begins at once, unless the call has yet to be authorised."""
+        """Yields the entry of an endpoint's call; it begins at once, unless the call has yet to be authorised."""
         async with self.entry(subject, action, (await call.caller()).client_id, detail) as entry:
             if begins:
                 await entry.begin()

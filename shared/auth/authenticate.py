@@ -49,7 +49,7 @@ _ORIGIN = re.compile(r"\A[A-Za-z][A-Za-z0-9+.-]*://[^/?#]*")
 
 
 def target_of(url: str) -> str:
-    """Path and query of a URL or of a request target, their encoding untouched."""
+    """Returns path and query of a URL or of a request target, their encoding untouched."""
     target = _ORIGIN.sub("", url).partition("#")[0]
     return target if target.startswith("/") else f"/{target}"
 
@@ -236,7 +236,8 @@ def _refusal(client: Client, now: datetime) -> Refusal | None:
 
 
 def _check_issuer(certificate: credentials.Certificate, client_id: str, issuing: ScopeSet) -> None:
-    """An issuer grants only scopes that it has, and only a name that it may create (contract 11.3)."""
+    """Raises AuthenticationFailed if an issuer grants scopes that it lacks, or a name that it may not create (contract
+    11.3)."""
     if certificate.issuer is not None:
         if not CLIENT_ID.fullmatch(client_id):
             raise AuthenticationFailed("the name of temporary credentials has characters that no client id may have")

@@ -183,7 +183,7 @@ def sign(issuer_token: str, certificate: Certificate, client_id: str | None) -> 
 
 
 def epoch_milliseconds(time: datetime) -> int:
-    """Whole milliseconds since the epoch; digits beyond are cut off (contract 3.3)."""
+    """Returns whole milliseconds since the epoch; digits beyond are cut off (contract 3.3)."""
     return (time - datetime.fromtimestamp(0, UTC)) // timedelta(milliseconds=1)
 
 

@@ -38,7 +38,7 @@ class TableKeyring:
         now: Callable[[], datetime],
         note_refused: Callable[[str, Refusal], None] | None = None,
     ) -> None:
-        """`note_refused` is told the id of each client that is refused, and why."""
+        """Makes the keyring. `note_refused` is told the id of each client that is refused, and why."""
         self._static = {client.client_id: client for client in static}
         self._clients = clients
         self._roles = roles

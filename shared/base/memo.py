@@ -106,7 +106,7 @@ class Memo(Generic[K, V]):
         return self._changes
 
     def items(self) -> Iterator[tuple[K, V]]:
-        """All entries, however old, the one that was set least recently first."""
+        """Returns all entries, however old, the one that was set least recently first."""
         return ((key, entry[0]) for key, entry in self._entries.items())
 
     def __len__(self) -> int:

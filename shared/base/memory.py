@@ -31,7 +31,7 @@ class Memory(Scarce):
     """
 
     def __init__(self, size: int, make_room: Callable[[], bool], *, reserve: int = 0) -> None:
-        """`make_room` drops something from a cache, and returns whether there was anything to drop."""
+        """Makes a budget. `make_room` drops something from a cache, and returns whether there was anything to drop."""
         room = Room(math.inf, bounds.BYTES_WAITING)
         super().__init__(size, room, NoRoom, reserve=reserve, longest_wait=LONGEST_WAIT_FOR_ROOM)
         self._make_room = make_room

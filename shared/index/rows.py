@@ -135,7 +135,7 @@ class IndexStore:
         return _next_sweep(now, partition)
 
     async def listed_until(self, namespace: str) -> datetime | None:
-        """Until when a namespace is listed; None if it is not."""
+        """Returns until when a namespace is listed; None if it is not."""
         row = await self._namespace_row(namespace)
         return None if row is None else _namespace(row).expires
 
@@ -206,7 +206,7 @@ class IndexStore:
 
 
 def _next_sweep(now: datetime, partition: str) -> datetime:
-    """Tomorrow at an hour of the namespace's own: all who schedule it today choose the same one."""
+    """Returns tomorrow at an hour of the namespace's own: all who schedule it today choose the same one."""
     hour = int.from_bytes(partition.encode()[:4]) % 24
     return datetime.combine(now.astimezone(UTC).date(), time(hour), UTC) + timedelta(days=1)
 

@@ -266,7 +266,7 @@ class AzureBlobs:
                 raise
 
     def _transfer(self, length: int) -> float:
-        """Seconds that a request with a body of that size may take."""
+        """Returns the seconds that a request with a body of that size may take."""
         return self._patience.total + length / self._patience.bytes_per_second
 
 

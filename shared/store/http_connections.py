@@ -63,7 +63,8 @@ class Connections:
         limit: int = bounds.CONNECTIONS,
         kept_seconds: float = _KEPT_SECONDS,
     ) -> None:
-        """`trust` is asked once, at the first connection with TLS: reading the roots takes a moment."""
+        """Makes the connections. `trust` is asked once, at the first connection with TLS: reading the roots takes a
+        moment."""
         self._connect_seconds = patience.connect
         self._trust = trust
         self._context: ssl.SSLContext | None = None

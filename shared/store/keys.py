@@ -136,7 +136,7 @@ ACTIVE_AND_GROUP = ("active~", f"{GROUP} ")
 
 
 def pool(task_queue_id: str) -> str:
-    """Partition of a pool: the slash of the taskQueueId is not allowed in keys."""
+    """Returns the partition of a pool: the slash of the taskQueueId is not allowed in keys."""
     return task_queue_id.replace("/", "~")
 
 
@@ -154,12 +154,12 @@ class _PoolRow(Protocol):
 
 
 def pending(row: _PoolRow) -> str:
-    """Index row of a pending run, in the order in which runs were scheduled."""
+    """Returns the key of the index row of a pending run, in the order in which runs were scheduled."""
     return f"pending~{format_date(row.scheduled)}~{row.task_id}~{row.run_id:04d}"
 
 
 def claimed(row: _PoolRow) -> str:
-    """Index row of a running run, in the order of claims."""
+    """Returns the key of the index row of a running run, in the order of claims."""
     assert row.started is not None, "a claimed run has started"
     return f"claimed~{format_date(row.started)}~{row.task_id}~{row.run_id:04d}"
 
@@ -173,8 +173,8 @@ CLAIMED_AND_PENDING = (CLAIMED[0], PENDING[1])
 
 
 def indexed_since(moment: datetime) -> tuple[str, str]:
-    """Two keys: the first for index rows of pending runs that were scheduled at that moment or later, and the first for
-    those of runs that were claimed then or later."""
+    """Returns two keys: the first for index rows of pending runs that were scheduled at that moment or later, and the
+    first for those of runs that were claimed then or later."""
     return f"{PENDING[0]}{format_date(moment)}", f"{CLAIMED[0]}{format_date(moment)}"
 
 
@@ -198,8 +198,8 @@ def quarantines(worker_group: str, worker_id: str) -> tuple[str, str]:
 
 
 def listed(name: str) -> str:
-    """Row of a task queue or a provisioner in the directory: a dot sorts among the characters of ids as the slash does,
-    so listings are in the order of ids."""
+    """Returns the key of the row of a task queue or a provisioner in the directory: a dot sorts among the characters of
+    ids as the slash does, so listings are in the order of ids."""
     return name.replace("/", ".")
 
 
@@ -235,7 +235,7 @@ AUDIT_SWEEP = "audit"
 
 
 def audit(kind: str, name: str) -> str:
-    """Partition of a history: hashed, since a name may hold what keys forbid."""
+    """Returns the partition of a history: hashed, since a name may hold what keys forbid."""
     return f"{kind}-{digest_of(name)}"
 
 
@@ -250,12 +250,12 @@ def audited_before(moment: datetime) -> str:
 
 
 def hour(moment: datetime) -> str:
-    """Expiry bucket that covers the moment."""
+    """Returns the expiry bucket that covers the moment."""
     return f"{moment:%Y-%m-%dT%H}"
 
 
 def expiring(kind: str, *words: str) -> str:
-    """Key, within its bucket, of the row of something to delete."""
+    """Returns the key, within its bucket, of the row of something to delete."""
     return "~".join((kind, *words))
 
 
@@ -293,7 +293,7 @@ _ESCAPES = str.maketrans(
 
 
 def artifact(run_id: int, name: str) -> str:
-    """Row of an artifact. `name` is printable ASCII."""
+    """Returns the key of the row of an artifact. `name` is printable ASCII."""
     return f"artifact~{run_id:04d}~{name.translate(_ESCAPES)[:_LONGEST]} {digest_of(name)}"
 
 
@@ -326,7 +326,7 @@ def index_task(name: str) -> str:
 
 
 def index_namespace(name: str) -> str:
-    """Row of a namespace of the index, in the partition of its parent namespace."""
+    """Returns the key of the row of a namespace of the index, in the partition of its parent namespace."""
     return f"{INDEX_NAMESPACES[0]}{_index_name(name)}"
 
 
@@ -343,7 +343,7 @@ content of an artifact.
 
 
 def direct(run_id: int, name: str) -> str:
-    """Row of an upload whose block is to be committed."""
+    """Returns the key of the row of an upload whose block is to be committed."""
     return f"direct~{run_id:04d}~{digest_of(name)}"
 
 
@@ -365,5 +365,5 @@ def path(task_id: str, run_id: int, name: str, version: str = "") -> str:
 
 
 def paths(task_id: str) -> str:
-    """Prefix of the paths of all blobs of a task."""
+    """Returns the prefix of the paths of all blobs of a task."""
     return f"{task_id}/"

@@ -111,8 +111,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 def exposition(meter: Meter, process: str) -> str:
-    """Everything that the meter knows, in Prometheus' text format. Series that each process counts for itself have the
-    label `process`, with the name of the process."""
+    """Returns everything that the meter knows, in Prometheus' text format. Series that each process counts for itself
+    have the label `process`, with the name of the process."""
     return "".join(f"{line}\n" for line in _lines(meter, process))
 
 

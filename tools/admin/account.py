@@ -75,7 +75,7 @@ class Records:
 
 @asynccontextmanager
 async def open_account(environment: Mapping[str, str] = os.environ) -> AsyncIterator[AzureStorage]:
-    """The account that the environment names. Ends the command with a message when it names none."""
+    """Yields the account that the environment names. Ends the command with a message when it names none."""
     text = next((environment[name] for name in CONNECTION_STRINGS if environment.get(name)), None)
     if text is not None:
         try:
@@ -123,5 +123,5 @@ def _explained(failure: StorageUnavailable) -> str:
 
 
 def with_records(work: Callable[[Records], Awaitable[T]]) -> T:
-    """Like `with_account`, for the records in it."""
+    """Does what `with_account` does, for the records in it."""
     return with_account(lambda account: work(Records.of(account.storage, Runtime())))

@@ -119,8 +119,8 @@ async def occupied(account: AzureStorage, tables: Sequence[str]) -> list[str]:
 
 
 def is_begun(folder: Path, account: str) -> bool:
-    """Whether a restore into the account has ended early, and the next one goes on. Raises BackupError for one into
-    another account."""
+    """Returns whether a restore into the account has ended early, and the next one goes on. Raises BackupError for one
+    into another account."""
     return _noted(folder, account) is not None
 
 
@@ -195,7 +195,7 @@ async def revive(records: Records, task_id: str) -> bool:
 
 
 async def all_tasks(account: AzureStorage) -> AsyncIterator[str]:
-    """The ids of all tasks: a scan of the whole table."""
+    """Yields the ids of all tasks: a scan of the whole table."""
     async with _service(account) as service:
         client = service.get_table_client(keys.TASKS)
         async for row in _all_of(client.query_entities(f"RowKey eq '{keys.TASK_STATUS}'", select=["PartitionKey"])):

@@ -53,21 +53,21 @@ def credentials(environment: Mapping[str, str] = os.environ) -> dict[str, str]:
 
 @contextmanager
 def auth_api() -> Iterator[Any]:
-    """The deployment's auth API. An error of the API ends the command with its message."""
+    """Yields the deployment's auth API. An error of the API ends the command with its message."""
     with _api("Auth") as auth:
         yield auth
 
 
 @contextmanager
 def queue_api() -> Iterator[Any]:
-    """The deployment's queue API, in the same way."""
+    """Yields the deployment's queue API, in the same way as `auth_api`."""
     with _api("Queue") as queue:
         yield queue
 
 
 @contextmanager
 def index_api() -> Iterator[Any]:
-    """The deployment's index API, in the same way."""
+    """Yields the deployment's index API, in the same way as `auth_api`."""
     with _api("Index") as index:
         yield index
 
@@ -82,7 +82,8 @@ def _api(name: str) -> Iterator[Any]:
 
 @contextmanager
 def answering(url: str) -> Iterator[Any]:
-    """A session for a client of the deployment at this root URL, whose errors end the command with their message."""
+    """Yields a session for a client of the deployment at this root URL, whose errors end the command with their
+    message."""
     session = taskcluster.createSession()
     try:
         yield session

@@ -39,7 +39,7 @@ def new(
 
 
 def _made(size: int) -> str:
-    """Random bytes in URL-safe base64. Commands would take a value that begins with `-` for an option."""
+    """Returns random bytes in URL-safe base64. Commands would take a value that begins with `-` for an option."""
     while (made := base64.urlsafe_b64encode(secrets.token_bytes(size)).decode()).startswith("-"):
         pass
     return made

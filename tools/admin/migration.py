@@ -274,7 +274,8 @@ def _new_file(path: Path | None) -> Iterator[TextIO | None]:
 
 @contextmanager
 def _source(name: str, root_url: str) -> Iterator[Any]:
-    """The deployment that is read, as the variables say. An error of its API ends the command with its message."""
+    """Yields the deployment that is read, as the variables say. An error of its API ends the command with its
+    message."""
     given = {key: os.environ.get(variable.replace("TASKCLUSTER_", "SOURCE_")) for key, variable in VARIABLES.items()}
     credentials = {key: value for key, value in given.items() if value}
     options = {"rootUrl": root_url, **({"credentials": credentials} if credentials else {})}

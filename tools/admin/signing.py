@@ -18,10 +18,8 @@ class _AnyUrl(taskcluster.Queue):  # type: ignore[misc]  # the public client has
 
 
 def signed_url(credentials: Mapping[str, str], url: str, lifetime: timedelta) -> str:
-    """The URL with a signature (`bewit`): anyone who has it may GET it with the signer's scopes until the time is over.
-
-    Raises TaskclusterFailure for credentials that cannot sign.
-    """
+    """Returns the URL with a signature (`bewit`): anyone who has it may GET it with the signer's scopes until the time
+    is over. Raises TaskclusterFailure for credentials that cannot sign."""
     client = _AnyUrl({"rootUrl": "https://unused.example.com", "credentials": dict(credentials)})
     return str(client.buildSignedUrl(url, expiration=int(lifetime.total_seconds())))
 

@@ -51,7 +51,8 @@ def plain(value: Any) -> str:
 
 
 def ago(text: str | None, now: datetime | None = None) -> str | None:
-    """How long ago a time is, or how far ahead, in its two largest units; None for the epoch, which means never."""
+    """Returns how long ago a time is, or how far ahead, in its two largest units; None for the epoch, which means
+    never."""
     if text is None or datetime.fromisoformat(text) == _NEVER:
         return None
     seconds = round(((now or datetime.now(UTC)) - datetime.fromisoformat(text)).total_seconds())

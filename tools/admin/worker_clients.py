@@ -62,11 +62,9 @@ def scaler_client_id(task_queue_id: str) -> str:
 
 
 def secret_names(task_queue_id: str) -> tuple[str, str]:
-    """The names in the vault of the workers' access token and of the bewit, as infra/workers/pool.bicep reads them.
-
-    No two task queues have the same, although names of secrets have neither case nor `_` and `/`. Raises ValueError
-    for an id that makes them too long for a vault.
-    """
+    """Returns the names in the vault of the workers' access token and of the bewit, as infra/workers/pool.bicep reads
+    them. No two task queues have the same, although names of secrets have neither case nor `_` and `/`. Raises
+    ValueError for an id that makes them too long for a vault."""
     spelled = "".join(
         _SPELLED.get(each, each if each == each.lower() else f"-{each.lower()}") for each in task_queue_id
     )

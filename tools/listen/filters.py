@@ -175,7 +175,8 @@ def _conjunction(words: Sequence[tuple[str, str]]) -> str:
 
 
 def _after_first_word(tokens: tuple[str, ...], word: str) -> list[tuple[str, ...]]:
-    """What is left of the pattern for the rest of a key that begins with `word`; a route has at least one word."""
+    """Returns what is left of the pattern for the rest of a key that begins with `word`; a route has at least one
+    word."""
     left: list[tuple[str, ...]] = []
     while tokens:
         head, tokens = tokens[0], tokens[1:]

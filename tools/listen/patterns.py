@@ -20,6 +20,7 @@ def matches(pattern: str, key: str) -> bool:
 
 
 def selects(pattern: str, properties: Mapping[str, str]) -> bool:
-    """Whether a message with these application properties has a key, primary or custom, that the pattern matches."""
+    """Returns whether a message with these application properties has a key, primary or custom, that the pattern
+    matches."""
     keys = [properties.get("routingKey", ""), *(f"route.{route}" for route in routes_of(properties))]
     return any(matches(pattern, key) for key in keys)

@@ -79,7 +79,7 @@ def collect(
 
 
 def read_settings_file(path: Path) -> dict[str, str]:
-    """`Values` of a local.settings.json; nothing if there is no such file. Raises AppSettingsError."""
+    """Returns `Values` of a local.settings.json; nothing if there is no such file. Raises AppSettingsError."""
     try:
         document: Any = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

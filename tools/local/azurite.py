@@ -133,7 +133,7 @@ class Azurite:
 
 
 def storage_connection_string(ports: Mapping[str, int], account: str = ACCOUNT) -> str:
-    """Connection string of an account of an Azurite on this machine whose services listen on `ports`."""
+    """Returns the connection string of an account of an Azurite on this machine whose services listen on `ports`."""
     endpoints = "".join(
         f"{service.capitalize()}Endpoint=http://127.0.0.1:{ports[service]}/{account};" for service in SERVICES
     )

@@ -62,7 +62,7 @@ class Step:
         return digest.hexdigest()
 
     def is_done(self, root: Path) -> bool:
-        """True if what is installed is what the inputs ask for."""
+        """Returns whether what is installed is what the inputs ask for."""
         stamp = root / self.stamp
         return (
             (root / self.proof).exists() and stamp.exists() and stamp.read_text(encoding="utf-8") == self.digest(root)
@@ -148,8 +148,8 @@ def _install_locked(venv: Path, root: Path) -> None:
 
 
 def locked(root: Path, *names: str) -> str:
-    """These packages' entries in the locks of development, with their hashes, as a requirements file for pip. Their
-    dependencies have to be named as well."""
+    """Returns these packages' entries in the locks of development, with their hashes, as a requirements file for pip.
+    Their dependencies have to be named as well."""
     text = "".join((root / each).read_text(encoding="utf-8") for each in PYTHON_LOCKS)
     blocks = re.findall(r"^([a-z0-9-]+)(==.*(?:\n    --hash=.*)+\n)", text, re.MULTILINE)
     assert set(names) <= {name for name, _ in blocks}
@@ -157,13 +157,14 @@ def locked(root: Path, *names: str) -> str:
 
 
 def asks_another_index(configuration: str) -> bool:
-    """Whether pip is configured to use another index than PyPI, or a proxy. uv does not read pip's configuration."""
+    """Returns whether pip is configured to use another index than PyPI, or a proxy. uv does not read pip's
+    configuration."""
     return re.search(r"^\S+\.(index-url|extra-index-url|no-index|proxy)=", configuration, re.MULTILINE) is not None
 
 
 def is_profile_guided() -> bool:
-    """Whether this Python was compiled with profiles of how it is used. Debian's Python is, by a target of its own: it
-    has neither the option nor the compiler's flag. A build with the flag but without the option is not."""
+    """Returns whether this Python was compiled with profiles of how it is used. Debian's Python is, by a target of its
+    own: it has neither the option nor the compiler's flag. A build with the flag but without the option is not."""
     asked = "--enable-optimizations" in (sysconfig.get_config_var("CONFIG_ARGS") or "")
     return asked or not sysconfig.get_config_var("PGO_PROF_USE_FLAG")
 
@@ -248,13 +249,14 @@ def say(text: str) -> None:
 
 
 def _is_usable(python: Path) -> bool:
-    """True if this is a Python that the project supports (the test that `dev` makes as well), with pip."""
+    """Returns whether this is a Python that the project supports (the test that `dev` makes as well), with pip."""
     test = "import pip, sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))"
     return python.exists() and subprocess.run([python, "-c", test], capture_output=True, check=False).returncode == 0
 
 
 def _unreachable(lines: Sequence[str]) -> list[str]:
-    """What to print instead of the output when there was no connection, as all else in the output follows from that."""
+    """Returns what to print instead of the output when there was no connection, as all else in the output follows from
+    that."""
     for pattern, variables in _NO_CONNECTION:
         reasons = [line.strip() for line in lines if re.search(pattern, line)]
         if reasons:

@@ -101,7 +101,8 @@ def _log_files(port: int) -> list[Path]:
 
 
 def _ended_by_itself(port: int) -> str:
-    """A hint at the log if a detached stack on this port has ended by itself, not by a command; else nothing."""
+    """Returns a hint at the log if a detached stack on this port has ended by itself, not by a command; else
+    nothing."""
     log = state.stack_log(port)
     if not log.exists() or log.read_text(errors="replace", encoding="utf-8").rstrip().endswith(ENDED):
         return ""

@@ -32,7 +32,7 @@ def repository(root: Path = ROOT) -> str:
 
 
 def pages(root: Path) -> list[Path]:
-    """Markdown files of the site, relative to the repository."""
+    """Returns the Markdown files of the site, relative to the repository."""
     listed = subprocess.run(
         ["git", "ls-files", "*.md"], cwd=root, capture_output=True, encoding="utf-8", check=True
     ).stdout

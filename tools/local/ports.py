@@ -81,7 +81,7 @@ class Ports:
 
 
 def is_free(port: int) -> bool:
-    """True if a server could listen on this port of 127.0.0.1 now."""
+    """Returns whether a server could listen on this port of 127.0.0.1 now."""
     with contextlib.closing(socket.socket()) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

@@ -190,7 +190,7 @@ class ServiceBus:
 
 
 def service_bus_connection_string(port: int) -> str:
-    """Connection string of a broker on this machine. Its key is not checked, and protects nothing."""
+    """Returns the connection string of a broker on this machine. Its key is not checked, and protects nothing."""
     key = "SharedAccessKeyName=RootManageSharedAccessKey;SharedAccessKey=local"
     return f"Endpoint=sb://{HOST}:{port};{key};UseDevelopmentEmulator=true;"
 

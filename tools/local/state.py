@@ -27,7 +27,7 @@ class ProcessIdentity:
         return cls(pid, started)
 
     def is_running(self) -> bool:
-        """True if this very process still runs."""
+        """Returns whether this very process still runs."""
         return _start_time(self.pid) == self.started
 
     def signal(self, number: int) -> bool:
@@ -89,7 +89,7 @@ def state_path(port: int) -> Path:
 
 
 def running_stacks() -> list[StackState]:
-    """Every stack of this checkout that runs now."""
+    """Returns every stack of this checkout that runs now."""
     ports = sorted(int(path.parent.name) for path in ROOT.glob(".local/[0-9]*/stack.json"))
     return [stack for stack in map(StackState.load, ports) if stack is not None]
 

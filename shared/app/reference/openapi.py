@@ -17,7 +17,7 @@ Json = dict[str, Any]
 
 
 def api_reference(api: Api) -> Json:
-    """api.json of a service."""
+    """Returns the api.json of a service."""
     return {
         "$schema": f"{API_REFERENCE}#",
         "serviceName": api.name,
@@ -29,7 +29,7 @@ def api_reference(api: Api) -> Json:
 
 
 def manifest(root_url: str, paths: Iterable[str]) -> Json:
-    """manifest.json: where all references of the deployment lie."""
+    """Returns the manifest.json, which says where all references of the deployment lie."""
     return {
         "$schema": f"{root_url}{MANIFEST}#",
         "references": sorted(root_url + path for path in paths),

@@ -42,7 +42,7 @@ class RoleAccounts:
     _runtime: Runtime
 
     async def all(self) -> list[dict[str, Any]]:
-        """Every role, by id. Raises InputError where they are too much for one answer."""
+        """Returns every role, by id. Raises InputError if they are too many for one answer."""
         found, resume = await self.page("", None, text=bounds.SCOPES_WITHOUT_PAGES)
         if resume is not None:
             raise InputError("the roles are too many for one answer: list them with listRoles2 and a limit")

@@ -78,8 +78,8 @@ class _Rule:
         return cls(tuple(plain), tuple(parameterised), sum(map(len, scopes)))
 
     def grants(self, suffix: str, work: ExpansionWork) -> Iterator[str]:
-        """The scopes that the role grants if its star has matched `suffix`. A suffix that ends in a star cuts off what
-        follows it."""
+        """Yields the scopes that the role grants if its star has matched `suffix`. A suffix that ends in a star cuts
+        off what follows it."""
         count = len(self.parameterised)
         work.spend(1 + len(self.plain) + count, self.text + count * len(suffix))
         yield from self.plain
@@ -174,7 +174,7 @@ class Roles:
             yield from self._rule(prefix + "*").grants(role[len(prefix) :], work)
 
     def _assuming_all(self, prefix: str, work: ExpansionWork) -> Iterator[str]:
-        """What every role grants whose id starts with the prefix. A star at the end of such an id stands for any
+        """Yields what every role grants whose id starts with the prefix. A star at the end of such an id stands for any
         continuation."""
         for position in range(bisect_left(self.ids, prefix), len(self.ids)):
             if not self.ids[position].startswith(prefix):
@@ -220,7 +220,7 @@ class PrefixIndex:
         return candidate
 
     def of(self, text: str, work: ExpansionWork) -> Iterator[str]:
-        """All prefixes with which the text starts, the longest first."""
+        """Yields all prefixes with which the text starts, the longest first."""
         prefix = self.longest(text, work)
         while prefix is not None:
             yield prefix

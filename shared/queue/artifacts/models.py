@@ -234,10 +234,8 @@ ListArtifactsResponse = page_model(
 def from_request(
     name: str, request: ArtifactRequest, mode: UploadMode, relayed: int, new_upload_id: Callable[[], str]
 ) -> Artifact:
-    """The artifact that is wanted. The project of an `object` is filled in later. `upload_of` tells of `relayed`.
-
-    Raises InputError for lengths that storage cannot take.
-    """
+    """Returns the artifact that is wanted. The project of an `object` is filled in later. `upload_of` tells of
+    `relayed`. Raises InputError for lengths that storage cannot take."""
     more: dict[str, Any]
     match request:
         case S3Request():

@@ -90,7 +90,7 @@ class Reading:
         return ([], None) if limit == 0 else await self._artifacts.page(task_id, run_id, start, limit)
 
     async def url(self, stored: Stored) -> str:
-        """URL of the content. Raises ResourceNotFound if it was not uploaded yet."""
+        """Returns the URL of the content. Raises ResourceNotFound if it was not uploaded yet."""
         artifact = stored.artifact
         if artifact.storage_type is StorageType.REFERENCE:
             return str(artifact.details["url"])

@@ -222,7 +222,7 @@ def upload_of(mode: UploadMode, content_length: int | None, relayed: int) -> Upl
 
 
 def part_id(number: int) -> str:
-    """Id of the block that is one part of a `blob` artifact, before base64."""
+    """Returns the id of the block that is one part of a `blob` artifact, before base64."""
     return f"part{number:05d}"
 
 
@@ -284,7 +284,7 @@ def as_header(text: str, otherwise: str) -> str:
 
 
 def disposition(name: str) -> str:
-    """Content-Disposition: shown in place, and saved under the last part of the name."""
+    """Returns the Content-Disposition: shown in place, and saved under the last part of the name."""
     last = name.rstrip("/").rsplit("/", 1)[-1] or "artifact"
     quoted = last.replace("\\", "\\\\").replace('"', '\\"')
     return f'inline; filename="{quoted}"'

@@ -149,7 +149,7 @@ def _decoded(text: str) -> str:
 
 
 def _signature(key: bytes, *words: str) -> str:
-    """HMAC over the words, each with its length, so that no two lists of words read the same."""
+    """Returns an HMAC over the words, each with its length, so that no two lists of words read the same."""
     text = "".join(f"{len(word)}:{word}\n" for word in words)
     digest = hmac.digest(key, text.encode(errors="replace"), "sha256")
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

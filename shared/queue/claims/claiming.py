@@ -261,7 +261,7 @@ class Claiming:
 
 
 def _back_off(message: PendingMessage) -> float:
-    """Seconds until a message is shown again: doubling with each time that it was polled."""
+    """Returns the seconds until a message is shown again: doubling with each time that it was polled."""
     return UNCLAIMED_MESSAGE.pause(message.dequeue_count - 1)
 
 

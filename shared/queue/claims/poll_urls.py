@@ -206,7 +206,8 @@ class WaitingWorkerCounts:
     """Reports how many workers wait in each task queue."""
 
     def __init__(self, runtime: Runtime, ways: Mapping[Way, Callable[[], Counter[str]]]) -> None:
-        """`ways`: for each way of waiting, a function that counts the waiting workers by task queue."""
+        """Makes the counts. `ways`: for each way of waiting, a function that counts the waiting workers by task
+        queue."""
         self._meter = runtime.meter
         self._sleep = runtime.sleep
         self._ways = ways

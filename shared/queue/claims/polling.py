@@ -32,7 +32,8 @@ class Starvation:
     """Orders a pool's bands. If a setting asks for it, bands whose oldest run has waited too long come first."""
 
     def __init__(self, pools: PoolStore, runtime: Runtime, starves_after: timedelta) -> None:
-        """`starves_after`: how long a band's oldest run may wait before the band comes first; zero: never."""
+        """Makes the check. `starves_after`: how long a band's oldest run may wait before the band comes first; zero:
+        never."""
         self._pools = pools
         self._now = runtime.now
         self._starves_after = starves_after

@@ -43,9 +43,8 @@ class Announcer:
         await self._send([self.rendered(event, loaded) for event in events])
 
     async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
-        """Like `announce`, for events that an earlier call may have announced. Those that this process knows to be
-        announced are skipped.
-        """
+        """Announces events as `announce` does that an earlier call may have announced. Those that this process knows to
+        be announced are skipped."""
         messages = [self.rendered(event, loaded) for event in events]
         await self._send([message for message in messages if message.message_id not in self._sent])
 

@@ -58,7 +58,8 @@ class Breaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """A context manager for an attempt that `blocks` allowed. Report the outcome by `succeeded` or `failed`."""
+        """Returns a context manager for an attempt that `blocks` allowed. Report the outcome by `succeeded` or
+        `failed`."""
         token = object()
         if self.is_open:
             self._probe = token

@@ -123,7 +123,7 @@ class GroupJobs:
             raise progress.failure
 
     async def size(self, task_group_id: str) -> int:
-        """Number of tasks of the group: one request for each thousand."""
+        """Returns the number of tasks of the group: one request for each thousand."""
         return sum([len(page) async for page in self._stores.groups.all_members(task_group_id)])
 
     async def _work(self, job: GroupJobBody, seconds: float, first: tuple[list[Active], str | None]) -> Progress:

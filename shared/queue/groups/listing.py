@@ -220,7 +220,8 @@ class Batches:
     _lookups: Lookups
 
     async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
-        """Tasks with their definitions, and the id of the first one for which there was no room. Raises NoRoom."""
+        """Returns tasks with their definitions, and the id of the first one for which there was no room. Raises
+        NoRoom."""
         wanted = list(dict.fromkeys(task_ids))
         found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
         return found, None if rest is None else wanted[rest]
@@ -243,7 +244,7 @@ class Batches:
             return ListedTasks(tasks=[], resume=None)
 
         async def unpack(found: Found, share: MemoryShare) -> Listed | None:
-            """An edge counts only if the dependent's definition lists the task (design 5)."""
+            """Returns the task if its definition lists the other task: only then does the edge count (design 5)."""
             listed = await self._unpacked(found, share)
             return listed if listed is not None and task_id in listed.definition.dependency_index else None
 

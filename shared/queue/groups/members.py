@@ -89,11 +89,9 @@ class MemberStore:
     async def create_group(
         self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str
     ) -> tuple[Rows, Group]:
-        """Like `join`, but creates the group with its first member. `listed` is the key of its row in the list of
-        groups. A new group has no active rows that could guard the edges, so they are written without guards.
-
-        Raises GroupChanged if there is a group, MemberExists.
-        """
+        """Does what `join` does, but creates the group with its first member. `listed` is the key of its row in the
+        list of groups. A new group has no active rows that could guard the edges, so they are written without guards.
+        Raises GroupChanged if there is a group, MemberExists."""
         group = Group(
             task_group_id=definition.task_group_id,
             scheduler_id=definition.scheduler_id,
@@ -177,7 +175,7 @@ class MemberStore:
 
 
 def group_expires(definition: Definition) -> datetime:
-    """A group outlives its tasks by an hour (contract 3.4)."""
+    """Returns when a group expires: it outlives its tasks by an hour (contract 3.4)."""
     return definition.expires + timedelta(hours=1)
 
 

@@ -251,7 +251,7 @@ class GroupStore:
         """Returns the first active rows. If there are fewer than `limit`, also what is due and the header, as they are
         after them.
 
-        Not as of one moment: storage may answer a range in several parts.
+        They are not of one moment: storage may answer a range in several parts.
         """
         start, end = keys.ACTIVE_AND_GROUP
         rows: list[Row] = []

@@ -70,7 +70,7 @@ class PoolIndex:
         self._tables = storage.tables
 
     async def snapshot(self, task_queue_id: str, now: datetime) -> PoolSnapshot:
-        """Pending runs before their deadline, and claimed runs. Raises StorageUnavailable."""
+        """Returns the pending runs before their deadline, and the claimed runs. Raises StorageUnavailable."""
         pending = _Different()
         claimed: set[tuple[str, int]] = set()
         oldest: datetime | None = None

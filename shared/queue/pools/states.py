@@ -118,7 +118,8 @@ class Stalls:
         return await self.of_entry(task_queue_id, snapshot, entry)
 
     async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
-        """Like `of`, if the task queue's entry in the directory was read already (None: not listed)."""
+        """Returns the stall as `of` does, if the task queue's entry in the directory was read already (None: not
+        listed)."""
         if not _waits_alone(snapshot) or snapshot.oldest is None:
             return None
         now = self._now()

@@ -179,7 +179,7 @@ class WorkerStore:
         return PageReader(lambda at: self.page(task_queue_id, at or keys.WORKERS[0], MAX_PAGE))
 
     async def counted(self, task_queue_id: str) -> WorkerCounts:
-        """Number of the pool's workers that are known, counting only the first thousand rows."""
+        """Returns the number of the pool's workers that are known, counting only the first thousand rows."""
         page = await self._tables.query(
             keys.POOLS, keys.pool(task_queue_id), start=keys.WORKERS[0], end=keys.WORKERS[1], select=_COUNTED
         )

@@ -121,7 +121,8 @@ class Executor:
     def __init__(
         self, stores: Stores, follow: BeginFollowing | None = None, delay: Callable[[], timedelta] | None = None
     ) -> None:
-        """Without `follow`, resolutions are left to their messages; `delay` says how long these are then hidden."""
+        """Makes the executor. Without `follow`, resolutions are left to their messages; `delay` says how long these are
+        then hidden."""
         self._stores = stores
         self._follow = follow
         self._delay = delay
@@ -158,12 +159,10 @@ class Executor:
         ahead: WriteAhead | None = None,
         at_least: timedelta = timedelta(0),
     ) -> Loaded:
-        """Like `run`, but first tries to commit on the task as this process has committed it last (design 2.8).
-
-        `beside_read` is what every outcome but a refusal needs, put while the task is being read.
-        Only for calls that are authorised by what never changes in a task, and whose repeats are recognised: if the
-        outcome of the first try is in doubt, the call is decided again like a repeat.
-        """
+        """Does what `run` does, but first tries to commit on the task as this process has committed it last (design
+        2.8). `beside_read` is what every outcome but a refusal needs, put while the task is being read. Only for calls
+        that are authorised by what never changes in a task, and whose repeats are recognised: if the outcome of the
+        first try is in doubt, the call is decided again like a repeat."""
         ahead = ahead or self.write_ahead()
         last, read = self._stores.tasks.last_committed(task_id), None
         if last is not None and self._is_worth_a_try(last):
@@ -220,8 +219,8 @@ class Executor:
     async def carry_out(
         self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
     ) -> Loaded:
-        """Like `run`, for a task that was read already, or committed last by this process: a refusal is decided on a
-        read. Lost races are retried for `at_least` that long."""
+        """Does what `run` does, for a task that was read already, or committed last by this process: a refusal is
+        decided on a read. Lost races are retried for `at_least` that long."""
         latest: Loaded | None = read
         if read.read is None:
             done, latest = await self._first_try(read, decide, ahead)

@@ -37,7 +37,7 @@ class MalformedMessage(ServiceError, ValueError):
 
 
 def encode_body(body: Mapping[str, Any]) -> str:
-    """Text of a message: base64 of JSON."""
+    """Returns the text of a message: base64 of JSON."""
     return base64.b64encode(json.dumps(body, separators=(",", ":")).encode()).decode()
 
 

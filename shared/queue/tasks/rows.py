@@ -88,7 +88,8 @@ class TaskStore:
     def __init__(
         self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str], known: KnownStatuses
     ) -> None:
-        """`new_id` makes an id that no other commit has; `known` learns each status that is read or committed."""
+        """Makes the store. `new_id` makes an id that no other commit has; `known` learns each status that is read or
+        committed."""
         self._tables = storage.tables
         self.definitions = DefinitionReader(storage.tables, cache)
         self.edges = TaskEdges(storage)
@@ -311,7 +312,7 @@ class TaskStore:
 
 
 def _guards(before: Task, after: Task) -> list[tables.Operation]:
-    """Guard rows that follow from the change of state (design 3)."""
+    """Returns the guard rows that follow from the change of state (design 3)."""
     operations: list[tables.Operation] = []
     if after.is_resolved and not before.is_resolved:
         operations.append(tables.Delete(keys.TASK_OPEN))

@@ -73,12 +73,12 @@ class Model:
         )
 
     def calls_a_task(self) -> float:
-        """HTTP calls of the life of a task."""
+        """Returns the HTTP calls of the life of a task."""
         artifacts, reads = (float(self.load[f"{name}_a_task"]) for name in ("artifacts", "artifact_reads"))
         return 4 + artifacts + float(self.load["relayed_artifacts_a_task"]) + reads
 
     def relay_cpu(self) -> float:
-        """Seconds of CPU for the bytes of a task's artifacts that come by the relay."""
+        """Returns the seconds of CPU for the bytes of a task's artifacts that come by the relay."""
         return float(self.load["relayed_megabytes_a_task"] * self.assume["cpu_ms_a_relayed_megabyte"]) / 1000
 
     def calls(self, *, peak: bool = False) -> float:
@@ -111,14 +111,16 @@ class Model:
         return float(each * instances)
 
     def http_instances(self, *, peak: bool) -> int:
-        """The number of HTTP instances: by CPU, or by the calls that are open at once, most of which are long polls."""
+        """Returns the number of HTTP instances: by CPU, or by the calls that are open at once, most of which are long
+        polls."""
         by_cpu = self.http_cpu(peak=peak) / (self.vcpus * self.assume["target_cpu_share"])
         opened = self.calls(peak=peak) * self.assume["call_seconds"] + self.load["waiting_workers"]
         by_calls = opened / (self.profile["httpConcurrency"] * self.assume["target_concurrency_share"])
         return max(1, math.ceil(float(by_cpu)), math.ceil(float(by_calls)))
 
     def resolved_instances(self, *, peak: bool) -> int:
-        """The number of instances of the function that follows resolutions up, if all are left to their messages."""
+        """Returns the number of instances of the function that follows resolutions up, if all are left to their
+        messages."""
         rate = float(self.load["peak_tasks_a_second" if peak else "tasks_a_second"])
         requests = sum(budgets.CALLS["resolved message"].values())
         cpu = rate * (self.assume["cpu_ms_a_call"] + requests * self.assume["cpu_ms_a_storage_request"]) / 1000

@@ -59,7 +59,7 @@ def charts(result: Result) -> dict[str, str]:
 
 
 def write(result: Result, folder: Path) -> Path:
-    """Everything into one folder; returns the path of the tables."""
+    """Writes everything into one folder; returns the path of the tables."""
     result.save(folder)
     for name, text in charts(result).items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -182,7 +182,7 @@ def type_of(resource_id: str) -> str:
 
 
 def dangers(changes: Sequence[Mapping[str, Any]]) -> Iterator[Danger]:
-    """The dangerous changes in Azure's answer."""
+    """Yields the dangerous changes in Azure's answer."""
     left = {type_of(each["resourceId"]) for each in changes if each["changeType"] == "Ignore"}
     for each in changes:
         kind, name = type_of(each["resourceId"]), each["resourceId"].rpartition("/")[2]

@@ -151,7 +151,8 @@ def _query(scope: Mapping[str, Any]) -> str:
 def _request_datum(
     scope: Mapping[str, Any], url: str, headers: Mapping[str, str], values: Mapping[str, str], body: bytes
 ) -> Datum:
-    """The request in the form in which the host hands it to a worker (parameters without a value are dropped)."""
+    """Returns the request in the form in which the host hands it to a worker (parameters without a value are
+    dropped)."""
     query: dict[str, str] = {}
     spelling: dict[str, str] = {}
     for name, value in parse_qsl(scope["query_string"].decode("latin-1")):

@@ -166,7 +166,8 @@ class TimerListener:
 
 
 def timer_payload(status: ScheduleStatus | None, *, past_due: bool) -> Datum:
-    """A timer's information as the host hands it to a worker; `status` is None for a timer that is not monitored."""
+    """Returns a timer's information as the host hands it to a worker; `status` is None for a timer that is not
+    monitored."""
     known = status and {
         "Last": status.last.isoformat(),
         "LastUpdated": status.updated.isoformat(),

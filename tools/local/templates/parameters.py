@@ -25,7 +25,8 @@ _BOUNDS: dict[str, Callable[[Value, Value], bool]] = {
 
 
 def settled(value: Value) -> Value:
-    """A value as the template sees it as its parameter: all values are known when the template's deployment begins."""
+    """Returns a value as the template sees it as its parameter: all values are known when the template's deployment
+    begins."""
     if isinstance(value, Later):
         return str(value)
     if isinstance(value, list):

@@ -110,7 +110,7 @@ class Deployed:
             yield from module.everything()
 
     def all_resources(self, *, existing: bool = False) -> Iterator[Resource]:
-        """All resources that are deployed, or those that are taken to exist."""
+        """Yields all resources that are deployed, or those that are taken to exist."""
         for each in self.everything():
             yield from (one for one in each.resources if one.existing == existing and (existing or one.deployed))
 
