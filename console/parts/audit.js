@@ -84,7 +84,7 @@ function What({ entry: { actionType } }) {
 function Subject({ entry: { entityType, entityId }, names }) {
   const href = addressOf(entityType, entityId);
   const name = names.get(entityType === "task" ? entityId : "") ?? entityId;
-  return html`${entityType.replace("-", " ")} ${href ? html`<a href=${href} title=${entityId}>${name}</a>` : name}`;
+  return html`<span>${entityType.replace("-", " ")} ${href ? html`<a href=${href} title=${entityId}>${name}</a>` : name}</span>`;
 }
 
 /** @param {string} kind @param {string} id */

@@ -37,11 +37,11 @@ export function GroupSigns({ members, blocked }) {
   const stalled = looked.data ?? [];
   const blocks =
     blocked.size > 0 &&
-    html`<li><strong>${counted(blocked.size, "task")} ${blocked.size === 1 ? "is" : "are"} blocked</strong> by ${roots.slice(0, NAMED).map(link)}${roots.length > NAMED && ` and ${roots.length - NAMED} more`}, directly or not.</li>`;
+    html`<li><strong>${counted(blocked.size, "task")} ${blocked.size === 1 ? "is" : "are"} blocked</strong> by ${roots.slice(0, NAMED).map(link)}${roots.length > NAMED && ` and ${(roots.length - NAMED).toLocaleString()} more`}, directly or not.</li>`;
   if (ended.length + stalled.length + canceled + blocked.size === 0) return null;
   const kind = ended.length > 0 ? "critical" : stalled.length + blocked.size > 0 ? "warning" : "";
   return html`<ul class=${`notice ${kind}`} aria-label="What is wrong">
-    ${ended.length > 0 && html`<li>${ended.join(", ")}: ${wrong.slice(0, NAMED).map(link)}${wrong.length > NAMED && ` and ${wrong.length - NAMED} more`}.</li>`}
+    ${ended.length > 0 && html`<li>${ended.join(", ")}: ${wrong.slice(0, NAMED).map(link)}${wrong.length > NAMED && ` and ${(wrong.length - NAMED).toLocaleString()} more`}.</li>`}
     ${blocks}
     ${canceled > 0 && html`<li>${counted(canceled, "task")} ${canceled === 1 ? "was" : "were"} cancelled.</li>`}
     ${stalled[0] && html`<li>${stalled.length === 1 ? stalled[0].message : `No worker takes the tasks of ${stalled.length} task queues:`} ${stalled.map(({ id, message }, at) => html`${at > 0 ? ", " : ""}<a key=${id} href=${to.queue(id)} title=${message}>${stalled.length === 1 ? html`Task queue<span class="visually-hidden"> ${id}</span>` : id}</a>`)}</li>`}

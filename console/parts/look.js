@@ -72,7 +72,7 @@ function Unscheduled({ member: { task, status }, members, blocked, now }) {
       waits.length > 0 &&
       html`<p class="reason">It waits for:</p><ul class="related">
       ${waits.slice(0, NAMED).map(({ name, status }) => html`<li key=${status.taskId}><a href=${to.task(status.taskId)}>${name}</a> <${State} state=${status.state} reason=${reasonOf(status, blocked)} /></li>`)}
-      ${waits.length > NAMED && html`<li>and ${waits.length - NAMED} more</li>`}</ul>`
+      ${waits.length > NAMED && html`<li>and ${(waits.length - NAMED).toLocaleString()} more</li>`}</ul>`
     }</div>`;
 }
 

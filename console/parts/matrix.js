@@ -83,7 +83,7 @@ function grid(members, axes, open, href) {
     <thead><tr><th scope="col">${titleOf(axes.rows)}</th>${columns.map((column) => html`<th scope="col" key=${column}>${column === OTHERS ? html`<span>${column}</span>` : html`<a href=${list({ column })}>${column}</a>`}</th>`)}</tr></thead>
     <tbody>${shown.map(
       ({ value, tasks, wrong }) => html`<tr key=${value}>
-        <th scope="row"><a href=${list({ row: value })}>${value}</a> <span class="reason">${wrong > 0 ? html`<strong class="state failed">${wrong}</strong> of ` : ""}${tasks}</span></th>
+        <th scope="row"><a href=${list({ row: value })}>${value}</a> <span class="reason">${wrong > 0 ? html`<strong class="state failed">${wrong.toLocaleString()}</strong> of ` : ""}${tasks.toLocaleString()}</span></th>
         ${columns.map((column) => html`<td key=${column}>${marks(cell(value, column), most, open, href, (/** @type {Record<string, string>} */ changes) => list({ row: value, column: column === OTHERS ? "" : column, ...changes }))}</td>`)}
       </tr>`,
     )}</tbody>

@@ -118,5 +118,5 @@ const isQuarantined = ({ quarantineUntil }, now) => quarantineUntil !== undefine
 function Summary({ items, busy, now }) {
   const quarantined = items.filter((worker) => isQuarantined(worker, now)).length;
   const seen = items.filter(({ lastDateActive }) => now - Date.parse(lastDateActive ?? "") < NOTED_EVERY).length;
-  return html`<p>${counted(items.length, "worker")} known: ${busy.toLocaleString()} busy with the last task, ${seen.toLocaleString()} seen in the last half hour, ${quarantined.toLocaleString()} in quarantine</p>`;
+  return html`<p>${counted(items.length, "worker")} known: ${busy.toLocaleString()} running the last task, ${seen.toLocaleString()} seen in the last half hour, ${quarantined.toLocaleString()} in quarantine</p>`;
 }

@@ -43,6 +43,8 @@ _WATCH = """
 addEventListener("securitypolicyviolation", (event) =>
   console.error(`content security policy: ${event.violatedDirective} ${event.blockedURI} ${event.sourceFile}`));
 """
+_LEAVES = 'addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);'
+"""No browser asks before a test leaves what another one has not saved: what the console asks itself is its own."""
 _STORE = """
 (stored) => {
   localStorage.clear();
@@ -54,7 +56,6 @@ _STORE = """
 _STILL = """
 () => {
   globalThis.fetch = () => new Promise(() => {});
-  addEventListener("beforeunload", (event) => event.stopImmediatePropagation(), true);
   for (let timer = setTimeout(() => {}); timer > 0; timer -= 1) clearTimeout(timer);
 }
 """
@@ -157,6 +158,7 @@ class Shared:
 
     def __init__(self, browser: Browser, root_url: str) -> None:
         self.context = watched(browser.new_context(base_url=root_url))
+        self.context.add_init_script(_LEAVES)
         self._root_url = root_url
         self.page = self.context.new_page()
 

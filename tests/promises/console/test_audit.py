@@ -13,7 +13,7 @@ from tests.promises.clients.deployment import format_time
 from tests.promises.console.browser import Watch
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import WORKER_GROUP, Scene
-from tests.promises.console.test_pages import PHONE, WIDE, faults_of, keep
+from tests.promises.console.test_pages import PHONE, WIDE, cut_off, faults_of, keep
 
 TOMORROW = format_time(timedelta(days=1))
 
@@ -50,6 +50,8 @@ def test_a_task_and_its_group_say_who_did_what(scene: Scene, open_page: OpenPage
     table = page.get_by_role("table", name="Who did what, latest first")
     expect(table.get_by_role("row")).to_have_count(1 + 4)
     assert _asked(watch) == 2
+    page.set_viewport_size(PHONE)
+    assert cut_off(page) == []
     table.get_by_role("link", name="build").first.click()
     expect(page.get_by_role("heading", name="build")).to_be_visible()
 
@@ -81,7 +83,7 @@ def test_a_worker_a_client_and_a_role_say_who_did_what(scene: Scene, open_page: 
     for size in (WIDE, PHONE):
         page.set_viewport_size(size)
         page.emulate_media(color_scheme="light")
-        assert faults_of(page) == []
+        assert (faults_of(page), cut_off(page)) == ([], [])
         keep(page, f"audit-{size['width']}")
         page.emulate_media(color_scheme="dark")
         assert faults_of(page) == []

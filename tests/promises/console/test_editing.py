@@ -13,7 +13,7 @@ import taskcluster
 from playwright.sync_api import Page, expect
 
 from tests.promises.clients.deployment import Deployment, format_time
-from tests.promises.console.conftest import OpenPage
+from tests.promises.console.conftest import OpenPage, Sharing
 
 SCOPES = "Scopes, one a line"
 
@@ -120,6 +120,20 @@ def test_what_is_not_saved_is_not_left_without_a_question(role: str, open_page: 
     question.get_by_role("button", name="Leave without saving").click()
     expect(page).to_have_url(re.compile("/auth/roles$"))
     expect(page.get_by_role("heading", name="Roles")).to_be_visible()
+
+
+def test_an_edit_that_a_test_leaves_does_not_reach_the_next(
+    role: str, open_page: OpenPage, shared: Sharing, deployment: Deployment
+) -> None:
+    """Also while the page is on its way to another document, in which case nothing can be evaluated in it."""
+    for leaves in ("", "setTimeout(() => location.reload())"):
+        page = open_page(f"/auth/roles/{quote(role, safe='')}")
+        page.get_by_label("Description").press_sequentially("half")
+        page.evaluate(leaves or "0")
+        one = next(each for number in (0, 1) if (each := shared(deployment.root_url, number)).page is page)
+        one.end()
+        one.open("/provisioners", deployment.root)
+        expect(page.get_by_role("heading", level=1)).to_have_text("Task queues")
 
 
 def test_a_client_keeps_what_its_form_does_not_show(auth: Any, open_page: OpenPage) -> None:

@@ -101,4 +101,4 @@ def test_who_may_not_is_told_what_is_missing(scene: Scene, open_page: OpenPage) 
 
 def test_a_task_queue_shows_what_its_workers_do(settled: Scene, open_page: OpenPage) -> None:
     page = open_page(f"/provisioners/{settled.task_queue.replace('/', '/worker-types/')}")
-    expect(page.get_by_text("2 workers known: 1 busy with the last task")).to_be_visible()
+    expect(page.get_by_text("2 workers known: 1 running the last task")).to_be_visible()
