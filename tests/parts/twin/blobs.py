@@ -24,8 +24,6 @@ class StoredBlob:
     content_disposition: str
     etag: str
     blocks: Mapping[str, bytes] = field(default_factory=dict)
-    is_foreign: bool = False
-    """Whether the blob is of another type than the service writes."""
 
 
 class MemoryBlobs:
@@ -48,11 +46,6 @@ class MemoryBlobs:
     def state(self) -> str:
         """Returns all blobs and blocks as text, without a counted request."""
         return repr((sorted(self._blobs.items()), sorted(self._staged.items())))
-
-    def put_foreign(self, container: str, path: str, content: bytes) -> None:
-        """Puts an append blob there, as the holder of a URL for uploads may, without a counted request."""
-        self._staged.pop((container, path), None)
-        self._store(container, path, content, {}, {"content_type": "text/plain"}, is_foreign=True)
 
     async def upload(
         self, container: str, path: str, content: bytes, *, only_new: bool = False, **headers: Unpack[BlobHeaders]
@@ -81,7 +74,7 @@ class MemoryBlobs:
 
         def effect() -> BlobProperties | None:
             blob = self.blobs(container).get(path)
-            if blob is None or blob.is_foreign:
+            if blob is None:
                 return None
             return BlobProperties(
                 length=len(blob.content),
@@ -123,7 +116,7 @@ class MemoryBlobs:
             committed = self.blobs(container).get(path)
             old = committed.blocks if committed and not only_new else {}
             known = {**old, **self.staged(container, path)}
-            if not set(block_ids) <= set(known) or (committed and committed.is_foreign):
+            if not set(block_ids) <= set(known):
                 return False
             blocks = {block_id: known[block_id] for block_id in block_ids}
             content = b"".join(known[block_id] for block_id in block_ids)
@@ -174,11 +167,9 @@ class MemoryBlobs:
         content: bytes,
         blocks: Mapping[str, bytes],
         headers: BlobHeaders,
-        *,
-        is_foreign: bool = False,
     ) -> None:
         self._blobs.setdefault(container, {})[path] = StoredBlob(
-            content=bytes(content), etag=self._new_etag(), blocks=blocks, is_foreign=is_foreign, **_all(headers)
+            content=bytes(content), etag=self._new_etag(), blocks=blocks, **_all(headers)
         )
 
     def _new_etag(self) -> str:

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.base.errors import ApiError, InputError, RequestConflict
+from shared.base.errors import InputError, RequestConflict
 from shared.base.types import UploadMode
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import decode, encode
@@ -83,15 +83,6 @@ def test_the_run_must_be_known_and_claimed() -> None:
         with pytest.raises(InputError):
             rules.claimed_run(task, run_id)
     assert rules.claimed_run(a_task(a_run(State.RUNNING)), 0).state is State.RUNNING
-
-
-def _accepts(check: Any) -> bool:
-    try:
-        check()
-    except ApiError as refusal:
-        assert isinstance(refusal, InputError | RequestConflict)
-        return False
-    return True
 
 
 REFERENCE = an_artifact(storage_type=StorageType.REFERENCE, details={"url": "https://example.com/1"})

@@ -3,10 +3,8 @@ remembered decides nothing but a commit on that version: neither a refusal, nor 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -18,29 +16,11 @@ from shared.queue.tasks.rules import Resolved, State, Worker
 from shared.store import keys
 from shared.store.counting import Kind, counting
 from tests.parts.twin.gate import Killed, Phase, as_process
-from tests.promises.azurite.budget_table import figures
 from tests.promises.simulator import claimer, invariants
 from tests.promises.simulator.situations import GROUP, A, B, C, running
 from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, World
 
 ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
-RECLAIM = figures("reclaimTask").operations
-REPORT = figures("reportCompleted, reportFailed; reportException, final").operations
-CLAIM = figures("claimWork, one task, polled by the server").operations
-
-
-async def cost_of(call: Awaitable[Any]) -> int:
-    """Returns the number of a call's storage requests."""
-    with counting() as operations:
-        await call
-    return operations.total
-
-
-async def reads_of(call: Awaitable[Any]) -> int:
-    """Returns the number of a call's reads of tables."""
-    with counting() as operations:
-        await call
-    return operations.counts.get(Kind.TABLE_READ, 0)
 
 
 async def claim_elsewhere(services: Services) -> int:
