@@ -179,8 +179,8 @@ def main() -> None:
         # They end neither this process nor those that it forks. Commands would inherit an ignored signal.
         signal.signal(number, lambda *_: None)
     hide()
+    os.environ.pop("LC_CTYPE", None)  # Python has set it where it found no locale; no command is to see it
     with Connection(os.dup(0)) as control:
-        null = os.open(os.devnull, os.O_RDWR)
-        os.dup2(null, 0)
-        os.close(null)
+        with Path(os.devnull).open("rb") as null:
+            os.dup2(null.fileno(), 0)
         Guard(control).serve()

@@ -116,6 +116,7 @@ def test_what_a_command_sees(served: FakeQueue) -> None:
     (home,) = (line.removeprefix("HOME=") for line in lines if line.startswith("HOME="))
     assert home in lines, "it begins in an empty folder"
     assert TOKEN not in served.log(task_id)
+    assert "\nLC_" not in served.log(task_id), "no locale that the worker has not been given"
     assert f"TASKCLUSTER_ROOT_URL={served.url}" in lines
     wait(lambda: not Path(home).exists())
 
