@@ -122,6 +122,4 @@ def causes() -> list[dict[str, Any]]:
 @pytest.mark.parametrize("case", range(len(CASES)))
 def test_what_a_log_says_of_its_end(case: int, causes: list[dict[str, Any]]) -> None:
     _, at, found = CASES[case]
-    cause = causes[case]
-    assert cause["at"] == at
-    assert {key: cause[key] for key in found} == found
+    assert {key: causes[case][key] for key in ("at", *found)} == {"at": at, **found}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -20,16 +19,7 @@ from tests.promises.console.scene import LOG, Scene
 
 MINUTE = 60
 GROUP = 200
-MOST: Mapping[str, int] = {
-    "group": 5,
-    "failed": 14,
-    "completed": 12,
-    "pending": 25,
-    "home": 20,
-    "queue": 20,
-    "queues": 10,
-    "log": 5,
-}
+MOST = {"group": 5, "failed": 14, "completed": 12, "pending": 25, "home": 20, "queue": 20, "queues": 10, "log": 5}
 """Requests in the first minute of a page by what it shows."""
 
 

@@ -157,18 +157,14 @@ def test_a_log_is_not_called_live_while_its_storage_does_not_answer(
 def test_an_answer_that_storage_is_down_is_no_verdict_that_all_is_well(open_page: OpenPage) -> None:
     page = open_page("/operations", script=answered("/api/queue/v1/health", {"healthy": True, "findings": []}))
     expect(page.get_by_text("Nothing is wrong.")).to_be_visible()
-    down = {
-        "code": "tables-silent",
-        "severity": "critical",
-        "message": "Storage (tables) is silent.",
-        "remedy": "Wait.",
-    }
+    said = "Storage (tables) is silent."
+    down = {"code": "tables-silent", "severity": "critical", "message": said, "remedy": "Wait."}
     page.evaluate(
         answered("/api/queue/v1/health", {"healthy": False, "findings": [down]})
         + answered("/api/queue/v1/operations", {"message": "storage is not available"}, status=503)
     )
     page.evaluate("dispatchEvent(new Event('online'))")
-    expect(page.get_by_label("Health")).to_contain_text("Storage (tables) is silent.")
+    expect(page.get_by_label("Health")).to_contain_text(said)
     expect(page.get_by_text("Nothing is wrong.")).to_have_count(0)
     expect(page.get_by_role("alert")).to_contain_text("storage is not available")
 
