@@ -45,7 +45,7 @@ class Load:
         poll_pause: float = POLL_PAUSE,
         most_bytes: int = bounds.BYTES_WAITING,
     ) -> None:
-        """Takes the numbers. Long polls wait only below three quarters of `most_calls` calls; beyond `most_calls`,
+        """Takes the limits. Long polls wait only below three quarters of `most_calls` calls; beyond `most_calls`,
         calls take turns."""
         self._most_calls = most_calls
         self._poll_pause = poll_pause

@@ -66,7 +66,7 @@ class Tries(AsyncHTTPPolicy[Any, Any]):
     """
 
     def __init__(self, service: str, patience: Patience, watch: Watch | None) -> None:
-        """Counts the tries of one request. `service` is "queue" or "blob"."""
+        """Makes the policy for the clients of `service`: "queue" or "blob"."""
         super().__init__()
         self._service = service
         self._patience = patience
