@@ -125,11 +125,9 @@ def test_what_is_not_saved_is_not_left_without_a_question(role: str, open_page: 
 def test_an_edit_that_a_test_leaves_does_not_reach_the_next(
     role: str, open_page: OpenPage, shared: Sharing, deployment: Deployment
 ) -> None:
-    page, one = open_page(f"/auth/roles/{quote(role, safe='')}"), shared(deployment.root_url, 0)
+    page = open_page(f"/auth/roles/{quote(role, safe='')}")
     page.get_by_label("Description").press_sequentially("half")
-    page.evaluate("setTimeout(() => location.reload())")  # while which nothing can be evaluated in it
-    one.end()
-    one.open("/provisioners", deployment.root)
+    shared(deployment.root_url, 0).open("/provisioners", deployment.root)  # though nothing could be ended in it
     expect(page.get_by_role("heading", level=1)).to_have_text("Task queues")
 
 
