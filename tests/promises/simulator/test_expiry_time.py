@@ -244,3 +244,20 @@ def test_run_without_time_has_looked_at_nothing() -> None:
         assert await world.handlers.expiration.run(300) == 3
 
     world.run(story())
+
+
+def test_a_task_that_was_resolved_late_is_given_the_time_of_late_timers_from_then_on() -> None:
+    """Its resolved message is not handled when the job comes: six hours after its expiration, one after its end."""
+    world = open_world()
+
+    async def story() -> None:
+        now = world.clock.now()
+        times = {"deadline": format_date(now + timedelta(hours=1)), "expires": format_date(now + timedelta(hours=2))}
+        await world.create(A, taskGroupId=GROUP, **times)
+        await world.clock.sleep(7 * 3600)
+        await world.handlers.timers.deadline_due(A, GROUP, "-", now)
+        await world.clock.sleep(timedelta(hours=1.5).total_seconds())
+        await as_process(JOB, world.handlers.expiration.run(300))
+        assert A in world.tasks()
+
+    world.run(story())
