@@ -4,6 +4,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
+from taskgraph.util import taskcluster as tools
 
 from tests.parts.local.stacks import free_ports
 from tests.promises.clients.deployment import Deployment
@@ -36,3 +37,20 @@ def undisturbed() -> Iterator[Deployment]:
             yield Deployment.of(stack)
     finally:
         shutil.rmtree(state.folder(options.ports.api), ignore_errors=True)
+
+
+@pytest.fixture
+def as_root(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Lets taskgraph's functions in this process call this deployment as root."""
+    for name in ("TASKCLUSTER_PROXY_URL", "TASKCLUSTER_CERTIFICATE", "TASK_ID"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", deployment.root_url)
+    monkeypatch.setenv("TASKCLUSTER_CLIENT_ID", deployment.root["clientId"])
+    monkeypatch.setenv("TASKCLUSTER_ACCESS_TOKEN", deployment.root["accessToken"])
+    caches = (tools.get_root_url, tools.get_taskcluster_client, tools.get_session)
+    for cache in caches:
+        cache.cache_clear()
+    yield
+    tools.get_session().close()
+    for cache in caches:
+        cache.cache_clear()

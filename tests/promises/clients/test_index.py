@@ -220,27 +220,13 @@ def location(deployment: Deployment, target: str, *scopes: str) -> str:
         connection.close()
 
 
-def test_taskgraph_finds_tasks_by_the_index(
-    deployment: Deployment, root: Caller, built: tuple[str, str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.usefixtures("as_root")
+def test_taskgraph_finds_tasks_by_the_index(built: tuple[str, str]) -> None:
     path, task_id = built
-    for name in ("TASKCLUSTER_PROXY_URL", "TASKCLUSTER_CERTIFICATE", "TASK_ID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", deployment.root_url)
-    monkeypatch.setenv("TASKCLUSTER_CLIENT_ID", deployment.root["clientId"])
-    monkeypatch.setenv("TASKCLUSTER_ACCESS_TOKEN", deployment.root["accessToken"])
-    caches = (tools.get_root_url, tools.get_taskcluster_client, tools.get_session)
-    for cache in caches:
-        cache.cache_clear()
-    try:
-        assert tools.find_task_id(path) == task_id
-        with pytest.raises(TaskclusterRestFailure, match="not found"):
-            tools.find_task_id(f"{path}.absent")
-        with closing(tools.get_artifact_from_index(path, "public/build 1.zip")) as content:
-            assert content.read() == b"content"
-        assert tools.list_tasks(path.rpartition(".")[0]) == [task_id]
-        assert tools.find_task_id_batched([path, f"{path}.absent"]) == {path: task_id}
-    finally:
-        tools.get_session().close()
-        for cache in caches:
-            cache.cache_clear()
+    assert tools.find_task_id(path) == task_id
+    with pytest.raises(TaskclusterRestFailure, match="not found"):
+        tools.find_task_id(f"{path}.absent")
+    with closing(tools.get_artifact_from_index(path, "public/build 1.zip")) as content:
+        assert content.read() == b"content"
+    assert tools.list_tasks(path.rpartition(".")[0]) == [task_id]
+    assert tools.find_task_id_batched([path, f"{path}.absent"]) == {path: task_id}

@@ -35,23 +35,6 @@ def graph(deployment: Deployment, tmp_path: Path) -> Graph:
 
 
 @pytest.fixture
-def as_root(deployment: Deployment, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Lets taskgraph's functions in this process call this deployment as root."""
-    for name in ("TASKCLUSTER_PROXY_URL", "TASKCLUSTER_CERTIFICATE", "TASK_ID"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("TASKCLUSTER_ROOT_URL", deployment.root_url)
-    monkeypatch.setenv("TASKCLUSTER_CLIENT_ID", deployment.root["clientId"])
-    monkeypatch.setenv("TASKCLUSTER_ACCESS_TOKEN", deployment.root["accessToken"])
-    caches = (tools.get_root_url, tools.get_taskcluster_client, tools.get_session)
-    for cache in caches:
-        cache.cache_clear()
-    yield
-    tools.get_session().close()
-    for cache in caches:
-        cache.cache_clear()
-
-
-@pytest.fixture
 def events(deployment: Deployment) -> Iterator[Events]:
     received = Events(deployment.service_bus)
     yield received
