@@ -2,7 +2,7 @@
 // failure opens at its error.
 
 import { pushLabel } from "../core/group-name.js";
-import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
+import { html, useLayoutEffect, useMemo, useRef, useState } from "../core/html.js";
 import { causeIn, tellsOfError } from "../core/log-cause.js";
 import { SHOWN_FROM_END } from "../core/log-source.js";
 import { openArtifact, saveArtifact } from "../core/open-artifact.js";
@@ -54,13 +54,14 @@ export default function LogPage({ params }) {
   useLayoutEffect(() => {
     if (follow && frame.current) frame.current.scrollTop = frame.current.scrollHeight;
   }, [follow, lines.length, error, places]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (!range || before === null || !frame.current || placed.current === before) return;
     if (range[0] <= before || range[0] > before + lines.length) return;
     placed.current = before; // once, and again when lines above it have gone
     jump(range[0] - before);
   }, [lines.length > 0, before, state?.ended]);
-  useEffect(() => {
+  // Before it is painted: later it would take the place of a search that somebody has begun meanwhile.
+  useLayoutEffect(() => {
     if (!state?.ended || range || search.text || !["failed", "exception"].includes(state.outcome)) return;
     const cause = causeIn(lines);
     if (cause.sure) search.show(cause.at + 1, show);

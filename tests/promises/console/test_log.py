@@ -34,8 +34,16 @@ def test_the_log_of_a_failed_task_is_found_and_read(settled: Scene, open_page: O
     expect(_line(page, 58)).to_have_count(0)
 
 
+_LATE_EFFECTS = """
+const later = setTimeout, frame = requestAnimationFrame;
+globalThis.setTimeout = (call, delay) => later(call, delay < 100 ? 300 : delay);
+globalThis.requestAnimationFrame = (call) => frame(() => later(call, 300));
+"""
+"""What components do after they were painted happens later than the first scrolling, as on a busy machine."""
+
+
 def test_a_text_is_searched(settled: Scene, open_page: OpenPage) -> None:
-    page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}")
+    page = open_page(f"/tasks/{settled.ids['build-2']}/runs/0/logs/{ENCODED}", script=_LATE_EFFECTS)
     search = page.get_by_label("Search in the log")
     search.fill("STEP 12")
     expect(page.get_by_text("0 of 11")).to_be_visible()
@@ -45,14 +53,6 @@ def test_a_text_is_searched(settled: Scene, open_page: OpenPage) -> None:
     search.press("Shift+Enter")
     expect(page.get_by_text("11 of 11")).to_be_visible()
     expect(_line(page, 129)).to_be_in_viewport()
-
-
-_LATE_EFFECTS = """
-const later = setTimeout, frame = requestAnimationFrame;
-globalThis.setTimeout = (call, delay) => later(call, delay < 100 ? 300 : delay);
-globalThis.requestAnimationFrame = (call) => frame(() => later(call, 300));
-"""
-"""What components do after they were painted happens later than the first scrolling, as on a busy machine."""
 
 
 def test_a_log_opens_at_its_error_or_its_end_however_busy_the_machine_is(
