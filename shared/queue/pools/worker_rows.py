@@ -67,8 +67,9 @@ class WorkerRecord:
 
     def admits(self, removals: int, wait: int | None, process: str, now: datetime) -> bool:
         """Returns whether the worker may be given a run in a call of that process, which has read `removals` when it
-        came, and the number `wait` since, if any."""
-        is_latest = wait in (None, self.waits) or process == self.waits_in
+        came, and the number `wait` since, if any. A row that was read before that number is older than the call's own
+        wait, and is never written."""
+        is_latest = wait is None or self.waits <= wait or process == self.waits_in
         return is_latest and removals == self.removals and not self.is_quarantined(now)
 
     def claimed(self, tasks: Sequence[tuple[str, int]], now: datetime) -> WorkerRecord:

@@ -136,8 +136,7 @@ class Presence:
         since the worker's latest state was not checked. Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
-            if attempt:
-                record = await self.workers.read_again(record)
+            record = await self.workers.read_again(record) if attempt else self.workers.latest(record)
             if request.ended.is_set() or not record.admits(request.removals, request.wait, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())

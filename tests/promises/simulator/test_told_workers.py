@@ -14,9 +14,9 @@ from shared.queue.claims.polling import BUSY_INTERVAL
 from shared.store.counting import Kind
 from shared.telemetry.instruments import TOLD
 from tests.parts.twin.gate import Call, Phase
-from tests.promises.simulator.claimer import a_world
+from tests.promises.simulator.claimer import WAIT, a_world, of_worker
 from tests.promises.simulator.clients import KINDS, Client
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, WORKER, World
 
 REPEATING = ["scriptworker", "generic-worker", "a client that calls at once"]
 MOST = {"scriptworker": 0.3, "generic-worker": 0.85, "a client that calls at once": 0.3}
@@ -121,6 +121,26 @@ def test_a_worker_that_came_in_vain_is_told_by_an_empty_answer_five_seconds_afte
         await create(world, services, client.chance)
         assert len(await second) == 1
         assert client.answers == ["503", "empty", "503", "claims"]
+
+    world.run(story())
+
+
+def test_a_claim_is_made_although_the_wait_of_its_call_is_noted_meanwhile() -> None:
+    """A call to another process is given its run even if the worker's row is written, by the note of the call's own
+    wait, between the read of that row and the claim."""
+
+    async def be_slow(call: Call, phase: Phase) -> None:
+        if phase is Phase.BEFORE and (call.kind is Kind.QUEUE_PUT or of_worker(call)):
+            await world.clock.sleep(0.1 if call.kind is Kind.QUEUE_PUT else 0.05)
+
+    world, (there, here) = a_pool(2, be_slow)
+
+    async def story() -> None:
+        waits = asyncio.ensure_future(there.work.claim_work(POOL, WORKER, 1, WAIT))
+        await world.clock.sleep(2)
+        await there.create_task(world.definition())
+        assert await waits == []
+        assert len(await here.work.claim_work(POOL, WORKER, 1, WAIT)) == 1
 
     world.run(story())
 
