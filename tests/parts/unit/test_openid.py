@@ -19,7 +19,7 @@ from shared.base.errors import AuthenticationFailed
 from shared.base.settings import Settings
 from shared.base.shares import NAMELESS, share_of
 from shared.runtime import utc_now
-from tests.promises.azurite.budgets import settings
+from tests.promises.simulator.world import settings
 
 ISSUER = "https://login.example.com/tenant/v2.0"
 CLIENT = "console"

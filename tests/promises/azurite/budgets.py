@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -12,21 +11,18 @@ from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.ids import new_slugid
-from shared.base.settings import Settings
 from shared.queue.claims.work import Claim
 from shared.queue.events.rendering import EventMessage
 from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.internal_messages import GROUP_QUEUE, ResolvedBody
 from shared.queue.tasks.messages import pending_queue
-from shared.queue.tasks.rules import Resolved, Worker
+from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime, utc_now
 from shared.store.counting import Operations, counting
 from shared.store.interface import Storage
+from tests.promises.simulator.world import POOL, WORKER, settings
 
-POOL = "provisioner/pool"
-WORKER = Worker(worker_group="group", worker_id="worker")
-CLAIM_TIMEOUT = timedelta(minutes=20)
 PASSED = "… after a call on its group of which the process does not know"
 
 
@@ -39,25 +35,6 @@ class Topics:
     async def publish(self, messages: Sequence[EventMessage]) -> None:
         """Accepts all messages."""
         self.messages.extend(messages)
-
-
-def settings(**changes: Any) -> Settings:
-    """Returns settings of a deployment whose addresses are not used."""
-    return Settings.model_validate(
-        {
-            "taskcluster_root_url": "https://tc.example.com",
-            "root_access_token": "root-token-of-the-tests-only-44",
-            "message_signing_keys": "signing-key-of-the-tests-only-44",
-            "access_token_keys": base64.urlsafe_b64encode(bytes(range(32))).decode(),
-            "storage_connection_string": "UseDevelopmentStorage=true",
-            "servicebus_connection_string": "Endpoint=sb://localhost",
-            "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),
-            "deadline_delay_seconds": 0,
-            "artifact_upload_mode": "direct",
-            "max_followed_resolutions": 0,
-            **changes,
-        }
-    )
 
 
 class Bench:
@@ -77,7 +54,8 @@ class Bench:
     def process(self, **changes: Any) -> Services:
         """Returns the use cases of another process."""
         runtime = Runtime(now=lambda: self._now() + self.ahead)
-        return assemble(settings(**changes), runtime, self.storage, self.topics)
+        usual = {"deadline_delay_seconds": 0, "artifact_upload_mode": "direct"}
+        return assemble(settings(**usual | changes), runtime, self.storage, self.topics)
 
     async def warm(self) -> None:
         """Makes queues, the band, and the rows of directory and worker, and lets both processes know of them."""

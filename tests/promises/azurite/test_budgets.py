@@ -17,10 +17,11 @@ from shared.runtime import utc_now
 from shared.store.counting import counting
 from shared.store.interface import Storage
 from tests.promises.azurite.budget_table import by_lists, evaluated, figures, table
-from tests.promises.azurite.budgets import BUDGETS, POOL, WORKER, Bench, Budget
+from tests.promises.azurite.budgets import BUDGETS, Bench, Budget
 from tests.promises.azurite.calls import artifacts
 from tests.promises.azurite.rounds import twin_in_rounds
 from tests.promises.simulator.artifact_scenarios import relay_to
+from tests.promises.simulator.world import POOL, WORKER
 from tools.local.state import ROOT
 
 _ARTIFACTS = "tests/promises/simulator/test_artifact_budgets.py"

@@ -8,16 +8,14 @@ from typing import Any, TypeVar
 
 import pytest
 
-from shared.app.assembly import assemble
 from shared.app.services import Services
 from shared.base.priority import PRIORITIES
 from shared.queue.tasks.effects import SetRowPriority, row_of
 from shared.queue.tasks.rules import Worker
-from shared.runtime import Runtime
 from shared.store import keys
 from tests.parts.twin.driver import Simulation
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import POOL, WORKER, World, settings
+from tests.promises.simulator.world import POOL, WORKER, World
 
 T = TypeVar("T")
 
@@ -25,12 +23,6 @@ T = TypeVar("T")
 def done(world: World, work: Coroutine[Any, Any, T]) -> T:
     (result,) = world.run(work)
     return result
-
-
-def process(world: World, **changes: object) -> Services:
-    """Returns the services of a process with other settings."""
-    runtime = Runtime(now=world.clock.now, slugid=world.slugid, jitter=lambda: 0.5, sleep=world.clock.sleep)
-    return assemble(settings().model_copy(update=changes), runtime, world.memory.storage, world.topics)
 
 
 async def claimed(world: World, services: Services, count: int = 1) -> list[str]:
@@ -67,7 +59,7 @@ def test_many_who_call_at_once_get_nothing_of_a_band_before_all_of_the_one_above
 
 def test_a_band_that_starves_goes_first_where_the_setting_says_so() -> None:
     async def script(world: World) -> None:
-        services = process(world, starvation_seconds=600.0)
+        services = world.process(starvation_seconds=600.0)
         starving = await world.create(priority="low")
         await world.clock.sleep(60)
         waiting = await world.create(priority="lowest")

@@ -144,18 +144,15 @@ def test_whatever_fails_while_a_claim_is_handed_back_nothing_is_lost(phase: Phas
     assert number >= 5
 
 
-def test_the_first_renewal_extends_a_shorter_first_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    from tests.promises.simulator import world as module
-
-    short = module.settings().model_copy(update={"first_claim_seconds": 300.0})
-    monkeypatch.setattr(module, "settings", lambda: short)
+def test_the_first_renewal_extends_a_shorter_first_claim() -> None:
     world = a_world()
+    services = world.process(first_claim_seconds=300.0)
 
     async def story() -> None:
         await world.create(A)
-        (claim,) = await world.claim()
+        (claim,) = await world.claim(services=services)
         assert claim.taken_until == world.clock.now() + timedelta(seconds=300)
-        renewed = await world.services.work.reclaim_task(A, 0)
+        renewed = await services.work.reclaim_task(A, 0)
         assert renewed.taken_until == world.clock.now() + CLAIM_TIMEOUT
 
     world.run(story())

@@ -60,8 +60,8 @@ HIDDEN = 600.0
 
 
 @cache
-def settings() -> Settings:
-    """Returns settings of a deployment whose addresses are not used."""
+def settings(**changes: Any) -> Settings:
+    """Returns settings of a deployment whose addresses are not used, with these changes."""
     return Settings.model_validate(
         {
             "taskcluster_root_url": "https://tc.example.com",
@@ -73,6 +73,7 @@ def settings() -> Settings:
             "claim_timeout_seconds": CLAIM_TIMEOUT.total_seconds(),
             "long_poll_seconds": 0,
             "max_followed_resolutions": 0,
+            **changes,
         }
     )
 
@@ -143,7 +144,7 @@ class World:
         runtime = Runtime(
             now=lambda: self.clock.now() + ahead, slugid=self.slugid, jitter=lambda: 0.5, sleep=self.clock.sleep
         )
-        return assemble(settings().model_copy(update=changes), runtime, self.account.connect(), self.topics)
+        return assemble(settings(**changes), runtime, self.account.connect(), self.topics)
 
     async def remember(self, services: Services, choose: Callable[[int], int] = lambda versions: versions - 1) -> None:
         """Lets a process believe that it has committed each task itself, in the version that is chosen by its number

@@ -13,7 +13,8 @@ from shared.queue.tasks.rules import Resolved
 from shared.runtime import utc_now
 from shared.store import keys
 from shared.store.counting import Operations
-from tests.promises.azurite.budgets import CLAIM_TIMEOUT, Bench, budget
+from tests.promises.azurite.budgets import Bench, budget
+from tests.promises.simulator.world import CLAIM_TIMEOUT
 
 LEAF = "resolved message, no dependents"
 FREED = "resolved message … n ≤ 100 dependents that become free"

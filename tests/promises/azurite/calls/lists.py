@@ -7,7 +7,8 @@ from shared.queue.tasks.internal_messages import INTERNAL_QUEUES
 from shared.queue.tasks.messages import poison_queue
 from shared.store.counting import Operations
 from tests.promises.azurite.budget_table import ONE_READ
-from tests.promises.azurite.budgets import POOL, Bench, budget
+from tests.promises.azurite.budgets import Bench, budget
+from tests.promises.simulator.world import POOL
 
 
 @budget("listTaskGroups, 3 groups", "listTaskGroups", n=3)

@@ -9,8 +9,9 @@ import pytest
 from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import Resolved
 from shared.store.counting import Operations
-from tests.promises.azurite.budgets import POOL, WORKER, Bench, budget, poll_answer
+from tests.promises.azurite.budgets import Bench, budget, poll_answer
 from tests.promises.events.attempts import until
+from tests.promises.simulator.world import POOL, WORKER
 
 REPORT = "reportCompleted, reportFailed; reportException, final"
 UNKNOWN = "claimWork … n of them that this process does not know"
