@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import os
 import socket
@@ -51,9 +52,7 @@ class Guard:
 
     async def __aenter__(self) -> Self:
         """Raises OSError where the work directory cannot be used, or tasks cannot have their user; GuardLost."""
-        user = None if self._options.task_user is None else self._options.task_user.name
-        first = {"work": str(self._options.work_dir), "user": user, "keepFree": self._options.keep_free}
-        await self._order(first)
+        await self._order("start", dataclasses.replace(self._options, credentials={}))
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -65,47 +64,40 @@ class Guard:
             await asyncio.to_thread(self._process.wait, END_SECONDS)
 
     async def begin(self, run: str, caches: Mapping[str, str]) -> socket.socket:
-        """Starts a process that works on a part of a run; a connection to it. Raises OSError, GuardLost.
-
-        `caches`: those of the run, and their places in its folder.
-        """
+        """Starts a process that works on a part of a run, with these caches at their places; a connection to it. Raises
+        OSError, GuardLost."""
         mine, its = socket.socketpair()
         try:
             with its:
-                await self._order({"run": run, "caches": caches}, its)
+                await self._order("begin", run, caches, connection=its)
         except BaseException:
             mine.close()
             raise
         return mine
 
     async def stop(self, seconds: float) -> int | None:
-        """Ends all processes of the task, by force after so many seconds.
-
-        How the one ended that works on it, as an exit code. Raises GuardLost.
-        """
-        how: int | None = await self._order({"stop": seconds}, seconds=seconds + PATIENCE)
+        """Ends all processes of the task; how the one that works on it has ended. Raises GuardLost."""
+        how: int | None = await self._order("stop", seconds, within=seconds + PATIENCE)
         return how
 
     async def end(self, *, filled: bool, purged: bool) -> list[str]:
         """Puts everything back, caches as WorkDirectory.put_back says; what is not as it was. Raises GuardLost."""
-        left: list[str] = await self._order({"end": {"filled": filled, "purged": purged}})
+        left: list[str] = await self._order("end", filled, purged)
         return left
 
-    async def _order(
-        self, order: dict[str, Any], connection: socket.socket | None = None, seconds: float = MOST_SECONDS
-    ) -> Any:
+    async def _order(self, *order: Any, connection: socket.socket | None = None, within: float = MOST_SECONDS) -> Any:
         """The answer. Raises OSError for what the guard lacks; GuardLost, also where it takes longer: a task of the
         worker's own user may have suspended it."""
 
         def ask() -> dict[str, Any]:
-            self._control.send_bytes(json.dumps(order).encode())
+            self._control.send(order)
             if connection is not None:
                 send_handle(self._control, connection.fileno(), None)
             answer: dict[str, Any] = json.loads(self._control.recv_bytes())
             return answer
 
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(within):
                 answer = await asyncio.to_thread(ask)
         except (OSError, EOFError):
             self._process.kill()

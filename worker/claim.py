@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import json
 import re
 import time
@@ -48,7 +49,7 @@ class Claim:
         read = "(queue/v1/task/[^/?]+/artifact-content|index/v1/task)"
         self._own = re.compile(f"POST {api}{run}/[^/?]+|GET {api}{read}/[^/?]+")
         """The calls that the processes make themselves, also of a task that has not asked for a proxy."""
-        self._watching: Queue | None = connect(options.credentials)
+        self._watching = connect(options.credentials)
         self._watch_seconds = options.watch_seconds
         self._renewed(claimed)
 
@@ -71,42 +72,36 @@ class Claim:
         """Renews the claim again and again. Returns only when the run is not this worker's any more, and says why."""
         deadline = datetime.fromisoformat(self.definition["deadline"])
         while (now := _now()) < deadline:
-            seconds, ended = (min(self._due, deadline) - now).total_seconds(), None
-            if seconds <= 0:
-                ended = await self._renew()
-            elif self._watching is None or seconds <= self._watch_seconds:
-                await asyncio.sleep(seconds)
-            else:
-                await asyncio.sleep(self._watch_seconds)
-                ended = await self._look(self._watching, seconds - self._watch_seconds)
-            if ended is not None:
-                return ended
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout((min(self._due, deadline) - now).total_seconds()):
+                    return await self._watch()
+            if self._due < deadline:
+                try:
+                    async with asyncio.timeout(self.seconds_left):
+                        await insist("renewing", self._renew)
+                except TimeoutError:
+                    return "it could not be renewed in time"
+                except REFUSED as refused:
+                    return f"the queue does not renew it ({refused.status_code})"
+                log.info("%s: renewed until %s", self, self._taken_until)
         return "the deadline has passed"
 
-    async def _renew(self) -> str | None:
-        """Renews the claim; why that is not possible any more."""
-        try:
-            async with asyncio.timeout(self.seconds_left):
-                self._renewed(await insist("renewing", lambda: self.queue.reclaimTask(self.task_id, self.run_id)))
-        except TimeoutError:
-            return "it could not be renewed in time"
-        except REFUSED as refused:
-            return f"the queue does not renew it ({refused.status_code})"
-        log.info("%s: renewed until %s", self, self._taken_until)
-        return None
+    async def _renew(self) -> None:
+        self._renewed(await self.queue.reclaimTask(self.task_id, self.run_id))
 
-    async def _look(self, queue: Queue, seconds: float) -> str | None:
-        """Looks, for so long at most, whether the run still is this worker's; why it is not."""
-        try:
-            async with asyncio.timeout(seconds):
-                run = (await queue.status(self.task_id))["status"]["runs"][self.run_id]
-        except (*TROUBLE, LookupError):
-            return None
-        except REFUSED as refused:
-            log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
-            self._watching = None
-            return None
-        return None if run["state"] == "running" else f"it is {run['state']} ({run.get('reasonResolved')})"
+    async def _watch(self) -> str:
+        """Looks again and again whether the run still is this worker's; why it is not."""
+        while True:
+            await asyncio.sleep(self._watch_seconds)
+            try:
+                run = (await self._watching.status(self.task_id))["status"]["runs"][self.run_id]
+            except (*TROUBLE, LookupError):
+                continue
+            except REFUSED as refused:
+                log.info("%s: only renewals show when it ends: status is refused (%s)", self, refused.status_code)
+                await asyncio.Event().wait()  # until the next one
+            if run["state"] != "running":
+                return f"it is {run['state']} ({run.get('reasonResolved')})"
 
     async def report(self, outcome: str) -> None:
         """Reports how the run has ended (contract 4.3)."""

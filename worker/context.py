@@ -12,8 +12,9 @@ import json
 import random
 import socket
 import sys
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,8 +23,8 @@ import aiohttp
 from taskcluster.aio import Queue
 from taskcluster.exceptions import TaskclusterAuthFailure, TaskclusterConnectionError, TaskclusterRestFailure
 
+from worker.options import Options
 from worker.text import log, shown
-from worker.users import User
 
 Json = dict[str, Any]
 T = TypeVar("T")
@@ -32,6 +33,10 @@ TROUBLE = (TaskclusterConnectionError, aiohttp.ClientError, TimeoutError)
 """The service or the storage could not be reached, or has failed: it may pass."""
 REFUSED = (TaskclusterRestFailure, TaskclusterAuthFailure)
 """The service has answered 4xx, or the worker does not sign the call: the same one will not succeed."""
+CACHE_SCOPE = "generic-worker:cache:"
+NEVER = datetime.min.replace(tzinfo=UTC)
+FRESH = 0.75
+"""Share of their life for which URLs are used."""
 TRIES = 9
 """Of what a task needs: some two minutes."""
 
@@ -87,8 +92,8 @@ class Context:
     folder: Path
     caches: Mapping[str, bool | str]
     """Of each whether it is new, or why it is not there."""
-    user: User | None
-    """Whom the task runs as; None: the worker's own."""
+    options: Options
+    """The worker's, without its credentials."""
     worker: Asking
     calls: aiohttp.ClientSession
     """Has calls signed, for the task's scopes."""
@@ -99,12 +104,24 @@ class Context:
 
     def client(self, service: Callable[..., Any]) -> Any:
         """A client of a service, which tries each call once."""
-        return service({"rootUrl": self.begin["rootUrl"], "maxRetries": 0}, session=self.calls)
+        return service({"rootUrl": self.options.root_url, "maxRetries": 0}, session=self.calls)
 
     async def create(self, name: str, **request: Any) -> Any:
         """createArtifact (contract 7), to expire with the task by default. Raises REFUSED, TROUBLE."""
         begin, request = self.begin, {"expires": self.begin["task"]["expires"], **request}
         return await self.client(Queue).createArtifact(begin["taskId"], str(begin["runId"]), name, request)
+
+
+def may_mount(scopes: Sequence[str], cache: str) -> bool:
+    """Whether a task with these scopes may have a cache."""
+    needed = CACHE_SCOPE + cache
+    return any(needed.startswith(scope[:-1]) if scope.endswith("*") else scope == needed for scope in scopes)
+
+
+def use_until(expires: str) -> datetime:
+    """Until when to use URLs that end then: new ones are asked for while the old ones still work."""
+    now = datetime.now(UTC)
+    return now + (datetime.fromisoformat(expires) - now) * FRESH
 
 
 def pauses(longest: float) -> Iterator[float]:

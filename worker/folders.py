@@ -16,31 +16,18 @@ import secrets
 import shutil
 import socket
 import stat
-import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import Any, BinaryIO, cast
+from typing import Any
 
+from worker.archives import BadContent, made
 from worker.users import User, as_user, is_shortage
 
-CACHE_SCOPE = "generic-worker:cache:"
 WAIT_SECONDS = 5.0
 """How long a worker waits for another one in the same place to be gone: its guard may be removing a folder."""
 SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - what tasks leave there is removed
 """Where every user of a usual system can leave files."""
-
-
-def may_mount(scopes: Sequence[str], cache: str) -> bool:
-    """Whether a task with these scopes may have a cache."""
-    needed = CACHE_SCOPE + cache
-    return any(needed.startswith(scope[:-1]) if scope.endswith("*") else scope == needed for scope in scopes)
-
-
-def is_inside(path: str) -> bool:
-    """Whether a path of the payload leads into the task's folder, as far as its text says."""
-    parts = PurePosixPath(path).parts
-    return bool(parts) and parts[0] not in ("/", "//") and ".." not in parts and "\0" not in path
 
 
 class WorkDirectory:
@@ -78,10 +65,6 @@ class WorkDirectory:
         if problem := self.put_back():
             raise OSError(problem)
 
-    def log(self) -> BinaryIO:
-        """A new file that has no name: nothing of it is left behind, and no task can open it. Raises OSError."""
-        return cast(BinaryIO, tempfile.TemporaryFile(dir=self._path, buffering=0))
-
     def make_room(self) -> str:
         """Removes caches until enough of the disk is free, the longest unused ones first; what is amiss then."""
         caches = sorted(self._caches.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
@@ -106,17 +89,14 @@ class WorkDirectory:
         home = self._caches / f"{digest[:32]}-{self._uid}"
         place, is_new = folder / directory, not home.exists()
         try:
-            if not is_inside(directory):
-                raise ValueError("it is not in the task's folder")
-            for above in reversed(place.relative_to(folder).parents):
-                if (folder / above).is_symlink():
-                    raise ValueError("a link is in the way")
-                with contextlib.suppress(FileExistsError):
-                    self._make(folder / above)
+            above = made(folder, str(PurePosixPath(directory)))
+            while above != folder:
+                os.chown(above, *self._owner)
+                above = above.parent
             self._make(place)  # fails where there is something already
             if not is_new:
                 home.rename(place)
-        except (OSError, ValueError) as problem:  # the latter also for text that can be no name
+        except (OSError, ValueError, BadContent) as problem:  # ValueError for text that can be no name
             if is_shortage(problem):
                 raise
             return str(getattr(problem, "strerror", problem))

@@ -2,15 +2,8 @@
 
 The worker starts it once, before it claims anything. It has no token, and may be root: it alone changes what is outside
 of a task's folder. It looks at nothing that a task has written. Its standard input is a connection to the worker, which
-sends orders (child.py), JSON objects. It answers each by `{"done": …}`, or by `{"problem": what the system lacks}`.
-
-* `{"work": path, "user": name, "keepFree": bytes}`, at first: makes the work directory what it is to be.
-* `{"run": name, "caches": {name: place}}`, and a socket to the worker: makes a folder with these caches, unless the run
-  has it already, and forks a process that works on a part of the run (runner.py).
-* `{"stop": seconds}`: tells every process of the task to end, and kills those that do not within so many seconds. Done:
-  the exit code of the process that worked on the task.
-* `{"end": {"filled": …, "purged": …}}`, or the end of the worker: puts everything back as it was before the run, caches
-  as WorkDirectory.put_back says. Done: what is not as it was.
+sends orders (child.py): the name of a method and what it takes. The answer is `{"done": …}`, or `{"problem": what the
+system lacks}`: JSON, since a task of the worker's own user may have taken over who answers.
 """
 
 from __future__ import annotations
@@ -19,18 +12,19 @@ import contextlib
 import json
 import os
 import signal
+import tempfile
 import time
 from collections.abc import Mapping
 from multiprocessing.connection import Connection
 from multiprocessing.reduction import recv_handle
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO
 
 import psutil  # type: ignore[import-untyped]  # comes without types
 
 from worker import runner
-from worker.context import Json
 from worker.folders import WorkDirectory
+from worker.options import Options
 from worker.users import PR_SET_CHILD_SUBREAPER, User, as_user, hide, prctl
 
 EXIT_SECONDS = 0.2
@@ -41,8 +35,10 @@ _DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 class Guard:
-    """Follows the orders of one worker."""
+    """Follows the orders of one worker: `start` at first, then for each run `begin` and `stop` again and again, and at
+    last `end`."""
 
+    _options: Options
     _work: WorkDirectory
     _user: User | None
     _before: int
@@ -51,8 +47,8 @@ class Guard:
         self._control = control
         self._runner = 0
         self._how: int | None = None
-        self._log: BinaryIO | None = None
-        """That of the run which has begun."""
+        self._log: IO[bytes] | None = None
+        """That of the run which has begun. It has no name: nothing of it is left behind, and no task can open it."""
         self._folder, self._caches = Path("/"), dict[str, bool | str]()
         self._was_full = ""
 
@@ -62,68 +58,62 @@ class Guard:
         signal.signal(signal.SIGCHLD, self._collect)
         with contextlib.suppress(EOFError, ConnectionError):
             while True:
-                order = json.loads(self._control.recv_bytes())
+                name, *given = self._control.recv()
                 try:
-                    answer = {"done": self._obey(order)}
+                    answer = {"done": getattr(self, name)(*given)}
                 except OSError as problem:
                     answer = {"problem": problem.strerror or str(problem)}
                 self._control.send_bytes(json.dumps(answer).encode())
         if self._log is not None:
-            self._end({})
+            self.end()
 
-    def _obey(self, order: Json) -> Any:
-        """Does what is asked for. Raises OSError."""
-        match order:
-            case {"work": path, "user": name, "keepFree": size}:
-                self._user = None if name is None else User.of(name)
-                self._work = WorkDirectory(Path(path), self._user, size)
-                self._kill(beside=True)
-                self._before = len(_descriptors())
-            case {"run": name, "caches": caches}:
-                self._begin(name, caches)
-            case {"stop": seconds}:
-                self._stop(seconds)
-                return self._how
-            case {"end": caches}:
-                return self._end(caches)
-        return None
+    def start(self, options: Options) -> None:
+        """Makes the work directory what it is to be. Raises OSError."""
+        self._options, self._user = options, options.task_user
+        self._work = WorkDirectory(options.work_dir, self._user, options.keep_free)
+        self._kill(beside=True)
+        self._before = len(_descriptors())
 
-    def _begin(self, name: str, caches: Mapping[str, str]) -> None:
+    def begin(self, run: str, caches: Mapping[str, str]) -> None:
+        """Forks a process that works on a part of a run (runner.py), with a socket to the worker, which follows.
+
+        Before the first part it makes a folder with the caches, each at its place. Raises OSError.
+        """
         connection = recv_handle(self._control)
         try:
             if self._log is None:
-                self._was_full, self._log = self._work.make_room(), self._work.log()
-                self._folder, self._caches = self._work.begin(name, caches)
-            self._fork(connection, self._log.fileno())
+                self._was_full = self._work.make_room()
+                self._log = tempfile.TemporaryFile(dir=self._options.work_dir, buffering=0)  # noqa: SIM115 - until `end`
+                self._folder, self._caches = self._work.begin(run, caches)
+            log = self._log.fileno()
+            self._how, self._runner = None, os.fork()
+            if self._runner == 0:
+                signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+                for other in {int(name) for name in _descriptors()} - {0, 1, 2, connection, log}:
+                    with contextlib.suppress(OSError):
+                        os.close(other)
+                runner.main(connection, log, self._folder, self._caches, self._options)
         finally:
             os.close(connection)
 
-    def _fork(self, connection: int, log: int) -> None:
-        """Starts a process that works on the task, with no other descriptors."""
-        self._how, self._runner = None, os.fork()
-        if self._runner == 0:
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-            for other in {int(name) for name in _descriptors()} - {0, 1, 2, connection, log}:
-                with contextlib.suppress(OSError):
-                    os.close(other)
-            runner.main(connection, log, self._folder, self._caches, self._user)
-
-    def _stop(self, seconds: float) -> None:
-        """Ends all processes of the task."""
+    def stop(self, seconds: float) -> int | None:
+        """Tells every process of the task to end, and kills those that do not within so many seconds; the exit code of
+        the process that worked on the task."""
         give_up = time.monotonic() + (seconds or EXIT_SECONDS)
         if seconds > 0:
             _send(signal.SIGTERM, self._user)
         while self._collect() and time.monotonic() < give_up:
             time.sleep(0.005)
         self._kill()
+        return self._how
 
-    def _end(self, caches: Json) -> list[str]:
-        """Puts everything back; what is not as it was before the run."""
+    def end(self, filled: bool = False, purged: bool = False) -> list[str]:
+        """Puts everything back, caches as WorkDirectory.put_back says; what is not as it was before the run."""
         self._kill(beside=True)
         if self._log is not None:
             self._log.close()
             self._log = None
-        left = [self._work.put_back(**caches)]
+        left = [self._work.put_back(filled=filled, purged=purged)]
         if not self._was_full:
             left.append(self._work.make_room())
         if (now := len(_descriptors())) != self._before:

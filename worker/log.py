@@ -15,23 +15,18 @@ from datetime import UTC, datetime
 from http import HTTPStatus
 from urllib.parse import quote
 
-import aiohttp
 from yarl import URL
 
-from worker.context import REFUSED, TROUBLE, Context
+from worker.context import NEVER, REFUSED, TROUBLE, Context, use_until
 from worker.text import lines, log, shown
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
 CHUNK = 1 << 20
 BLOCK = 512 << 10
 """Bytes of a full block."""
-FRESH = 0.75
-"""Share of its life for which a URL is used."""
-REQUEST_SECONDS = 60
 
 _HEAD = struct.Struct("<qq")
 """What the file begins with: the length of the log, and how many of its full blocks are uploaded."""
-_NEVER = datetime.min.replace(tzinfo=UTC)
 
 
 class LogStore:
@@ -105,7 +100,7 @@ class LiveLog:
         self._name = name
         self._readable = -1
         """Bytes that can be read by now."""
-        self._url, self._use_until = "", _NEVER
+        self._url, self._use_until = "", NEVER
 
     async def stream(self, pause: float) -> None:
         """Uploads what has come, again and again, until cancelled; what failed is tried again the next time."""
@@ -148,20 +143,17 @@ class LiveLog:
         await self._send(f"comp=block&blockid={quote(_id(number), safe='')}", content, {})
 
     async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
-        asked = datetime.now(UTC)
-        if asked >= self._use_until:
+        if datetime.now(UTC) >= self._use_until:
             answer = await self._task.create(self._name, storageType="azure", contentType=CONTENT_TYPE)
-            self._url = answer["putUrl"]
-            self._use_until = asked + (datetime.fromisoformat(answer["expires"]) - asked) * FRESH
+            self._url, self._use_until = answer["putUrl"], use_until(answer["expires"])
         async with self._task.session.put(
             URL(f"{self._url}&{query}", encoded=True),
             data=io.BytesIO(content),
             headers=headers,
             skip_auto_headers=("Content-Type",),
-            timeout=aiohttp.ClientTimeout(total=REQUEST_SECONDS),
         ) as answer:
             if answer.status == HTTPStatus.FORBIDDEN:  # the URL ended early: a key may have been replaced
-                self._use_until = _NEVER
+                self._use_until = NEVER
             if answer.status == HTTPStatus.BAD_REQUEST:  # blocks are gone that were thought to be there
                 self._store.note(0)
             answer.raise_for_status()

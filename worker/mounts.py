@@ -53,7 +53,7 @@ async def place(task: Context, mount: Json) -> None:
     except (BadContent, OSError, *REFUSED) as wrong:
         if is_shortage(wrong):
             raise
-        problem = getattr(wrong, "strerror", None) or shown(wrong)
+        problem = getattr(wrong, "strerror", None) or wrong
         raise TaskException("failed", f"{where} cannot be mounted, {what}: {problem}") from None
 
 
@@ -100,16 +100,12 @@ async def _location(task: Context, content: Json) -> str:
     if found["storageType"] == "error":
         raise BadContent(f"it is missing: {found['message']}")
     if found["storageType"] == "object":
-        objects = Object({"rootUrl": task.begin["rootUrl"], "credentials": found["credentials"]}, session=task.session)
+        objects = Object({"rootUrl": task.options.root_url, "credentials": found["credentials"]}, session=task.session)
         found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
     return str(found["url"])
 
 
 def describe(content: Json) -> str:
     """What it is, for the log."""
-    if "url" in content:
-        return str(content["url"])
-    if "artifact" not in content:
-        return "content of the payload"
-    place = f"task {content['taskId']}" if "taskId" in content else f"the task at {content['namespace']} in the index"
-    return f"artifact {content['artifact']} of {place}"
+    named = [f"{name} {content[name]}" for name in ("artifact", "taskId", "namespace", "url") if name in content]
+    return ", ".join(named) or "content of the payload"

@@ -101,17 +101,15 @@ class Options:
 def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     """The options. Ends the program with exit code 2 and a clear message when they cannot be used."""
     parser = argparse.ArgumentParser(prog=environment.get("STARTED_AS", "python -m worker"), description=_DESCRIPTION)
-    from_environment = []
     for each in fields(Options):
         if each.metadata:
-            option = f"--{each.name.replace('_', '-')}"
             default: Any = each.default
             shown = default // MIB if "metavar" in each.metadata else default
             told = each.metadata["help"] + (f" (default: {shown})" if isinstance(shown, str | int | float) else "")
-            parser.add_argument(option, **{**each.metadata, "help": told}, default=default)
-            if value := environment.get(f"WORKER_{each.name.removeprefix('worker_').upper()}"):
-                from_environment.append(f"{option}={value}")
-    given = parser.parse_args([*from_environment, *arguments])  # those of the command line win
+            option = parser.add_argument(f"--{each.name.replace('_', '-')}", **{**each.metadata, "help": told})
+            variable = environment.get(f"WORKER_{each.name.removeprefix('worker_').upper()}")
+            option.default, option.required = variable or default, option.required and not variable
+    given = parser.parse_args(arguments)
     try:
         environment = {**environment, TOKEN: access_token(environment, is_user_shared=given.task_user is None)}
         for name in ("TASKCLUSTER_ROOT_URL", "TASKCLUSTER_CLIENT_ID", TOKEN):

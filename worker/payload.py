@@ -17,8 +17,7 @@ from typing import Any
 
 import jsonschema_rs
 
-from worker.context import Json, TaskException
-from worker.folders import CACHE_SCOPE, may_mount
+from worker.context import CACHE_SCOPE, Json, TaskException, may_mount
 
 SCHEMA: Json = json.loads(Path(__file__).with_name("payload.schema.json").read_text(encoding="utf-8"))
 LOGS = {"live": "public/logs/live.log", "backing": "public/logs/live_backing.log"}

@@ -13,24 +13,21 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 import aiohttp
 from taskcluster.aio import Queue
 from yarl import URL
 
-from worker.context import Json, insist, pauses
+from worker.context import NEVER, Json, insist, pauses, use_until
 from worker.options import Options
 from worker.text import log
 
 MARKER = "<MessageId>"
 HOLD_SECONDS = 30
 """How long a message is handed in again when the service does not answer: it stays hidden from others meanwhile."""
-FRESH = 0.75
-"""Share of their life for which the URLs are used: new ones are asked for while the old ones still work."""
 SHORT = 1.0
 """Seconds from one claimWork to the next at least, where the queue asks for no longer pause."""
-_NEVER = datetime.min.replace(tzinfo=UTC)
 _POLL_TASK_URLS = {
     "name": "pollTaskUrls",
     "method": "get",
@@ -85,17 +82,20 @@ class SignedUrls(ClaimWork):
         self._session = session
         self._idle = pauses(options.idle_seconds)
         self._urls: list[str] = []
-        self._fresh_until = _NEVER
+        self._use_until = NEVER
 
     async def claim(self) -> Json | None:
         self._advised = 0.0
-        if datetime.now(UTC) >= self._fresh_until:
-            await self._renew_urls()
+        if datetime.now(UTC) >= self._use_until:
+            ids = self._options.task_queue_id.split("/")
+            answer = await self._queue._makeApiCall(_POLL_TASK_URLS, *ids)  # noqa: SLF001 - no method of it makes it
+            self._urls = [queue["signedPollUrl"] for queue in answer["queues"]]
+            self._use_until = use_until(answer["expires"])
         for url in self._urls:
             async with self._session.get(URL(f"{url}&numofmessages=1", encoded=True)) as answer:
                 if answer.status in (401, 403):
                     log.info("a poll URL is not taken any more (%s)", answer.status)
-                    self._fresh_until = _NEVER
+                    self._use_until = NEVER
                     break
                 answer.raise_for_status()
                 found = await answer.text()
@@ -110,11 +110,3 @@ class SignedUrls(ClaimWork):
     def pause(self) -> float:
         """More and more while there is nothing to do."""
         return max(next(self._idle), self._advised)
-
-    async def _renew_urls(self) -> None:
-        asked = datetime.now(UTC)
-        ids = self._options.task_queue_id.split("/")
-        answer = await self._queue._makeApiCall(_POLL_TASK_URLS, *ids)  # noqa: SLF001 - no method of it makes it
-        self._urls = [queue["signedPollUrl"] for queue in answer["queues"]]
-        life = datetime.fromisoformat(answer["expires"]) - asked
-        self._fresh_until = asked + max(life * FRESH, timedelta(seconds=1))

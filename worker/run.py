@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import socket
 import time
 from collections.abc import Mapping
@@ -15,8 +16,7 @@ from typing import Any
 
 from worker.child import Guard, GuardLost
 from worker.claim import Claim
-from worker.context import Json, insist
-from worker.folders import may_mount
+from worker.context import Json, insist, may_mount
 from worker.options import Options
 from worker.text import log, shown
 
@@ -41,8 +41,6 @@ class Run:
         self._claim = claim
         self._options = options
         self._guard = guard
-        self._began = time.monotonic()
-        self._limit = _limit(claim.definition["payload"], options.max_run_time)
         self._outcome: str | None = "worker-shutdown"
         """What is to be reported if nothing else comes: another worker is to get the task. None: nothing."""
         self._is_filled = self._is_purged = False
@@ -79,7 +77,8 @@ class Run:
     async def _work(self) -> tuple[str | None, str]:
         """Has the task worked on, part by part, until one says how it has ended: what is to be reported, and why it
         ends early."""
-        decided = None
+        limit = _limit(self._claim.definition["payload"], self._options.max_run_time or math.inf)
+        give_up, decided = time.monotonic() + limit, None
         """By the commands, whatever becomes of artifacts: the first problem counts, as with generic-worker."""
         for part in ("mounts", "commands", "artifacts"):
             try:
@@ -88,7 +87,7 @@ class Run:
                 return decided or "resource-unavailable", f"the worker cannot work on it: {problem}"
             if part == "commands":
                 self._outcome = "failed"
-            left = None if self._limit is None else max(0.0, self._limit - (time.monotonic() - self._began))
+            left = give_up - time.monotonic()
             await asyncio.wait((serving, self._lost, self._stop), timeout=left, return_when=asyncio.FIRST_COMPLETED)
             is_over = serving.done()
             how = await self._guard.stop(0 if is_over else self._options.grace_seconds)
@@ -106,7 +105,7 @@ class Run:
             if self._stop.done():  # the queue retries the task at once
                 return "worker-shutdown", "the worker shuts down"
             if not is_over:
-                return decided or "failed", f"ended after maxRunTime, {self._limit:g} s"
+                return decided or "failed", f"ended after maxRunTime, {limit:g} s"
             if how is None or how >= 0:
                 return "internal-error", "the process that works on this task has failed"
             # Where no command runs the task cannot have killed it: memory has run out.
@@ -128,28 +127,10 @@ class Run:
 
     async def _begin(self, part: str, **more: Any) -> asyncio.Task[Json]:
         """Has another process begin with a part of the run. Raises OSError, GuardLost."""
-        claim, options = self._claim, self._options
+        claim = self._claim
         connection = await self._guard.begin(f"{claim.task_id}-{claim.run_id}", _caches(claim.definition))
-        begin = {
-            "part": part,
-            "task": claim.definition,
-            "taskId": claim.task_id,
-            "runId": claim.run_id,
-            "worker": f"{options.worker_group}/{options.worker_id}",
-            "rootUrl": options.root_url.rstrip("/"),
-            "mostRunTime": options.max_run_time,
-            "logSeconds": options.log_seconds,
-            "logLimit": options.log_limit,
-            "environment": {
-                "TASK_ID": claim.task_id,
-                "RUN_ID": str(claim.run_id),
-                "TASK_GROUP_ID": claim.definition["taskGroupId"],
-                "TASKCLUSTER_ROOT_URL": options.root_url,
-                "TASKCLUSTER_WORKER_GROUP": options.worker_group,
-                "TASKCLUSTER_WORKER_TYPE": options.task_queue_id.partition("/")[2],
-            },
-        }
-        return asyncio.create_task(self._serve(connection, {**begin, **more}))
+        begin = {"part": part, "task": claim.definition, "taskId": claim.task_id, "runId": claim.run_id, **more}
+        return asyncio.create_task(self._serve(connection, begin))
 
     async def _serve(self, connection: socket.socket, begin: Json) -> Json:
         """Tells a process what to do, and signs what it asks for, until it ends; what it has told."""
@@ -203,14 +184,14 @@ class Run:
         return not doing.cancelled()
 
 
-def _limit(payload: Any, most: float | None) -> float | None:
-    """Seconds that the task has for all that it does, its mounts and uploads included; None: until its deadline.
+def _limit(payload: Any, most: float) -> float:
+    """Seconds that the task has for all that it does, its mounts and uploads included.
 
     The payload has yet to be checked, here and below.
     """
     match payload:
         case {"maxRunTime": int() | float() as wanted} if 0 < wanted < 1e9:
-            return float(wanted) if most is None else min(wanted, most)
+            return min(wanted, most)
     return most
 
 

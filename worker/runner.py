@@ -30,14 +30,16 @@ from worker.artifacts import upload_all
 from worker.context import REFUSED, TRIES, TROUBLE, Asking, Context, Json, TaskException, insist
 from worker.log import CONTENT_TYPE, LiveLog, LogStore
 from worker.mounts import place
+from worker.options import Options
 from worker.payload import LOGS, parse
 from worker.proxy import Proxy
 from worker.text import Formatter, lines, log, shown
-from worker.users import MEMORY, User, become, is_shortage, limit
+from worker.users import MEMORY, become, is_shortage, limit
 
 WARNINGS = 20
 """Messages that a task's process may add to the worker's own log."""
 CALL = aiohttp.ClientTimeout(total=60)
+"""Of whatever says nothing else."""
 CHUNK = 1 << 20
 """Bytes: as many as a pipe may hold."""
 _TASKS_FAULT = {errno.E2BIG, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOEXEC}
@@ -48,21 +50,23 @@ for name in ("concurrent.futures.thread", "encodings.cp437", "encodings.idna", "
 
 
 async def work(task: Context, store: LogStore) -> Json:
-    """Does a part of the run; what to tell the worker of it. Whatever ends it earlier kills this process."""
-    begin, outcome, text = task.begin, "internal-error", ""
-    if begin["part"] == "log":
-        return await _finish_log(task, store)
+    """Does a part of the run but for `log`; what to tell the worker of it. What ends it earlier kills this process."""
+    begin, options, outcome, text = task.begin, task.options, "internal-error", ""
     streaming: asyncio.Task[None] | None = None
     try:
         if begin["part"] == "mounts":
-            task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {begin['worker']}")
-        payload = parse(begin["task"], most_run_time=begin["mostRunTime"])
+            task.say(f"Task {begin['taskId']}, run {begin['runId']}, on {options.worker_group}/{options.worker_id}")
+        payload = parse(begin["task"], most_run_time=options.max_run_time)
         if payload["features"]["liveLog"]:
             live = LiveLog(payload["logs"][0], store, task)
-            streaming = asyncio.create_task(live.stream(begin["logSeconds"]))
+            streaming = asyncio.create_task(live.stream(options.log_seconds))
         if begin["part"] == "commands":
             return await _execute(task, store, payload)
-        return await _transfer(task, payload)
+        if begin["part"] == "artifacts":
+            return {"outcome": "completed" if await upload_all(task, payload["artifacts"]) else "failed"}
+        for mount in payload["mounts"]:
+            await place(task, mount)
+        return {"outcome": "done"}
     except TaskException as problem:
         outcome, text = problem.reason, str(problem)
     except REFUSED as refused:
@@ -86,25 +90,24 @@ async def work(task: Context, store: LogStore) -> Json:
     return {"outcome": outcome}
 
 
-async def _transfer(task: Context, payload: Json) -> Json:
-    """Brings what is to be there before the commands, or takes away what is to be kept of them."""
-    if task.begin["part"] == "artifacts":
-        return {"outcome": "completed" if await upload_all(task, payload["artifacts"]) else "failed"}
-    for mount in payload["mounts"]:
-        await place(task, mount)
-    return {"outcome": "done"}
-
-
 async def _execute(task: Context, store: LogStore, payload: Json) -> Json:
     """Runs the commands. What the last exit code decides stays, whatever becomes of artifacts: `result`."""
-    folder = str(task.folder)
-    # The worker's own variables come last: no payload changes what a task is told of itself.
+    begin, options, user, folder = task.begin, task.options, task.options.task_user, str(task.folder)
     env = {"HOME": folder, **os.environ}
-    env |= {} if task.user is None else {"USER": task.user.name, "LOGNAME": task.user.name}
-    env |= {**payload["env"], **task.begin["environment"], "TASK_WORKDIR": folder}
+    env |= {} if user is None else {"USER": user.name, "LOGNAME": user.name}
+    env |= payload["env"]
+    env |= {  # at last: no payload changes what a task is told of itself
+        "TASK_ID": begin["taskId"],
+        "RUN_ID": str(begin["runId"]),
+        "TASK_GROUP_ID": begin["task"]["taskGroupId"],
+        "TASK_WORKDIR": folder,
+        "TASKCLUSTER_ROOT_URL": options.root_url,
+        "TASKCLUSTER_WORKER_GROUP": options.worker_group,
+        "TASKCLUSTER_WORKER_TYPE": options.task_queue_id.partition("/")[2],
+    }
     async with contextlib.AsyncExitStack() as stack:
         if payload["features"]["taskclusterProxy"]:
-            proxy = Proxy(task.begin["rootUrl"], task.worker, task.user)
+            proxy = Proxy(options.root_url.rstrip("/"), task.worker, user)
             env["TASKCLUSTER_PROXY_URL"] = await stack.enter_async_context(proxy.serving())
         exit_code = await _run(payload["command"], task.folder, env, store)
     task.say(f"Exit code {exit_code}" if exit_code >= 0 else f"Ended by signal {-exit_code}")
@@ -124,7 +127,7 @@ async def _finish_log(task: Context, store: LogStore) -> Json:
     """Uploads the rest of the log; where the run is done, gives it its second name."""
     begin, names, second = task.begin, [LOGS["live"]], list[str]()
     with contextlib.suppress(TaskException):
-        names = parse(begin["task"], most_run_time=begin["mostRunTime"])["logs"]
+        names = parse(begin["task"], most_run_time=task.options.max_run_time)["logs"]
         second = names[1:] if begin["isDone"] else []
     task.say(begin["say"])
     try:
@@ -149,8 +152,8 @@ async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str
     receiving, sending = os.pipe()
     os.set_blocking(receiving, False)
     loop, code = asyncio.get_running_loop(), 0
-    unkept: asyncio.Future[int] = loop.create_future()
     silent: asyncio.Future[None] = loop.create_future()
+    """Whether nothing can come any more, or why it cannot be kept."""
 
     def copy() -> None:
         try:
@@ -162,7 +165,7 @@ async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str
             pass
         except OSError as problem:
             loop.remove_reader(receiving)
-            unkept.set_exception(problem)
+            silent.set_exception(problem)
 
     loop.add_reader(receiving, copy)
     try:
@@ -170,16 +173,18 @@ async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str
             if len(commands) > 1:
                 store.say(f"Command {number} of {len(commands)}")
             ending = asyncio.create_task((await _start(command, folder, env, sending)).wait())
-            await asyncio.wait((ending, unkept), return_when=asyncio.FIRST_COMPLETED)
-            if unkept.done() or (code := ending.result()) != 0 or asked:
+            await asyncio.wait((ending, silent), return_when=asyncio.FIRST_COMPLETED)
+            if silent.done() or (code := ending.result()) != 0 or asked:
                 break
         if asked:  # others of the task may still be ending: without this pipe their last words would kill them
             os.close(sending)
-            await asyncio.wait((silent, unkept), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((silent,))
     finally:
         if loop.remove_reader(receiving):
             copy()  # what was written last
-    return unkept.result() if unkept.done() else code
+    if silent.done():
+        silent.result()
+    return code
 
 
 async def _start(command: Sequence[str], folder: Path, env: Mapping[str, str], output: int) -> Process:
@@ -194,7 +199,7 @@ async def _start(command: Sequence[str], folder: Path, env: Mapping[str, str], o
         raise TaskException(reason, f"{command[0]} could not be started: {problem.strerror}") from None
 
 
-async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bool | str], user: User | None) -> None:
+async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bool | str], options: Options) -> None:
     begin = worker.receive()
     if begin["part"] != "commands":
         limit(resource.RLIMIT_AS, MEMORY)
@@ -202,23 +207,24 @@ async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bo
     output.setFormatter(Formatter(f"%(asctime)s %(levelname)s {begin['taskId']}/{begin['runId']}: %(message)s"))
     output.addFilter(lambda _: next(warned) < WARNINGS)
     logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
-    store = LogStore(file, begin["logLimit"])
+    store = LogStore(file, options.log_limit)
     calls = aiohttp.ClientSession(timeout=CALL, middlewares=[worker.sign])
-    async with calls, aiohttp.ClientSession() as session:
-        worker.tell(await work(Context(begin, folder, caches, user, worker, calls, session, store.say), store))
+    async with calls, aiohttp.ClientSession(timeout=CALL) as session:
+        context = Context(begin, folder, caches, options, worker, calls, session, store.say)
+        worker.tell(await (_finish_log if begin["part"] == "log" else work)(context, store))
 
 
-def main(connection: int, file: int, folder: Path, caches: Mapping[str, bool | str], user: User | None) -> NoReturn:
+def main(connection: int, file: int, folder: Path, caches: Mapping[str, bool | str], options: Options) -> NoReturn:
     """Works on a task, in a process that the guard has just forked. It ends without waiting for its threads.
 
     `connection`: a socket to the worker, which notices by it that this process has ended. `file`: that of the log.
-    `folder`, `caches`: the task's, as WorkDirectory.begin says. `user`: whom the task runs as; None: the worker's own.
+    `folder`, `caches`: the task's, as WorkDirectory.begin says. `options`: the worker's, without its credentials.
     """
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing that a part does needs time to end, but for commands
-        become(user)
-        asyncio.run(_main(Asking(socket.socket(fileno=connection)), file, folder, caches, user))
+        become(options.task_user)
+        asyncio.run(_main(Asking(socket.socket(fileno=connection)), file, folder, caches, options))
         code = 0
     except BaseException:
         print(*lines(traceback.format_exc()), sep="\n", file=sys.stderr, flush=True)

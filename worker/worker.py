@@ -42,10 +42,6 @@ MAY_GROW = {"descriptors": CONNECTIONS, "MiB of memory": 128}
 """How much more the worker may hold than before its first task: a definition has up to 10 MiB."""
 
 
-Execute = Callable[[Json], Awaitable[list[str]]]
-"""Has a claimed run executed; what is not as it was before."""
-
-
 def held() -> dict[str, int]:
     """What this process holds of the machine, but for garbage."""
     gc.collect()
@@ -102,7 +98,11 @@ async def work(options: Options) -> int:
 
 
 async def take_work(
-    options: Options, source: ClaimWork, execute: Execute, guard: Guard, shutdown: asyncio.Event
+    options: Options,
+    source: ClaimWork,
+    execute: Callable[[Json], Awaitable[list[str]]],
+    guard: Guard,
+    shutdown: asyncio.Event,
 ) -> list[str]:
     """Asks and executes, until shut down, idle for too long, after the last task that it may take, or where something
     is not as it was before, which is what it returns.
@@ -140,12 +140,6 @@ async def take_work(
     return []
 
 
-def _is_trouble(record: logging.LogRecord) -> bool:
-    """Whether a repetition is worth a line. By 503 claimWork says that there is work; other 503 fail in the end."""
-    text = record.getMessage()
-    return not ("503" in text and "/claim-work/" in text)
-
-
 def main() -> None:
     """The command line."""
     hide()
@@ -153,7 +147,6 @@ def main() -> None:
     output = logging.StreamHandler(sys.stderr)
     output.setFormatter(Formatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[output])
-    repeats = logging.getLogger("taskcluster.aio.retry")
-    repeats.setLevel(logging.WARNING)
-    repeats.addFilter(_is_trouble)
+    # Of what the client repeats, only what fails in the end is worth a line: by 503 claimWork says that there is work.
+    logging.getLogger("taskcluster.aio.retry").setLevel(logging.ERROR)
     sys.exit(asyncio.run(work(options)))

@@ -25,8 +25,9 @@ from tools.bench.cost_model.model import INPUTS as INPUTS_FILE
 from tools.bench.cost_model.model import PROFILES, QUEUE_FUNCTIONS, TIMER_FUNCTIONS, Model
 from tools.bench.cost_model.tables import DOCUMENT, MARKS, document, report
 from tools.local.state import ROOT
+from worker.context import FRESH
 from worker.options import Options
-from worker.queue import FRESH, SHORT
+from worker.queue import SHORT
 
 INPUTS: dict[str, Any] = json.loads(INPUTS_FILE.read_text())
 MODELS = {name: Model.of(name, INPUTS) for name in PROFILES}

@@ -91,8 +91,8 @@ def bad_mounts(served: Service, other: str) -> dict[str, tuple[dict[str, Any], s
         ),
         "slip": ({"directory": "a", "content": inline, "format": "zip"}, "leads out of the directory"),
         "format": ({"directory": "a", "content": {"url": url}, "format": "tar.gz"}, "cannot be unpacked as tar.gz"),
-        "gone": ({"file": "a", "content": {"taskId": other, "artifact": "public/gone"}}, "the queue refuses it"),
-        "scope": ({"file": "a", "content": {"taskId": other, "artifact": "private/text"}}, "the queue refuses it"),
+        "gone": ({"file": "a", "content": {"taskId": other, "artifact": "public/gone"}}, "ResourceNotFound"),
+        "scope": ({"file": "a", "content": {"taskId": other, "artifact": "private/text"}}, "InsufficientScopes"),
         "url": ({"file": "a", "content": {"url": f"{url}x"}}, "the server answers 40"),
     }
 

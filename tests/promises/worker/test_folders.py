@@ -189,8 +189,7 @@ def test_a_link_above_a_cache_is_not_followed(work: WorkDirectory, tmp_path: Pat
     (inner / "link").symlink_to(outside.parent)
     work.put_back(filled=True)
     folder, caches = work.begin("run", {"a": "c", "b": "c/link/in", "d": "c", "e": "../x", "f": "/x"})
-    assert (caches["a"], caches["b"]) == (False, "a link is in the way")
-    assert caches["d"] == "File exists"
+    assert (caches["a"], caches["b"], caches["d"]) == (False, "'c/link/in': a link is in the way", "File exists")
     assert not [name for name in ("b", "d", "e", "f") if isinstance(caches[name], bool)]
     assert [path.name for path in outside.parent.iterdir()] == ["secrets"]
     assert [path.name for path in folder.iterdir()] == ["c"]

@@ -35,8 +35,7 @@ def test_defaults() -> None:
 def test_all_that_can_be_given(tmp_path: Path) -> None:
     more = ["--poll-mode", "claim-work", "--idle-seconds", "0.5", "--work-dir", str(tmp_path)]
     options = parse([*ARGUMENTS, *more], {**ENVIRONMENT, "TASKCLUSTER_CERTIFICATE": "{}"})
-    assert options.poll_mode == "claim-work"
-    assert options.idle_seconds == 0.5
+    assert (options.poll_mode, options.idle_seconds) == ("claim-work", 0.5)
     assert options.work_dir == tmp_path.resolve()
     assert options.credentials["certificate"] == "{}"
 

@@ -19,6 +19,7 @@ import pytest
 
 from tests.parts.local.stacks import wait
 from tests.promises.worker.double import BACKING, LOG, QUIET, SECONDS, TOKEN, FakeQueue, fake_queue, shell, working
+from tests.promises.worker.test_queue import OPTIONS
 from worker import child, run, runner
 from worker.context import Context
 from worker.log import LogStore
@@ -176,10 +177,10 @@ def test_when_its_time_is_over_no_other_command_begins_and_what_still_ends_is_he
 
 async def test_nothing_is_signed_for_the_log_once_a_part_has_said_how_it_ends(tmp_path: Path) -> None:
     """The worker would not answer, and the part would wait for ever."""
-    begin = {"part": "artifacts", "task": {"payload": shell("true")}, "mostRunTime": None, "logSeconds": 60.0}
+    begin = {"part": "artifacts", "task": {"payload": shell("true")}}
     with (tmp_path / "log").open("w+b") as file:
         store, nothing = LogStore(file.fileno(), 1000), cast(Any, None)
-        task = Context(begin, tmp_path, {}, None, nothing, nothing, nothing, store.say)
+        task = Context(begin, tmp_path, {}, OPTIONS, nothing, nothing, nothing, store.say)
         assert await runner.work(task, store) == {"outcome": "completed"}
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
