@@ -43,8 +43,7 @@ _VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, f
 def parse(task: Any, *, most_run_time: float | None = None) -> Json:
     """The payload of a task's definition, in one form: lists of commands, artifacts and names of the log, all defaults.
 
-    `most_run_time`: seconds, the worker's limit, which also applies where the payload has none. Raises TaskException,
-    one reason a line.
+    `most_run_time`: seconds, the worker's limit. Raises TaskException, one reason a line.
     """
     payload = task["payload"]
     try:
@@ -64,7 +63,6 @@ def parse(task: Any, *, most_run_time: float | None = None) -> Json:
     return {
         "env": {},
         "mounts": [],
-        "maxRunTime": most_run_time,
         **payload,
         "command": [command] if isinstance(command[0], str) else command,
         "artifacts": artifacts,

@@ -85,7 +85,7 @@ class Run:
                 serving = await self._begin(part)
             except OSError as problem:
                 return decided or "resource-unavailable", f"the worker cannot work on it: {problem}"
-            if part == "commands":
+            if part == "commands" and self._options.task_user is None:  # it may end the guard
                 self._outcome = "failed"
             left = give_up - time.monotonic()
             await asyncio.wait((serving, self._lost, self._stop), timeout=left, return_when=asyncio.FIRST_COMPLETED)

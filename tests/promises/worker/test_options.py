@@ -78,7 +78,6 @@ def test_credentials_are_not_shown() -> None:
     assert "secret-token" not in repr(parse(ARGUMENTS, ENVIRONMENT))
 
 
-LOCAL = "./dev up --detach"
 NO_URL = "is not a URL that begins with https:// (or http://)"
 
 
@@ -104,7 +103,7 @@ NO_URL = "is not a URL that begins with https:// (or http://)"
         (["--work-dir", "/nowhere/at/all"], {}, "'/nowhere/at/all'"),
         ([], {"WORKER_MAX_TASKS": "many"}, "--max-tasks: 'many'"),
         *(([], {name: ""}, f"set {name} in the environment") for name in ENVIRONMENT),
-        ([], {"TASKCLUSTER_ACCESS_TOKEN": ""}, LOCAL),
+        ([], {"TASKCLUSTER_ACCESS_TOKEN": ""}, "./dev up --detach"),
         *(
             ([], {"TASKCLUSTER_ROOT_URL": url}, f"'{url}' {NO_URL}")
             for url in ("127.0.0.1:7071", "ftp://a", "https://")

@@ -27,7 +27,6 @@ def test_the_command_alone_is_enough() -> None:
         "command": [["true"]],
         "env": {},
         "mounts": [],
-        "maxRunTime": None,
         "artifacts": [],
         "onExitStatus": {"retry": [], "purgeCaches": []},
         "features": {"liveLog": True, "backingLog": True, "taskclusterProxy": False},
@@ -93,8 +92,6 @@ OF_GENERIC_WORKER: dict[str, Any] = {
     "supersederUrl": "https://example.com",
     "taskclusterProxyInterface": "localhost",
 }
-
-
 OFF = [name for name, is_on in OF_GENERIC_WORKER["features"].items() if not is_on]
 
 
@@ -196,8 +193,7 @@ def test_what_is_wrong_is_listed_as_far_as_somebody_reads_it() -> None:
 
 
 def test_the_workers_time_limit() -> None:
-    assert parse(LS, 60)["maxRunTime"] == 60
-    assert parse({**LS, "maxRunTime": 30}, 60)["maxRunTime"] == 30
+    parse({**LS, "maxRunTime": 60}, 60)
     with pytest.raises(TaskException, match="this worker's limit of 60 s"):
         parse({**LS, "maxRunTime": 61}, 60)
 

@@ -33,8 +33,6 @@ from worker.proxy import LONGEST_LINE, Proxy
 from worker.users import User
 
 SIZE = 3_000_000
-
-
 SCOPES = ["test:mine", "queue:create-artifact:task/0"]
 """What calls are signed for: the task's scopes, and that of its artifacts."""
 
