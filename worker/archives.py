@@ -36,8 +36,7 @@ class BadContent(Exception):
 
 
 def decompress(source: BinaryIO, compression: str | None, target: Path) -> None:
-    """Writes the content of a file that may be compressed to a new one. Raises BadContent; FileExistsError; OSError for
-    a shortage."""
+    """Writes a file that may be compressed to a new one. Raises BadContent; FileExistsError; OSError for a shortage."""
     with target.open("xb") as into, _understood(f"decompressed as {compression}"):
         copy(_decompressing(source, compression), into)
 
@@ -140,8 +139,7 @@ def _inside(name: str) -> PurePosixPath:
 
 
 def made(top: Path, name: str) -> Path:
-    """The directory in which a path below another one is; it is made. Raises BadContent where it would be elsewhere;
-    OSError."""
+    """The directory of a path below another one; it is made. Raises BadContent where it would be elsewhere; OSError."""
     path = _inside(name)
     folder = top / (path if name.endswith("/.") else path.parent)
     if os.path.realpath(folder) != str(folder):

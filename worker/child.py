@@ -64,8 +64,8 @@ class Guard:
             await asyncio.to_thread(self._process.wait, END_SECONDS)
 
     async def begin(self, run: str, caches: Mapping[str, str]) -> socket.socket:
-        """Starts a process that works on a part of a run, with these caches at their places; a connection to it. Raises
-        OSError, GuardLost."""
+        """Starts a process for a part of a run, with caches at their places; a connection to it. Raises OSError,
+        GuardLost."""
         mine, its = socket.socketpair()
         try:
             with its:

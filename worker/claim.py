@@ -43,6 +43,7 @@ class Claim:
         self.definition: Json = claimed["task"]
         self.task_id: str = claimed["status"]["taskId"]
         self.run_id: int = claimed["runId"]
+        self._run = (self.task_id, self.run_id)
         self._connect = connect
         self._root_url = options.root_url.rstrip("/")
         api, run = re.escape(f"{self._root_url}/api/"), f"queue/v1/task/{self.task_id}/runs/{self.run_id}/artifacts"
@@ -78,16 +79,13 @@ class Claim:
             if self._due < deadline:
                 try:
                     async with asyncio.timeout(self.seconds_left):
-                        await insist("renewing", self._renew)
+                        self._renewed(await insist("renewing", lambda: self.queue.reclaimTask(*self._run)))
                 except TimeoutError:
                     return "it could not be renewed in time"
                 except REFUSED as refused:
                     return f"the queue does not renew it ({refused.status_code})"
                 log.info("%s: renewed until %s", self, self._taken_until)
         return "the deadline has passed"
-
-    async def _renew(self) -> None:
-        self._renewed(await self.queue.reclaimTask(self.task_id, self.run_id))
 
     async def _watch(self) -> str:
         """Looks again and again whether the run still is this worker's; why it is not."""
@@ -105,13 +103,12 @@ class Claim:
 
     async def report(self, outcome: str) -> None:
         """Reports how the run has ended (contract 4.3)."""
-        run = (self.task_id, self.run_id)
         if outcome == "completed":
-            await self.queue.reportCompleted(*run)
+            await self.queue.reportCompleted(*self._run)
         elif outcome == "failed":
-            await self.queue.reportFailed(*run)
+            await self.queue.reportFailed(*self._run)
         else:
-            await self.queue.reportException(*run, {"reason": outcome})
+            await self.queue.reportException(*self._run, {"reason": outcome})
 
     def answer(self, message: Json) -> Json:
         """Signs a call for a process, as taskcluster-proxy does: for the task's scopes and its artifacts."""

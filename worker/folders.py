@@ -75,10 +75,8 @@ class WorkDirectory:
         return ""
 
     def begin(self, name: str, caches: Mapping[str, str]) -> tuple[Path, dict[str, bool | str]]:
-        """A fresh folder for a run, with caches, each at its place in it; whether each is new, or why it is not there.
-
-        Raises OSError.
-        """
+        """A fresh folder for a run, with caches at their places; of each whether it is new, or why it is not there.
+        Raises OSError."""
         folder = self._path / "tasks" / name
         self._make(folder)
         return folder, {cache: self._place(folder, cache, place) for cache, place in caches.items()}

@@ -35,8 +35,7 @@ _DEAD = (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD)
 
 
 class Guard:
-    """Follows the orders of one worker: `start` at first, then for each run `begin` and `stop` again and again, and at
-    last `end`."""
+    """Follows the orders of one worker: `start` at first; for each run `begin` and `stop` for its parts, then `end`."""
 
     _options: Options
     _work: WorkDirectory

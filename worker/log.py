@@ -21,7 +21,6 @@ from worker.context import NEVER, REFUSED, TROUBLE, Context, use_until
 from worker.text import lines, log, shown
 
 CONTENT_TYPE = "text/plain; charset=utf-8"
-CHUNK = 1 << 20
 BLOCK = 512 << 10
 """Bytes of a full block."""
 
@@ -75,7 +74,7 @@ class LogStore:
         """Where the end begins that is kept: at `head` unless the log is too long, then at the start of a line."""
         start = max(self.head, self.size - self._tail)
         is_whole = start == self.head
-        return start if is_whole else start + self.read(start, min(start + CHUNK, self.size)).find(b"\n") + 1
+        return start if is_whole else start + self.read(start, min(start + BLOCK, self.size)).find(b"\n") + 1
 
     def _place(self, position: int) -> tuple[int, int]:
         """Where in the file a byte of the log is, and how many follow it there."""
@@ -112,10 +111,8 @@ class LiveLog:
                 log.warning("the log is not shown yet: %s", shown(problem))
 
     async def upload(self, *, is_over: bool = False) -> None:
-        """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over.
-
-        Raises REFUSED, TROUBLE.
-        """
+        """Uploads what was added to the part of the log that is certainly kept; the rest when the log is over. Raises
+        REFUSED, TROUBLE."""
         store, kept = self._store, min(self._store.size, self._store.head)
         if kept == self._readable and not (is_over and store.size > kept):
             return

@@ -1,7 +1,6 @@
 """Puts files, directories and the content of caches into the task's folder before its commands run.
 
-Content is fetched with the rights and scopes of the task. The guard has put caches into their places already
-(folders.py).
+Content is fetched with the rights and scopes of the task. The guard has put caches in place already (folders.py).
 """
 
 from __future__ import annotations
@@ -17,18 +16,16 @@ import aiohttp
 from taskcluster.aio import Index, Object, Queue
 from yarl import URL
 
-from worker.archives import BadContent, decompress, leave_room, made, unpack
+from worker.archives import CHUNK, BadContent, decompress, leave_room, made, unpack
 from worker.context import REFUSED, TRIES, TROUBLE, Context, Json, TaskException, insist
 from worker.text import shown
 from worker.users import is_shortage
 
-CHUNK = 256 * 1024
 TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 
 
 async def place(task: Context, mount: Json) -> None:
-    """Puts a mount in place. Raises TaskException where that is not possible, or content cannot be had now; OSError for
-    a shortage."""
+    """Puts a mount in place. Raises TaskException where it cannot be, or cannot be had now; OSError for a shortage."""
     where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
     if (cache := mount.get("cacheName")) is None:
         task.say(f"Mounting {where}: {what}")
@@ -62,10 +59,7 @@ async def _fetch(task: Context, content: Json, target: BinaryIO) -> None:
     if "raw" in content:
         target.write(content["raw"].encode(errors="replace"))
     elif "base64" in content:
-        try:
-            target.write(base64.b64decode(content["base64"], validate=True))
-        except ValueError as problem:
-            raise BadContent(f"it is no base64: {problem}") from None
+        target.write(base64.b64decode(content["base64"]))
     else:
         found = await insist(f"fetching {describe(content)}", lambda: _download(task, content, target), TRIES)
         if found != content.get("sha256", found):

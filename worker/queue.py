@@ -63,8 +63,7 @@ class ClaimWork:
         return await self._claim_work()
 
     def pause(self) -> float:
-        """Seconds to wait before asking again, after there was no work: 0 after a long wait, or what the queue advises,
-        with jitter."""
+        """Seconds until the next call, after one without work: 0 after a long wait; what the queue advises; jitter."""
         waited = time.monotonic() - self._called
         return max(SHORT - waited, self._advised) * random.uniform(0.5, 1)  # noqa: S311 - jitter
 

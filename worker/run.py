@@ -47,10 +47,8 @@ class Run:
         """Whether the mounts are there; whether no cache is to be kept."""
 
     async def run(self, shutdown: asyncio.Event) -> list[str]:
-        """Works on the run until it is reported, lost, or the worker shuts down; then everything is put back.
-
-        Returns what is not as it was before. Raises nothing.
-        """
+        """Works on the run until it is reported, lost, or the worker shuts down; then everything is put back. Returns
+        what is not as it was before. Raises nothing."""
         log.info("%s: claimed", self._claim)
         self._lost, self._stop = asyncio.create_task(self._claim.keep()), asyncio.create_task(shutdown.wait())
         try:
@@ -75,8 +73,7 @@ class Run:
         return [left]
 
     async def _work(self) -> tuple[str | None, str]:
-        """Has the task worked on, part by part, until one says how it has ended: what is to be reported, and why it
-        ends early."""
+        """Has part after part worked on until one says how the run has ended: what to report, and why it ends early."""
         limit = _limit(self._claim.definition["payload"], self._options.max_run_time or math.inf)
         give_up, decided = time.monotonic() + limit, None
         """By the commands, whatever becomes of artifacts: the first problem counts, as with generic-worker."""

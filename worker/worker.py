@@ -41,6 +41,9 @@ REQUEST_SECONDS = 60
 MAY_GROW = {"descriptors": CONNECTIONS, "MiB of memory": 128}
 """How much more the worker may hold than before its first task: a definition has up to 10 MiB."""
 
+Execute = Callable[[Json], Awaitable[list[str]]]
+"""Has a claimed run executed; what is not as it was before."""
+
 
 def held() -> dict[str, int]:
     """What this process holds of the machine, but for garbage."""
@@ -98,11 +101,7 @@ async def work(options: Options) -> int:
 
 
 async def take_work(
-    options: Options,
-    source: ClaimWork,
-    execute: Callable[[Json], Awaitable[list[str]]],
-    guard: Guard,
-    shutdown: asyncio.Event,
+    options: Options, source: ClaimWork, execute: Execute, guard: Guard, shutdown: asyncio.Event
 ) -> list[str]:
     """Asks and executes, until shut down, idle for too long, after the last task that it may take, or where something
     is not as it was before, which is what it returns.

@@ -166,7 +166,7 @@ RAW = {"raw": ""}
         (_mount(file="a", content={"taskId": "x", "artifact": "a"}), "payload.mounts[0].content.taskId:"),
         (_mount(file="a", content={"url": "file:///etc/passwd"}), "payload.mounts[0].content.url:"),
         (_mount(file="a", content={"url": "https://a/b", "sha256": "x"}), "payload.mounts[0].content.sha256:"),
-        (_mount(file="a", content={"base64": "?"}), "payload.mounts[0].content.base64:"),
+        (_mount(file="a", content={"base64": "AAAAA"}), "payload.mounts[0].content.base64:"),
         (_mount(file="a", content={"raw": "x" * 65537}), "payload.mounts[0].content.raw:"),
         (_mount(directory="a", content=RAW), 'payload.mounts[0]: "format" is a required'),
         (_mount(directory="a", content=RAW, format="rar"), "payload.mounts[0].format:"),
