@@ -24,7 +24,8 @@ export class ApiError extends Error {
  * @property {AbortSignal} [signal]
  * @property {import("./types").Credentials | null} [credentials] in place of those of the session; null: no signature
  * @property {string[]} [authorizedScopes] all that the call may use of what the user may do
- * @property {string} [read] the `lastModified` of what the call changes, as it was read: it changes nothing else */
+ * @property {string} [read] the `lastModified` of what the call changes, as it was read: it changes nothing else
+ * @property {number} [attempts] how often it is sent at most */
 
 /** When the service gave an answer last, by `performance.now()`: an error of its own is none. */
 export const heard = { at: 0 };
@@ -53,7 +54,7 @@ async function repeated(path, options) {
   const url = addressOf(path, options.query);
   let isSetAnew = false; // the clock, by an answer that may have refused the call for it
   for (let attempt = 1; ; attempt++) {
-    const last = attempt === ATTEMPTS;
+    const last = attempt === (options.attempts ?? ATTEMPTS);
     const signer = options.credentials === undefined ? await current() : options.credentials;
     const headers = await headersOf(url, signer, options);
     const sent = performance.now();

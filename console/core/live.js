@@ -41,27 +41,30 @@ export function useReader() {
   }).current;
 }
 
-/** Asks whether anything answers, and shows nothing: it counts until something has. @type {Reader} */
+/** Asks whether the service and its storage answer, and shows nothing. @type {Reader} */
 const pulse = { asked: 0, at: 0, error: null, patience: SILENT_PING };
+/** Of what is then silent, what keeps no call from being answered. */
+const HARMLESS = /: Service Bus$/;
 
-/** When that was asked last. */
-let last = 0;
-
-/** Ask the service for a sign of life, which is no work for its storage, when somebody uses a page that has read nothing
- * for some seconds: a quiet page reads once a minute. One that does not answer is asked again and again. */
+/** Ask for a sign of life when somebody uses a page that has read nothing for some seconds: a quiet page reads once a
+ * minute. The service asks its storage at most once in five seconds, for all who ask. A silent one is asked again and
+ * again, and what the page shows is read anew once it answers. */
 export function askWhileUsed() {
+  let [last, timer] = [0, 0];
+  const failed = (/** @type {Error} */ error) => (HARMLESS.test(error.message) ? null : error);
   const ask = async () => {
-    const began = performance.now();
-    if (document.hidden || readers.size === 0 || pulse.asked > 0 || began - Math.max(heard.at, last) < USED) return;
-    last = pulse.asked = began;
-    try {
-      await call("/api/queue/v1/ping", { credentials: null });
-      pulse.error = null;
-    } catch (error) {
-      pulse.error = /** @type {Error} */ (error);
-      setTimeout(ask, USED);
-    }
+    clearTimeout(timer);
+    const wait = Math.max(pulse.error ? 0 : heard.at, last) + USED - performance.now();
+    if (document.hidden || readers.size === 0) return void (pulse.error = null);
+    if (pulse.asked > 0) return;
+    if (wait > 0) return void (timer = setTimeout(ask, wait));
+    last = pulse.asked = performance.now();
+    const was = pulse.error;
+    const beat = call("/api/queue/v1/__heartbeat__", { credentials: null, attempts: 2 });
+    pulse.error = await beat.then(() => null, failed);
     pulse.asked = 0;
+    if (pulse.error) timer = setTimeout(ask, USED);
+    else if (was) dispatchEvent(new Event("online"));
   };
   for (const used of ["pointermove", "pointerdown", "keydown", "wheel"]) addEventListener(used, ask, { passive: true });
   addEventListener("online", ask);
@@ -79,12 +82,12 @@ const isSilent = ({ asked, error, patience }) =>
  * @returns {{at: number, silence: string, since: number}} `since`: the last answer that a silent reader got; 0: none */
 export function liveness() {
   const all = [...readers];
-  const silent = [...all, ...(heard.at < last ? [pulse] : [])].filter(isSilent);
+  const silent = [...all, pulse].filter(isSilent);
   const oldest = (/** @type {Reader[]} */ of) => of.map(({ at }) => at).filter(Boolean).sort((a, b) => a - b)[0] ?? 0; // prettier-ignore
-  const reason = silent.find(({ error }) => error)?.error?.message;
+  const reason = silent.find(({ error }) => error)?.error?.message.replace(/^[a-z]/, (first) => first.toUpperCase());
   return {
     at: oldest(all),
-    silence: silent.length === 0 ? "" : (reason ?? "It has not answered for some seconds."),
+    silence: silent.length === 0 ? "" : (reason?.replace(/[^.?!]$/, "$&.") ?? "It has not answered for some seconds."),
     since: oldest(silent.includes(pulse) ? all : silent),
   };
 }
