@@ -23,7 +23,7 @@ const MEANING = /** @type {Record<string, string>} */ ({
 });
 
 /** Operators look here when something is wrong: milliseconds. */
-const OFTEN = 20_000;
+const OFTEN = 30_000;
 
 const QUERIES = [
   {
@@ -96,9 +96,7 @@ function Poison({ queue, count, refresh }) {
   const polled = usePolled(
     async (signal) => (await listPoisonMessages(queue, { signal })).messages,
     [queue, count, look],
-    {
-      interval: 60_000,
-    },
+    { interval: 60_000 },
   );
   const [said, setSaid] = useState("");
   const move = async (/** @type {"redrive" | "delete"} */ how, /** @type {string} */ id = "") => {
