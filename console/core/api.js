@@ -157,8 +157,16 @@ async function refusal(response) {
 }
 
 /** An error's message as people read it: without its marks of code, what the request was, and what else would do. @param {string} message */
-const said = (message) =>
-  (message.split(/\n\n(?:---|This request requires)/)[0] ?? message).replaceAll(/\n*```\n?/g, "\n").trim();
+function said(message) {
+  const text = (message.split(/\n\n(?:---|This request requires)/)[0] ?? message).replaceAll(/\n*```\n?/g, "\n").trim();
+  const [, who, lacks] = /^(?:Client ID )?(.+) does not have sufficient scopes .*:\n([^]+)$/.exec(text) ?? [];
+  if (lacks === undefined) return text;
+  return `${who} may not do this: it needs ${/^\{[^]*\}$/.test(lacks) ? inWords(JSON.parse(lacks)) : lacks}.`;
+}
+
+/** A scope expression as people say it. @param {any} expression @returns {string} */
+const inWords = (expression) =>
+  expression.AnyOf?.map(inWords).join(", or ") ?? expression.AllOf?.map(inWords).join(" with ") ?? expression;
 
 /** @param {unknown} error */
 function lost(error) {

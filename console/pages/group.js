@@ -10,7 +10,7 @@ import { titleOf, valueOf } from "../core/matrix.js";
 import { useNow, usePolled } from "../core/polling.js";
 import { setQuery, to } from "../core/router.js";
 import { duration } from "../core/time.js";
-import { counted, isFinal, label, named, runtime, shownState, STATES } from "../core/words.js";
+import { counted, isFinal, label, named, namedOr, runtime, shownState, STATES } from "../core/words.js";
 import { History } from "../parts/audit.js";
 import { BulkProgress, useBulk } from "../parts/bulk.js";
 import { Controls } from "../parts/controls.js";
@@ -73,7 +73,9 @@ function Group({ found, view, query, refresh, notified, notify }) {
   const { group, members: all, complete } = found;
   const now = useNow(all.some(({ status }) => !isFinal(status.state)) ? 1000 : 60_000);
   const [selected, setSelected] = useState(/** @type {Set<string>} */ (new Set()));
-  const bulk = useBulk(refresh);
+  const nameOfId = (/** @type {string} */ id) =>
+    namedOr(all.find(({ status }) => id.startsWith(status.taskId))?.task, id);
+  const bulk = useBulk(refresh, "task", nameOfId);
   const latest = useMemo(() => latestCopies(all), [all]);
   const members = query.get("copies") === "all" ? all : latest;
   const unresolved = all.filter(({ status }) => !isFinal(status.state)).length;

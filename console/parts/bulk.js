@@ -8,8 +8,9 @@ const AT_ONCE = 6;
 /** @typedef {object} Job @property {string} title @property {string} noun what the ids are of @property {number} total
  * @property {number} done @property {{id: string, message: string}[]} failed @property {boolean} ended */
 
-/** Run an action for each of many ids. @param {() => void} finished @param {string} [noun] what the ids are of */
-export function useBulk(finished, noun = "task") {
+/** Run an action for each of many ids. @param {() => void} finished @param {string} [noun] what the ids are of
+ * @param {(id: string) => string} [called] what people call it */
+export function useBulk(finished, noun = "task", called = (id) => id) {
   const [job, setJob] = useState(/** @type {Job | null} */ (null));
   const stopped = useRef(false);
 
@@ -28,7 +29,7 @@ export function useBulk(finished, noun = "task") {
         try {
           await action(id);
         } catch (error) {
-          state.failed.push({ id, message: error instanceof Error ? error.message : String(error) });
+          state.failed.push({ id: called(id), message: error instanceof Error ? error.message : String(error) });
         }
         state.done += 1;
         setJob({ ...state });
@@ -49,8 +50,8 @@ export function BulkProgress({ bulk: { job, stop, dismiss } }) {
     <p>${job.title}: ${succeeded} of ${counted(job.total, job.noun)} done${job.failed.length > 0 && `, ${job.failed.length} failed`}${job.ended && job.done < job.total && ", then stopped"}.</p>
     <progress max=${job.total} value=${job.done} aria-label=${job.title}></progress>
     ${
-      job.failed.length > 0 &&
-      html`<details><summary>What failed</summary><ul>${job.failed.map(({ id, message }) => html`<li key=${id}><code>${id}</code>: ${message}</li>`)}</ul></details>`
+      job.failed[0] &&
+      html`<p class="said">${job.failed[0].message}</p><details><summary>What failed</summary><ul>${job.failed.map(({ id, message }) => html`<li key=${id}><bdi>${id}</bdi>: ${message}</li>`)}</ul></details>`
     }
     ${job.ended ? html`<button type="button" onClick=${dismiss}>Close</button>` : html`<button type="button" onClick=${stop}>Stop</button>`}
   </div>`;

@@ -4,6 +4,7 @@
 
 import { offered, relevant, rendered, UnusableActions } from "../core/actions.js";
 import { ApiError } from "../core/api.js";
+import { currentScopes } from "../core/auth.js";
 import { now } from "../core/clock.js";
 import { html, useEffect, useMemo, useState } from "../core/html.js";
 import { createTask } from "../core/queue.js";
@@ -13,7 +14,7 @@ import { label } from "../core/words.js";
 import { ActionButton, Dialog, Empty, Failure, Loading } from "./feedback.js";
 import { Markdown } from "./markdown.js";
 import { InputForm, useInput } from "./schema-form.js";
-import { Scopes } from "./scopes.js";
+import { beyond, Scopes } from "./scopes.js";
 
 /** @typedef {import("../core/actions.js").Action} Action */
 /** @typedef {import("../core/actions.js").Offer} Offer */
@@ -71,7 +72,9 @@ function ActionDialog({ action, offer, taskGroupId, taskId = "", task, close }) 
   }, []);
   const submit = async () => {
     if (made === null) return;
-    await createTask(made.id, made.definition, { authorizedScopes: offer.scopes }).catch(explained);
+    await createTask(made.id, made.definition, { authorizedScopes: offer.scopes }).catch((error) =>
+      explained(offer.scopes, error),
+    );
     close();
     leave(to.task(made.id));
   };
@@ -106,10 +109,11 @@ async function written(id, definition) {
   return { id, definition, scopes: Array.isArray(scopes) ? [...new Set(scopes.map(String))] : [], text };
 }
 
-/** @param {unknown} error @returns {never} */
-function explained(error) {
+/** @param {string[]} scopes of the decision task @param {unknown} error @returns {Promise<never>} */
+async function explained(scopes, error) {
   if (!(error instanceof ApiError && error.status === 401)) throw error;
+  const lacking = beyond(scopes, await currentScopes());
   throw new Error(
-    `An action may use no more than the scopes of its decision task, and you need all of these. The service says: ${error.message}`,
+    `An action may use no more than the scopes of its decision task, and you need all of these. ${lacking.length > 0 ? `You lack ${lacking.join(", ")}.` : `The service says: ${error.message}`}`,
   );
 }

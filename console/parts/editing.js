@@ -37,8 +37,11 @@ export function Editing({ present, save, refresh, fixed = false, creates = "", r
     try {
       await save(written, base.lastModified);
       setBase({ ...base, ...written });
-    } finally {
       setAsking(false);
+    } catch (error) {
+      if (!creates && /** @type {any} */ (error).status === 409) setAsking(false);
+      throw error;
+    } finally {
       refresh(); // also shows what others have saved, if that was the reason of a refusal
     }
   };

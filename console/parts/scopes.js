@@ -16,7 +16,7 @@ export const scopesOf = (text) => [...new Set(text.split("\n").map((line) => lin
 export const covers = (one, other) => one === other || (one.endsWith("*") && other.startsWith(one.slice(0, -1)));
 
 /** What of a list another one does not grant. @param {string[]} scopes @param {string[]} others */
-const beyond = (scopes, others) => scopes.filter((scope) => !others.some((one) => covers(one, scope)));
+export const beyond = (scopes, others) => scopes.filter((scope) => !others.some((one) => covers(one, scope)));
 
 /** What is granted and what is taken away from one list of scopes to another. @param {{from: string[], to: string[]}} properties */
 export function ScopesDifference({ from, to }) {

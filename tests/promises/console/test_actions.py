@@ -109,7 +109,7 @@ def test_an_action_gets_nothing_that_its_decision_task_has_not(scene: Scene, ope
     dialog = _choose(page, "Do again")
     expect(dialog.get_by_role("list")).to_have_text("auth:*")
     dialog.get_by_role("button", name="Create the action task").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("does not have sufficient scopes")
+    expect(dialog.get_by_role("alert")).to_contain_text("may not do this")
     [(task_id, _, restriction)] = _creations(watch)
     assert restriction == {"authorizedScopes": []}
     assert scene.deployment.python("task", task_id, service="Queue", credentials=scene.deployment.root).status == 404
@@ -123,7 +123,7 @@ def test_who_lacks_a_scope_of_the_decision_task_is_told_so(
     reader = deployment.new_client("queue:get-task:*", "queue:status:*", "queue:get-artifact:*", "queue:list-*")
     dialog = _choose(open_page(f"/tasks/{build}", reader), "Do again")
     dialog.get_by_role("button", name="Create the action task").click()
-    expect(dialog.get_by_role("alert")).to_contain_text("you need all of these")
+    expect(dialog.get_by_role("alert")).to_contain_text("you need all of these. You lack queue:create-task")
 
 
 @pytest.mark.large

@@ -187,15 +187,17 @@ def test_all_that_failed_is_rerun(scene: Scene, open_page: OpenPage) -> None:
 
 
 def test_what_a_task_refuses_is_named(scene: Scene, open_page: OpenPage) -> None:
-    scene.create("mine")
-    may_read = scene.deployment.new_client("queue:list-task-group:*", "queue:get-task:*", "queue:status:*")
-    page = open_page(f"/tasks/groups/{scene.group}", may_read)
-    page.get_by_label("Select mine").check()
-    page.get_by_role("button", name="Cancel 1").click()
+    mine, theirs = scene.create("mine"), scene.create("theirs")
+    reads = ["queue:list-task-group:*", "queue:get-task:*", "queue:status:*"]
+    may = scene.deployment.new_client(f"queue:cancel-task:tests/{scene.group}/{mine}", *reads)
+    page = open_page(f"/tasks/groups/{scene.group}", may)
+    page.get_by_label("Select all that are listed").check()
+    page.get_by_role("button", name="Cancel 2").click()
     _yes(page)
-    expect(page.get_by_text("Cancel: 0 of 1 task done, 1 failed.")).to_be_visible()
+    expect(page.get_by_text("Cancel: 1 of 2 tasks done, 1 failed.")).to_be_visible()
     page.get_by_text("What failed").click()
-    expect(page.get_by_text("queue:cancel-task").first).to_be_visible()
+    needs = f"it needs queue:cancel-task:tests/{scene.group}/{theirs}, or queue:cancel-task-in-project:none, or "
+    expect(page.get_by_role("listitem").filter(has_text="theirs")).to_contain_text(f" may not do this: {needs}")
 
 
 def test_a_sealed_group_is_cancelled(scene: Scene, open_page: OpenPage) -> None:

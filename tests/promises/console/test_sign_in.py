@@ -270,7 +270,7 @@ def test_a_first_visit_is_told_what_this_is_and_how_to_sign_in(
     expect(main.get_by_role("alert")).to_have_count(0)
     expect(main.get_by_role("button", name="Sign in with entra")).to_be_visible()
     main.get_by_text("What the service said").click()
-    expect(main).to_contain_text(re.compile(r"missing the following scopes:\s+(queue|index|auth):[a-z-]+"))
+    expect(main).to_contain_text(re.compile(r"it needs (queue|index|auth):[a-z-]+"))
     asked = [request.url for request in watch.requests if "/api/" in request.url]
     assert len(asked) <= 4, asked
     _give(page, deployment.root)
@@ -284,7 +284,7 @@ def test_a_page_that_is_public_in_part_says_in_words_what_is_not(open_page: Open
     page.evaluate(answered("/api/queue/v1/health", {"healthy": True, "findings": []}))
     page.get_by_role("link", name="Home").click()
     said = page.get_by_role("alert")
-    expect(said).to_contain_text(re.compile(r"missing the following scopes:\s+queue:list-task-groups\s*This needs"))
+    expect(said).to_contain_text(re.compile(r"it needs queue:list-task-groups\.\s*This needs"))
     expect(said.get_by_role("link", name="Sign in")).to_be_visible()
     expect(page.get_by_text("The service is well")).to_be_visible()
 

@@ -93,25 +93,6 @@ def test_several_workers_are_quarantined_for_a_day_and_released(
     expect(actions).to_have_count(0)
 
 
-def test_a_quarantine_that_is_refused_says_of_which_worker(scene: Scene, open_page: OpenPage) -> None:
-    for number in (1, 2):
-        asked = {"workerGroup": WORKER_GROUP, "workerId": f"worker-{number}", "tasks": 1}
-        scene.create(f"build-{number}")
-        assert scene.client().claimWork(scene.task_queue, asked)["tasks"]
-    granted = f"queue:quarantine-worker:{scene.task_queue}/{WORKER_GROUP}/worker-1"
-    reads = [f"queue:list-workers:{scene.task_queue}", "queue:get-task:*", "queue:status:*"]
-    page = open_page(_queue(scene), scene.deployment.new_client(granted, *reads))
-    page.get_by_label("Select all that are listed").check()
-    page.get_by_label("Reason").fill("a bad image")
-    page.get_by_role("button", name="Quarantine 2").click()
-    page.get_by_role("dialog").get_by_role("button", name="Quarantine 2 workers").click()
-    expect(page.get_by_text("Quarantine: 1 of 2 workers done, 1 failed.")).to_be_visible()
-    page.get_by_text("What failed").click()
-    expect(page.get_by_role("listitem").filter(has_text=f"{WORKER_GROUP}/worker-2")).to_contain_text(
-        "quarantine-worker"
-    )
-
-
 def test_what_waits_and_what_runs_is_listed(scene: Scene, open_page: OpenPage) -> None:
     for name, priority in (("later", "low"), ("next", "high"), ("running", "highest")):
         scene.create(name, priority=priority)
