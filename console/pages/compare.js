@@ -59,7 +59,7 @@ function Compared({ sides: [one, other] }) {
   const changed = useMemo(() => differences(one.task, other.task), [one, other]);
   const same = one.status.taskId === other.status.taskId;
   return html`
-    <div class="columns even">${[one, other].map((side, at) => html`<${Head} key=${at} side=${side} now=${now} />`)}</div>
+    <div class="columns even">${[one, other].map((side, at) => html`<${Head} key=${at} place=${PLACES[at]} side=${side} now=${now} />`)}</div>
     ${
       !same &&
       html`<details open=${changed.length > 0 && changed.length < 8}><summary>${changed.length === 0 ? "The definitions are the same" : `${changed.length} differences of the definitions`}</summary>
@@ -70,10 +70,12 @@ function Compared({ sides: [one, other] }) {
     ${one.run && other.run ? html`<${Logs} one=${one} other=${other} first=${one.run} second=${other.run} />` : html`<${Empty}>One of them has no such run.<//>`}`;
 }
 
-/** @param {{side: Side, now: number}} properties */
-function Head({ side: { task, status, run }, now }) {
+const PLACES = ["First", "Second"];
+
+/** @param {{place: string, side: Side, now: number}} properties */
+function Head({ place, side: { task, status, run }, now }) {
   const ran = ranFor(run, now);
-  return html`<section class=${`why ${run?.state ?? ""}`} aria-label=${`Run ${run?.runId ?? ""} of ${named(task)}`}>
+  return html`<section class=${`why ${run?.state ?? ""}`} aria-label=${`${place}: run ${run?.runId ?? ""} of ${named(task)}`}>
     <p class="verdict"><a href=${to.task(status.taskId, run?.runId)}>Run ${run?.runId ?? "?"}</a> ${run && html`<${State} state=${run.state} reason=${run.state === "exception" ? run.reasonResolved : ""} />`}
       ${ran !== null && html` <span class="reason">ran ${duration(ran)}</span>`}</p>
     ${run && html`<p>${explainRun(run, now)}</p>`}
@@ -115,12 +117,12 @@ function Logs({ one, other, first, second }) {
     <div class="columns even logs">
       ${[left, right].map(({ state, error, name, missing, live, id, runId }, at) => {
         const marked = (places?.[at] ?? -1) + 1;
-        return html`<section key=${at} aria-label=${at === 0 ? "First log" : "Second log"} onPointerEnter=${() => void (active.current = at)} onFocusIn=${() => void (active.current = at)}>
+        return html`<section key=${at} onPointerEnter=${() => void (active.current = at)} onFocusIn=${() => void (active.current = at)}>
           <p>${name ? html`<a href=${to.log(id, runId, name, live)}>Open the log</a>` : ""}</p>
           ${error && html`<p class="empty" role="status">The log cannot be shown: ${error.message}</p>`}
           ${missing && html`<${Empty}>The run has no log.<//>`}
           ${!state && !error && !missing && html`<${Loading} label="Loading the log" />`}
-          ${state && html`<${LogLines} places=${ONE_ROW_EACH} frame=${frames[at]} lines=${state.lines} before=${state.before} range=${null} marked=${marked} choose=${() => {}} scrolled=${() => scrolled(at)} />`}
+          ${state && html`<${LogLines} places=${ONE_ROW_EACH} frame=${frames[at]} lines=${state.lines} before=${state.before} range=${null} marked=${marked} choose=${() => {}} scrolled=${() => scrolled(at)} label=${`${PLACES[at]} log`} />`}
         </section>`;
       })}
     </div>`;

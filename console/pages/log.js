@@ -21,8 +21,6 @@ import { Crumbs } from "../parts/tabs.js";
 const FOLLOW_KEY = "taskcluster-queue.follow";
 const WRAP_KEY = "taskcluster-queue.wrap";
 
-/** @typedef {import("../core/log-source.js").LogState} LogState */
-
 /** @param {import("../core/types").PageProperties} properties */
 export default function LogPage({ params }) {
   const { taskId = "", runId = "0", name: given = "" } = params;
@@ -121,7 +119,7 @@ export default function LogPage({ params }) {
     </header>
     ${error && html`<${Failure} error=${error} retry=${() => setAttempt(attempt + 1)} />`}
     ${!state && !error && html`<${Loading} label="Loading the log" />`}
-    ${state && html`<${LogLines} frame=${frame} lines=${lines} before=${before} range=${range} marked=${search.current} places=${places} wrap=${wrap} choose=${choose} scrolled=${scrolled} />`}
+    ${state && html`<${LogLines} label="Log" frame=${frame} lines=${lines} before=${before} range=${range} marked=${search.current} places=${places} wrap=${wrap} choose=${choose} scrolled=${scrolled} />`}
   </article>`;
 }
 

@@ -49,9 +49,9 @@ export function usePlaces(lines, frame, wrap) {
 
 /** @param {{frame: {current: HTMLDivElement | null}, lines: string[], before: number | null, range: [number, number] |
  * null, marked: number, places: ReturnType<typeof usePlaces>, wrap?: boolean, choose: (line: number, extend: boolean)
- * => void, scrolled: () => void}} properties `before` is the number of lines that come before the first of these; null
+ * => void, scrolled: () => void, label: string}} properties `before` is the number of lines that come before the first of these; null
  * if that is not known: then none is numbered */
-export function LogLines({ frame, lines, before, range, marked, places, wrap = false, choose, scrolled }) {
+export function LogLines({ frame, lines, before, range, marked, places, wrap = false, choose, scrolled, label }) {
   const [top, setTop] = useState(0);
   // Listens from the moment when the element is there: it is scrolled to the end or to a line before it is painted.
   const onScroll = (/** @type {any} */ event) => {
@@ -70,7 +70,7 @@ export function LogLines({ frame, lines, before, range, marked, places, wrap = f
     };
     return html`<div key=${place} class=${name}>${line > 0 && html`<a class="number" href=${`#L${line}`} onClick=${click}>${line}</a>`}<span class="text">${colored(text)}</span></div>`;
   };
-  return html`<div class=${`log${wrap ? " wrap" : ""}`} ref=${frame} onScroll=${onScroll} tabindex="0" role="region" aria-label="Log">
+  return html`<div class=${`log${wrap ? " wrap" : ""}`} ref=${frame} onScroll=${onScroll} tabindex="0" role="region" aria-label=${label}>
     <div style=${{ height: `${places.top(lines.length)}px` }}><div style=${{ transform: `translateY(${places.top(first)}px)` }}>${shown.map(row)}</div></div>
   </div>`;
 }

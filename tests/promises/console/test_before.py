@@ -15,6 +15,7 @@ from tests.promises.console.browser import Watch
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import LOG, Scene
 from tests.promises.console.test_look import PHONE
+from tests.promises.console.test_pages import faults_of
 from tests.promises.host.service import eventually
 
 REVISIONS = ("1111111aaaa", "2222222bbbb")
@@ -73,6 +74,7 @@ def test_a_failure_is_called_new_and_its_log_is_put_beside_the_one_before(
     expect(page.get_by_text("differences of the definitions")).to_be_visible()
     expect(page.get_by_role("row").filter(has_text="payload.command")).to_contain_text("make 1")
     assert page.locator(".log .line").count() < 400
+    assert faults_of(page) == []
 
 
 _VERDICT = """
@@ -101,7 +103,7 @@ def test_what_was_mended_is_not_called_flaky(runs: str, verdict: str, open_page:
 def test_two_logs_scroll_together(pushes: tuple[Scene, Scene], open_page: OpenPage) -> None:
     old, new = pushes
     page = open_page(f"/tasks/compare?one={new.ids['build']}/0&other={old.ids['build']}/0")
-    logs = page.get_by_role("region", name="Log", exact=True)
+    logs = page.get_by_role("region", name=re.compile(" log$"))
     expect(page.locator(".line.marked")).to_have_count(2)
     before = [logs.nth(at).evaluate("(log) => log.scrollTop") for at in (0, 1)]
     logs.first.hover()
