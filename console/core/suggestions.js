@@ -98,6 +98,7 @@ async function tasksNamed(wanted) {
     latest.map(async (group) => (await tasksOf(group.taskGroupId)).map((member) => ({ group, ...member }))),
   );
   const alike = pages.flat().filter(({ task }) => named(task).toLowerCase().includes(wanted));
+  alike.sort((a, b) => named(a.task).length - named(b.task).length); // what has this very name comes first
   return alike.slice(0, 2 * OF_A_KIND).map(({ group, task, status }) => ({
     kind: "task",
     title: named(task),

@@ -1,5 +1,6 @@
 // States and times as people see them: a word and a colour, never the colour alone.
 
+import { now as clock } from "../core/clock.js";
 import { html } from "../core/html.js";
 import { shownState, STATES } from "../core/words.js";
 import { absolute, distance, useTimes } from "../core/time.js";
@@ -16,11 +17,11 @@ export const SIGNS = { failed: "✗", exception: "!", running: "▶", pending: "
 /** A sign for a state, which says it without its colour. @param {import("../core/types").Status} status */
 export const signOf = (status) => SIGNS[shownState(status)] ?? "?";
 
-/** A time as a distance, with the exact one as its title, or the other way round; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties */
+/** A time as a distance, with the exact one as its title, or the other way round; no time, and the one that means never, as a dash. @param {{at?: string | undefined, now: number}} properties `now`: as of some seconds ago, at times */
 export function Time({ at, now }) {
   const style = useTimes();
   if (at === undefined || Date.parse(at) === 0) return "–";
-  const [far, full] = [distance(at, now), absolute(at)];
+  const [far, full] = [distance(at, Math.max(now, clock())), absolute(at)];
   return html`<time dateTime=${at} title=${style === "ago" ? full : far}>${style === "ago" ? far : full}</time>`;
 }
 

@@ -12,6 +12,7 @@ from tests.promises.clients.deployment import Deployment
 from tests.promises.console.browser import answered
 from tests.promises.console.conftest import OpenPage
 from tests.promises.console.scene import JANE, JOE, SHERIFF, Scene, lately
+from tests.promises.console.test_pages import PHONE, cut_off
 
 Groups = dict[str, Scene]
 NAMES = {
@@ -21,7 +22,6 @@ NAMES = {
     "cron-0": "nightly",
 }
 """What groups are called: never as any one of several tasks."""
-PHONE = {"width": 390, "height": 800}
 
 
 @pytest.fixture(scope="package")
@@ -141,8 +141,8 @@ _LISTED = """
 def test_many_groups_are_listed_with_few_rows_and_requests(groups: Groups, open_page: OpenPage) -> None:
     """How far groups are is read for the latest ten; for all that are listed when one asks for a state."""
     answer = groups["autoland"].client()._makeHttpRequest("GET", "task-groups?limit=1", None)
-    (one, *_) = answer["taskGroups"]
-    many = [{**one, "taskGroupId": f"{number:021}A", "single": False, "owner": "x"} for number in range(120)]
+    one = {**answer["taskGroups"][0], "owner": "somebody.with.names@example.com"}
+    many = [{**one, "taskGroupId": f"{number:021}A", "single": False} for number in range(120)]
     tasks = groups["widgets"].client().listTaskGroup(groups["widgets"].group)
     page = open_page("/", script=f"{answered('/list', tasks)}({_LISTED})({json.dumps(many)})")
 
@@ -170,3 +170,4 @@ def test_many_groups_are_listed_with_few_rows_and_requests(groups: Groups, open_
     with page.add_init_script(answered("/list", {**tasks, "continuationToken": "there are more"})):
         page.goto("/")
     expect(page.get_by_text("at least 1 failed")).to_have_count(10)
+    assert cut_off(page) == []
