@@ -2,7 +2,6 @@
 
 import { arg, pages } from "./api.js";
 
-/** @typedef {import("./types").AuditEntry} AuditEntry */
 /** @typedef {(options: import("./api.js").Options) => AsyncGenerator<any>} Read */
 
 const QUEUE = "/api/queue/v1";

@@ -74,6 +74,4 @@ function base64(bytes) {
 }
 
 /** @param {Uint8Array} bytes */
-function base64url(bytes) {
-  return base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
-}
+export const base64url = (bytes) => base64(bytes).replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");

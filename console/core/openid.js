@@ -4,6 +4,7 @@
 import { credentialsOf } from "./auth.js";
 import { now } from "./clock.js";
 import { forgetRenewal, session, signIn } from "./credentials.js";
+import { base64url } from "./hawk.js";
 
 const KEY = "taskcluster-queue.sign-in";
 /** Milliseconds before its end that a session is renewed. */
@@ -194,10 +195,3 @@ async function reached(issuer, url, options) {
 
 const callbackAddress = () => `${location.origin}/login/callback`;
 const random = () => base64url(crypto.getRandomValues(new Uint8Array(32)));
-
-/** @param {Uint8Array} bytes */
-const base64url = (bytes) =>
-  btoa(String.fromCharCode(...bytes))
-    .replaceAll("+", "-")
-    .replaceAll("/", "_")
-    .replaceAll("=", "");

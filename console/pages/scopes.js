@@ -8,8 +8,6 @@ import { useTitle } from "../core/title.js";
 import { ActionButton, Empty, Loaded } from "../parts/feedback.js";
 import { covers, Scopes, ScopesField, scopesOf } from "../parts/scopes.js";
 
-/** @typedef {import("../core/types").Role} Role */
-
 /** @param {import("../core/types").PageProperties} properties */
 export default function ScopesPage({ params }) {
   useTitle("Scopes");
@@ -31,7 +29,7 @@ export default function ScopesPage({ params }) {
 function GrantedBy({ scope }) {
   const polled = usePolled((signal) => listRoles({ signal }), [scope], { interval: 60_000 });
   return html`<h2>Roles with <code>${scope}</code></h2>
-    <${Loaded} of=${polled}>${(/** @type {Role[]} */ roles) => {
+    <${Loaded} of=${polled}>${(/** @type {import("../core/types").Role[]} */ roles) => {
       const found = roles.filter(({ expandedScopes }) => expandedScopes.some((one) => covers(one, scope)));
       return found.length === 0
         ? html`<${Empty}>None.<//>`

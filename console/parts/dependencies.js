@@ -23,11 +23,7 @@ export function useRelatives(task, status, watched, when) {
   const required = usePolled(
     (signal) => namesAndStates(task, watched.current, names.current, signal),
     [status.taskId],
-    {
-      interval: 15_000,
-      until: () => isFinal(status.state) || task.dependencies.length === 0,
-      when,
-    },
+    { interval: 15_000, until: () => isFinal(status.state) || task.dependencies.length === 0, when },
   );
   const dependents = usePolled((signal) => dependentsOf(status.taskId, signal), [status.taskId], {
     interval: 30_000,
@@ -95,8 +91,5 @@ async function namesAndStates({ dependencies }, watched, names, signal) {
 async function dependentsOf(taskId, signal) {
   const { items, more } = await gather(listDependentTasks(taskId, { signal }), "tasks", MOST_DEPENDENTS);
   const members = /** @type {import("../core/types").Member[]} */ (items);
-  return {
-    related: members.map(({ task, status }) => ({ taskId: status.taskId, name: named(task), status })),
-    more,
-  };
+  return { related: members.map(({ task, status }) => ({ taskId: status.taskId, name: named(task), status })), more };
 }

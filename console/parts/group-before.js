@@ -14,7 +14,6 @@ import { State } from "./states.js";
 import { columnOf, Table } from "./table.js";
 
 /** @typedef {import("../core/types").Member} Member */
-/** @typedef {import("../core/types").RecentGroup} RecentGroup */
 /** @typedef {{key: string, name: string, member: Member | undefined, old: Member | undefined, change: string, rank: number}} Row */
 
 /** @param {{groupId: string, members: Member[], listed: Member[], blocked: Map<string, Member[]>, chosen: string, now: number, sort: string}} properties `chosen`: the other group's id, if that is in the address */

@@ -16,12 +16,10 @@ const MORE = `Nothing found yet in recent groups, task queues, workers and the i
 
 const UNREACHED = "Nothing could be searched: the service does not answer.";
 
-/** @typedef {import("../core/suggestions.js").Suggestion} Suggestion */
-
 /** @param {{then?: () => void, focused?: boolean}} properties `then`: after something was chosen */
 export function SearchBox({ then, focused = false }) {
   const [text, setText] = useState("");
-  const [found, setFound] = useState(/** @type {Suggestion[]} */ ([]));
+  const [found, setFound] = useState(/** @type {import("../core/suggestions.js").Suggestion[]} */ ([]));
   const [active, setActive] = useState(-1);
   const [message, setMessage] = useState("");
   const input = useRef(/** @type {HTMLInputElement | null} */ (null));

@@ -6,12 +6,11 @@ import { to } from "../core/router.js";
 import { counted, named } from "../core/words.js";
 import { columnOf, Table } from "./table.js";
 
-/** @typedef {import("../core/types").Member} Member */
 /** @typedef {import("../core/types").Run} Run */
 
 const column = /** @type {import("./table.js").ColumnOf<{name: string, taskId: string, run: Run}>} */ (columnOf);
 
-/** @param {{members: Member[], now: number}} properties */
+/** @param {{members: import("../core/types").Member[], now: number}} properties */
 export function Timeline({ members, now }) {
   const runs = useMemo(
     () =>
