@@ -52,6 +52,7 @@ export async function call(path, options = {}) {
 /** @param {string} path @param {Options} options */
 async function repeated(path, options) {
   const url = addressOf(path, options.query);
+  const cut = (/** @type {unknown} */ error) => Promise.reject(lost(error)); // after the head of the answer
   let isSetAnew = false; // the clock, by an answer that may have refused the call for it
   for (let attempt = 1; ; attempt++) {
     const last = attempt === (options.attempts ?? ATTEMPTS);
@@ -75,7 +76,7 @@ async function repeated(path, options) {
     }
     if (signer && !options.authorizedScopes && (response.ok || [401, 403].includes(response.status)))
       noteAnswer(signer, response.status !== 401);
-    if (response.ok) return response.status === 204 ? null : await response.json();
+    if (response.ok) return response.status === 204 ? null : await response.json().catch(cut);
     if (response.status < 500 || last) throw await refusal(response);
     await pause(attempt, response.headers.get("retry-after"), options.signal);
   }

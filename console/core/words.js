@@ -4,7 +4,6 @@ import { duration } from "./time.js";
 
 /** @typedef {import("./types").Run} Run */
 /** @typedef {import("./types").Status} Status */
-/** @typedef {import("./types").State} State */
 
 /** Characters that turn the text around them, or show nothing. */
 // eslint-disable-next-line no-control-regex
@@ -36,7 +35,7 @@ export const STATES = ["failed", "exception", "running", "pending", "unscheduled
 /** @type {string[]} */
 export const PRIORITIES = ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"];
 
-/** @param {State} state */
+/** @param {import("./types").State} state */
 export const isFinal = (state) => state === "completed" || state === "failed" || state === "exception";
 
 /** Whether somebody cancelled a task: that is no failure. @param {Status} status */

@@ -88,8 +88,7 @@ def test_the_later_of_two_is_shown_what_the_earlier_has_saved(auth: Any, role: s
 
 
 def test_a_change_that_is_refused_says_so(auth: Any, role: str, deployment: Deployment, open_page: OpenPage) -> None:
-    reader = deployment.new_client("auth:get-role:*", "auth:expand-scopes")
-    page = open_page(f"/auth/roles/{quote(role, safe='')}", reader)
+    page = open_page(f"/auth/roles/{quote(role, safe='')}", deployment.new_client("auth:get-role:*", "auth:expand-*"))
     page.get_by_label(SCOPES).fill("auth:mine")
     _save(page)
     expect(page.get_by_role("dialog").get_by_role("alert")).to_contain_text(f"it needs auth:update-role:{role}")

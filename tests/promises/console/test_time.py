@@ -116,6 +116,9 @@ def test_a_page_says_how_old_it_is_and_that_it_has_no_answer(path: str, settled:
     expect(well).to_have_count(0)  # a verdict that nobody has just given is none
     page.evaluate("frozen = ''")
     expect(page.get_by_role("alert")).to_have_count(0)
+    page.evaluate("fetch = async () => new Response(new ReadableStream({ pull: (to) => to.error(0) }))")
+    page.evaluate("dispatchEvent(new Event('online'))")
+    expect(page.get_by_role("alert")).to_contain_text("The service cannot be reached.")
 
 
 @pytest.mark.parametrize("silent", ["all", "tables", _large("Service Bus")])
@@ -125,11 +128,9 @@ def test_who_uses_a_page_that_reads_seldom_learns_within_ten_seconds_that_nothin
     """Nor the storage of a service that answers; what keeps no call from being answered is not told."""
     page = open_page(f"/tasks/groups/{settled.group}", script=_FAST)
     expect(page.get_by_role("link", name="package", exact=True)).to_be_visible()
-    said = {"message": f"no answer in time from: {silent}"}
-    page.route("**/__heartbeat__", lambda route: route.fulfill(status=503, json=said))
-    page.evaluate("fast = 10")  # so that a minute between two reads is ten
-    page.mouse.move(100, 100)
-    began = page.evaluate(f"frozen = {json.dumps('/api/' if silent == 'all' else '')}, performance.now()")
+    page.route("**/__heartbeat__", lambda route: route.fulfill(status=503, json={"message": f"from: {silent}"}))
+    page.evaluate(f"frozen = {json.dumps('/api/' if silent == 'all' else '')}")
+    began = page.evaluate("fast = 10, performance.now()")  # so that a minute between two reads is ten
     alert = page.get_by_role("alert")
     while not alert.count() and (now := page.evaluate("performance.now()")) - began <= 12_000:
         page.mouse.move(*((100, 100), (120, 100))[now % 20 < 10])
