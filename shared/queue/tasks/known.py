@@ -174,10 +174,10 @@ class KnownTasks:
         """Group, expiration, and when it was resolved."""
 
     def note(self, task: Task) -> None:
-        """Notes that a task exists, and whether it is resolved."""
-        resolved = task.last_run.resolved if task.is_resolved else None
-        known = task.task_group_id, task.expires, resolved
-        if self._known.get(task.task_id) != known:
+        """Notes that a task exists, and when it was resolved, which what is read too late does not show."""
+        before = self._known.get(task.task_id)
+        resolved = task.last_run.resolved if task.is_resolved else before and before[2]
+        if before != (known := (task.task_group_id, task.expires, resolved)):
             self._known[task.task_id] = known
 
     def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:

@@ -135,6 +135,21 @@ def test_task_that_has_expired_is_not_taken_for_the_next_one_of_its_id() -> None
     world.run(story())
 
 
+def test_dependency_that_was_seen_resolved_stays_so_whatever_an_earlier_read_shows_later() -> None:
+    gate = claimer.Once(lambda call: call.kind is Kind.TABLE_READ and call.subject == A, Phase.AFTER)
+    world = claimer.a_world(gate)
+    other = world.process()
+
+    async def story() -> None:
+        await running(world)
+        gate.meanwhile, gate.is_armed = lambda: other.lifecycle.report(A, 0, Resolved.COMPLETED), True
+        first, second = (world.definition(each, taskGroupId=GROUP, dependencies=[A]) for each in (B, C))
+        await as_process("claimer", other.create_task(first))
+        assert (await other.create_task(second)).state is State.PENDING
+
+    world.run(story())
+
+
 def test_what_is_remembered_is_bounded_and_goes_with_the_resolution() -> None:
     world = World()
 
