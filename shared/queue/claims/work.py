@@ -141,12 +141,14 @@ class Work:
             try:
                 claimed = await self._claim_in_time(request, record, waits, count, wait, found)
             finally:
-                request.ended.set()
                 found.set()
                 await asyncio.wait([noted])
         except asyncio.CancelledError:
             await self._give_back(claimed)
             raise
+        if request.ended.is_set():
+            await self._give_back(claimed)
+            claimed = []
         by_503 = waits.is_told and waits.series.is_told_by_503
         if waits.is_told:
             way = "repeat" if by_503 else "empty"

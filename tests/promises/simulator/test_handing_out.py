@@ -266,15 +266,16 @@ def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
 @pytest.mark.parametrize("end", ["called again", "cancelled"])
-def test_a_claim_is_given_back_whenever_its_client_goes(end: str, phase: Phase) -> None:
-    """A claim is given back at whichever request of its call the client goes."""
+@pytest.mark.parametrize("pause", [0, 0.3])
+def test_a_claim_is_given_back_whenever_its_client_goes(pause: float, end: str, phase: Phase) -> None:
+    """A claim is given back at whichever request of its call the client goes, and when that request is slow."""
     number = 1
-    while the_client_goes(end, number, phase):
+    while the_client_goes(pause, end, number, phase):
         number += 1
     assert number > 5
 
 
-def the_client_goes(end: str, number: int, phase: Phase) -> bool:
+def the_client_goes(pause: float, end: str, number: int, phase: Phase) -> bool:
     """Lets the worker's client go at a request of its claimWork, and checks that somebody else gets the run. Returns
     False if there is no such request."""
     numbers = itertools.count(1)
@@ -285,10 +286,12 @@ def the_client_goes(end: str, number: int, phase: Phase) -> bool:
 
     async def story() -> None:
         claimer = world.process()
+        await world.claim()  # in another process, so that the wait is noted beside the claim
         await world.create(A)
         polling = asyncio.ensure_future(as_process("claimer", claimer.work.claim_work(POOL, WORKER, 1, 1.5)))
 
         async def leave() -> None:
+            await world.clock.sleep(pause)
             if end == "cancelled":
                 polling.cancel()
             else:
