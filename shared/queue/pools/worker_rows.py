@@ -99,10 +99,6 @@ class WorkerRecord:
         last = datetime.fromtimestamp(self.recent_waits[-1], UTC)
         return last if timedelta(0) < began - last < wait else None
 
-    def removed(self) -> WorkerRecord:
-        """Returns the record of a removed worker."""
-        return replace(self, removals=self.removals + 1)
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class WorkerCounts:
@@ -156,7 +152,7 @@ class WorkerStore:
                 expires=now + LIFE,
                 quarantine_until=now - NEVER_QUARANTINED,
             )
-            self._remember(record)
+            self._known[record.key] = record
         return record
 
     async def existing(self, task_queue_id: str, worker_group: str, worker_id: str) -> WorkerRecord | None:
@@ -165,7 +161,7 @@ class WorkerStore:
         if row is None:
             return None
         record = _decode(row)
-        self._remember(record)
+        self._known[record.key] = record
         return record
 
     async def page(self, task_queue_id: str, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
@@ -207,7 +203,8 @@ class WorkerStore:
 
     def is_due(self, record: WorkerRecord) -> bool:
         """Returns whether a worker that has claimed nothing should be written as seen."""
-        return not record.etag or self._now() - record.last_active >= SEEN_EVERY
+        seen, left = self._now() - record.last_active, record.expires - self._now()
+        return not record.etag or seen >= SEEN_EVERY or left <= LIFE - SEEN_EVERY
 
     def write(self, record: WorkerRecord) -> tables.Operation:
         """Returns the operation that writes the worker, on condition that no one has written it since it was read."""
@@ -218,7 +215,7 @@ class WorkerStore:
     def written(self, record: WorkerRecord, etag: str) -> WorkerRecord:
         """Remembers the record that was written."""
         written = replace(record, etag=etag)
-        self._remember(written)
+        self._known[written.key] = written
         return written
 
     async def put(self, record: WorkerRecord, *beside: tables.Operation) -> WorkerRecord | None:
@@ -274,9 +271,6 @@ class WorkerStore:
         except TransactionRefused:
             return False
         return True
-
-    def _remember(self, record: WorkerRecord) -> None:
-        self._known[record.key] = record
 
 
 _COUNTED = ("expires", "quarantineUntil")

@@ -106,15 +106,17 @@ class Presence:
         """Notes that a worker has begun to wait here, so that its older waits in other processes get no run any more.
 
         `may_repeat` is asked, with the row as it was and this process, whether the wait may end with an answer after
-        which the client repeats the call. A wait that was noted before this one has read the row counts as older. No
-        request when the row says so already. Raises StorageUnavailable.
+        which the client repeats the call. A wait that was noted before this one has read the row counts as older. The
+        worker is noted as seen if that is due, so that its row, and with it this wait's number, outlasts the wait. No
+        request when the row says all that already. Raises StorageUnavailable.
         """
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.workers.read_again(record)
-            repeats = may_repeat(record, self._process)
-            noted = record.waiting(request.began, self._process, may_repeat=repeats)
-            if (record.etag and self.is_noted(record)) or await self._write(noted, []):
+            repeats, is_due = may_repeat(record, self._process), self.workers.is_due(record)
+            seen = record.claimed([], self._now()) if is_due else record
+            noted = seen.waiting(request.began, self._process, may_repeat=repeats)
+            if (self.is_noted(record) and not is_due) or await self._write(noted, []):
                 request.wait = noted.waits
                 return
 
@@ -283,7 +285,7 @@ class Workers:
 
         def removed(read: WorkerRecord) -> WorkerRecord:
             # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
-            return (read if read.etag else replace(read, expires=now)).removed()
+            return replace(read, removals=read.removals + 1, expires=read.expires if read.etag else now)
 
         await self._write(task_queue_id, worker, removed)
 

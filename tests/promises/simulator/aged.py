@@ -250,8 +250,8 @@ async def known_to_be_completed(world: Probe) -> None:
 
 
 async def asked_for_work(world: Probe) -> None:
-    """A worker has asked for work in vain."""
-    assert await world.services.work.claim_work(POOL, WORKER, 1, 0.1) == []
+    """A worker has asked for work in vain, and its wait was noted."""
+    assert await world.services.work.claim_work(POOL, WORKER, 1, 0.4) == []
 
 
 async def waits_for_a_silent_worker(world: Probe) -> None:

@@ -16,7 +16,7 @@ from shared.queue.claims.work import Claim
 from shared.queue.tasks.rules import State, Worker
 from tests.promises.simulator.claimer import WAIT, a_world
 from tests.promises.simulator.clients import KINDS, Client
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, World
 
 
 def a_worker(world: World) -> Worker:
@@ -57,21 +57,6 @@ def test_no_task_is_lost_to_clients_that_hung_up(seed: int, processes: int) -> N
 
     world.run(story())
     assert all(len(task.runs) == 1 and task.state is State.RUNNING for task in world.tasks().values())
-
-
-def test_a_task_waits_for_the_next_worker_where_only_clients_wait_that_hung_up() -> None:
-    world = a_world()
-
-    async def story() -> None:
-        waits = hang_up(world, *[world.services] * 3)
-        await world.clock.sleep(1)
-        task_id = await world.create()
-        await world.clock.sleep(8)
-        (claim,) = await world.services.work.claim_work(POOL, WORKER, 1, WAIT)
-        assert claim.task.task_id == task_id
-        assert not any(await asyncio.gather(*waits))
-
-    world.run(story())
 
 
 def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() -> None:
