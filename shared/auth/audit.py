@@ -261,15 +261,15 @@ class Audit:
 
 
 def task(task_id: str, task_group_id: str) -> Subject:
-    """Returns a task, in the history of its group."""
+    """Returns a task as the subject of an entry; it belongs to the history of its group."""
     return Subject("task", task_id, task_group_id)
 
 
 def task_group(task_group_id: str) -> Subject:
-    """Returns a task group."""
+    """Returns a task group as the subject of an entry."""
     return Subject("task-group", task_group_id, task_group_id)
 
 
 def worker(task_queue_id: str, worker_group: str, worker_id: str) -> Subject:
-    """Returns a worker."""
+    """Returns a worker as the subject of an entry."""
     return Subject("worker", f"{task_queue_id}/{worker_group}/{worker_id}")

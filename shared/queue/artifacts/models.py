@@ -99,7 +99,7 @@ class LinkRequest(Closed):
 
 
 class ErrorRequest(Closed):
-    """Why there is no content."""
+    """An artifact without content, with the reason for which there is none."""
 
     storageType: Literal["error"]
     expires: Date
@@ -213,7 +213,7 @@ class ObjectContent(Closed):
 
 
 class ErrorContent(Closed):
-    """Why there is no content."""
+    """An artifact without content, with the reason for which there is none."""
 
     storageType: Literal["error"]
     reason: str

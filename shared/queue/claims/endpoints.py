@@ -236,7 +236,7 @@ def advice(seconds: int) -> Mapping[str, str]:
 
 
 def claimed(claim: Claim) -> dict[str, Any]:
-    """A claim as workers see it (contract 5.2)."""
+    """Returns a claim as workers see it (contract 5.2)."""
     run = claim.task.runs[claim.run_id]
     return {
         "status": claim.task.as_json(),

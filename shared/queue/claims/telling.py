@@ -51,8 +51,8 @@ class Series:
         return self.began + PAUSES
 
     def called(self, came: datetime) -> Series:
-        """Returns the series of the worker's next call in this process. The worker's row may show later that this is a
-        new series."""
+        """Returns the series that the worker's next call in this process belongs to, as far as is known before the
+        worker's row is read: `noted` then corrects it."""
         if self.told is not None and came - self.told <= REPEATS_WITHIN:
             return replace(self, is_vain=True)
         return Series(began=came, told=self.told, missed=self.missed)

@@ -31,7 +31,7 @@ DECLARED_LIFE = timedelta(days=5)
 
 
 class DirectoryKind(StrEnum):
-    """The kinds of directory rows: partition of the directory, and kind of the expiry row."""
+    """What a directory row is about. The value is its partition, and the kind of its row in the Expiry table."""
 
     TASK_QUEUE = keys.POOL
     PROVISIONER = keys.PROVISIONER

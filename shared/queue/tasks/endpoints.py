@@ -24,7 +24,7 @@ from shared.queue.tasks.rules import Task, ids_of
 
 
 def complete_definition(task_id: str, request: models.CreateTaskRequest) -> Definition:
-    """The definition with every field filled in. Raises InputError for a task queue that contradicts itself."""
+    """Returns the definition with every field filled in. Raises InputError for a task queue that contradicts itself."""
     body: dict[str, Any] = request.model_dump(mode="json", exclude={"payload", "extra"})
     # These may hold very much: they are passed on as they are.
     body |= {"payload": request.payload, "extra": request.extra}
@@ -62,7 +62,7 @@ DEFINITION_SCOPES = all_of(
 
 
 def _moving(verb: str) -> Template:
-    """The scope expression of scheduleTask, rerunTask and cancelTask: each has the same three alternatives."""
+    """Returns the scopes of scheduleTask, rerunTask or cancelTask: each has the same three alternatives."""
     return any_of(
         f"queue:{verb}-task:<schedulerId>/<taskGroupId>/<taskId>",
         f"queue:{verb}-task-in-project:<projectId>",

@@ -301,7 +301,7 @@ def cancel_by_group(task: Task, now: datetime, number: int) -> Decision:
 
 
 def hold_pending(task: Task, run_id: int, spare_hint_id: str, visible: datetime | None) -> effects.HoldPending:
-    """Move the task's pending message, as one for `run_id`."""
+    """Returns the effect that makes the task's pending message one for `run_id`, `visible` then (None: at once)."""
     return effects.HoldPending(
         handle=task.handles.pending,
         content=pending_content(task, run_id),
@@ -339,7 +339,7 @@ def add_active(task: Task) -> effects.AddActive:
 
 
 def rewrite_member(task: Task) -> effects.RewriteMember:
-    """Tells listings of the group that the status of a task that is not running has changed (design 11)."""
+    """Returns the effect by which listings of the group see that a task has changed, unless it runs (design 11)."""
     return effects.RewriteMember(task_group_id=task.task_group_id, task_id=task.task_id)
 
 

@@ -61,7 +61,7 @@ class Host:
         self.outcomes: list[str] = []
 
     async def run(self, queue: str, for_seconds: float) -> None:
-        """Handles what becomes visible within `for_seconds`; looks at whole seconds at which something can be."""
+        """Handles the messages of a queue that become visible within `for_seconds`, each at the next whole second."""
         body_type = BODIES[queue]
         _, work = self._app.triggers.FUNCTIONS[body_type]
         world, queues = self._world, self._world.memory.storage.queues

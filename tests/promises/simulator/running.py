@@ -127,7 +127,7 @@ class Death:
 
     @contextmanager
     def named(self) -> Iterator[None]:
-        """Names the death in a failure within the context."""
+        """Adds to a failure inside the context a note that says where the process died."""
         try:
             yield
         except BaseException as failure:

@@ -54,7 +54,7 @@ def look(age: Age, seconds: float, *, is_slow: bool = False) -> str:
 
 
 def changes(age: Age) -> list[str]:
-    """Returns the constants at which it changes, in order, or the times between which it changes without one."""
+    """Returns the constants at which what is done changes, in order; where no constant is, the ages around a change."""
     last = max(age.changes, default=NEVER)
     others = [time for time in sorted({*NAMES, *SPACES} - {*age.changes}) if time <= LONG_AFTER * last]
     times = sorted({*some(others, 3, f"ages of {age.name}"), *age.changes})

@@ -441,7 +441,7 @@ def test_a_worker_that_cannot_work_says_why(tmp_path: Path, way: str) -> None:
 @pytest.mark.skipif(not os.access("/usr/bin/python3", os.X_OK), reason="it needs a Python that every user may run")
 @pytest.mark.parametrize(("own", "its"), [(300, 800), (700, 1000), (1000, 1000)])
 def test_where_memory_runs_out_a_task_goes_before_its_worker(own: int, its: int) -> None:
-    """Whoever the worker is, and whatever has been set for it."""
+    """A task's `oom_score_adj` is above its worker's, up to the greatest, whichever user the worker runs as."""
     code = Path(run.__file__).with_name("users.py").read_text(encoding="utf-8")
     code += "\nhide()\nbecome(None)\nprint(Path('/proc/self/oom_score_adj').read_text())"
     other: dict[str, Any] = {"user": 65534, "group": 65534, "extra_groups": []} if os.getuid() == 0 else {}
