@@ -23,7 +23,7 @@ def plain(text: str) -> str:
     """A text as one line."""
     window = text[: 2 * LONGEST]
     cut = len(window) if len(window) < len(text) else -1
-    shown = re.sub(r"[^\s'\"<>]+", lambda word: _without_secrets(word[0], is_cut=word.end() == cut), window)
+    shown = re.sub(r"[^\s\"<>]+", lambda word: _without_secrets(word[0], is_cut=word.end() == cut), window)
     line = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in shown)
     return line if cut < 0 and len(line) <= LONGEST else f"{line[: LONGEST - 1]}…"
 
