@@ -13,7 +13,6 @@ import fcntl
 import hashlib
 import os
 import secrets
-import shutil
 import socket
 import stat
 import time
@@ -68,11 +67,14 @@ class WorkDirectory:
     def make_room(self) -> str:
         """Removes caches until enough of the disk is free, the longest unused ones first; what is amiss then."""
         caches = sorted(self._caches.iterdir(), key=lambda each: each.stat().st_mtime, reverse=True)
-        while (free := shutil.disk_usage(self._path).free) < self._keep_free:
+        while True:
+            disk = os.statvfs(self._path)
+            free = disk.f_bavail * disk.f_frsize
+            if free >= self._keep_free and disk.f_favail >= disk.f_files / 20:
+                return ""
             if not caches:
-                return f"the disk has only {free >> 20} MiB left"
+                return f"the disk has only {free >> 20} MiB and {disk.f_favail} files left"
             self._remove([caches.pop()])
-        return ""
 
     def begin(self, name: str, caches: Mapping[str, str]) -> tuple[Path, dict[str, bool | str]]:
         """A fresh folder for a run, with caches at their places; of each whether it is new, or why it is not there.
@@ -117,8 +119,6 @@ class WorkDirectory:
                 if is_own and os.path.realpath(place) == str(place) and not purged and (filled or not is_new):
                     place.rename(home)
                     os.utime(home)
-        if self._user is not None:
-            _sweep_ipc(self._user.uid)
         tasks = self._path / "tasks"
         try:
             if not _is_directory(tasks):
@@ -132,8 +132,10 @@ class WorkDirectory:
         """Removes folders, and what tasks have left elsewhere, with the rights of the tasks' user. Raises OSError."""
 
         def remove() -> None:
-            for shared in SHARED if self._user is not None else ():
-                _remove_own(Path(shared), os.getuid(), depth=3)
+            if self._user is not None:
+                _sweep_ipc()
+                for shared in SHARED:
+                    _remove_own(Path(shared), os.getuid(), depth=3)
             for folder in filter(_is_directory, folders):
                 empty(folder)
 
@@ -193,16 +195,13 @@ def _remove_own(folder: Path, user: int, depth: int) -> None:
                     entry.unlink()
 
 
-def _sweep_ipc(user: int) -> None:
-    """Removes a user's shared memory, semaphores and message queues of System V, which outlive processes (Linux)."""
+def _sweep_ipc() -> None:
+    """Removes this user's shared memory, semaphores and message queues of System V, which outlive processes (Linux)."""
     libc = ctypes.CDLL(None)
     for kind, remove in (("shm", libc.shmctl), ("sem", libc.semctl), ("msg", libc.msgctl)):
         with contextlib.suppress(FileNotFoundError):
-            table = Path(f"/proc/sysvipc/{kind}").read_text(encoding="utf-8").splitlines()
-            names, *rows = map(str.split, table)
-            for row in rows:  # the id is in the second column
-                if str(user) in (row[names.index("uid")], row[names.index("cuid")]):
-                    remove(int(row[1]), 0, 0)  # IPC_RMID
+            for row in Path(f"/proc/sysvipc/{kind}").read_text(encoding="utf-8").splitlines()[1:]:
+                remove(int(row.split()[1]), 0, 0)  # IPC_RMID, which fails for those of others
 
 
 def _make(folder: Path) -> None:

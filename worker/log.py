@@ -73,8 +73,7 @@ class LogStore:
     def end(self) -> int:
         """Where the end begins that is kept: at `head` unless the log is too long, then at the start of a line."""
         start = max(self.head, self.size - self._tail)
-        is_whole = start == self.head
-        return start if is_whole else start + self.read(start, min(start + BLOCK, self.size)).find(b"\n") + 1
+        return start if start == self.head else start + self.read(start, min(start + BLOCK, self.size)).find(b"\n") + 1
 
     def _place(self, position: int) -> tuple[int, int]:
         """Where in the file a byte of the log is, and how many follow it there."""

@@ -93,6 +93,8 @@ def become(user: User | None) -> None:
         adjustment.write_text(str(min(its, MOST_ADJUSTMENT)), encoding="ascii")
     if user is not None:
         limit(resource.RLIMIT_NPROC, PROCESSES)
+        if not os.path.ismount("/dev/mqueue"):  # nobody could find, and remove, what is left
+            limit(resource.RLIMIT_MSGQUEUE, 0)
         # No sudo, no cron or at jobs, no mounts of its own: by these a task could leave processes that are not ended.
         prctl(PR_SET_NO_NEW_PRIVS, 1)
     _drop_rights(user)

@@ -25,6 +25,7 @@ SECRET = "signature-of-a-url"
 TOKEN = "token-of-the-workers-client"
 LOG, BACKING = "public/logs/live.log", "public/logs/live_backing.log"
 QUIET = {"features": {"liveLog": False, "backingLog": False}}
+RIGHTS = "-all,+chown,+dac_override,+fowner,+kill,+setgid,+setuid"  # what engines of containers give, and it needs
 SECONDS = 60
 
 
@@ -229,7 +230,9 @@ def working(queue: FakeQueue, folder: Path, *more: str, **variables: str) -> Ite
         **variables,
     }
     with (folder / "worker.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "worker", *arguments], cwd=ROOT, env=environment, stderr=log)
+        limited = ["setpriv", f"--bounding-set={RIGHTS}"] if "--task-user" in more else []
+        command = [*limited, sys.executable, "-m", "worker", *arguments]
+        process = subprocess.Popen(command, cwd=ROOT, env=environment, stderr=log)
     worker = Working(process, folder / "worker.log")
     try:
         yield worker

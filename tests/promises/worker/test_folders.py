@@ -203,14 +203,19 @@ def test_caches_make_room_the_longest_unused_first(
         work.put_back(filled=True)
         (cache,) = (each for each in (tmp_path / "work" / "caches").iterdir() if each.stat().st_mtime > 2000)
         os.utime(cache, (1000 - age, 1000 - age))
-    free = iter([0, 200, 0, 0])
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=next(free)))
+
+    def make_room(*free: tuple[int, int]) -> str:
+        disks = (SimpleNamespace(f_frsize=1, f_files=99, f_bavail=room, f_favail=files) for room, files in free)
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "statvfs", lambda _: next(disks))
+            return work.make_room()
+
     work._keep_free = 100
-    assert work.make_room() == ""
+    assert make_room((99, 5), (100, 5)) == ""
     assert run(work, "old")[1] is True
     work.put_back(filled=True)
     assert run(work, "new")[1] is False
-    assert "0 MiB left" in work.make_room(), "a cache in use is not removed"
+    assert "0 MiB and 4 files left" in make_room((100, 4), (100, 4)), "a cache in use is not removed"
 
 
 def test_what_a_user_has_left_in_shared_places_is_removed(

@@ -75,7 +75,7 @@ def test_a_task_is_its_user_and_nobody_else(site: Site) -> None:
     ]
     script = """echo id $(id -u) $(id -G); find . ! -user $(id -u); cat a/file c/d/e; stat -c 'mode %a' .
         grep -E '^(Cap(Prm|Eff)|NoNewPrivs)' /proc/self/status | tr -s '\\t' ' '; ls /proc/self/fd; nice
-        grep 'Max processes' /proc/self/limits"""
+        grep -E 'Max (processes|msgqueue)' /proc/self/limits"""
     log = site.run(script, "generic-worker:cache:*", mounts=mounts)
     expected = os.getuid() if site.user is None else site.user.uid
     assert f"\nid {expected} " in log
@@ -84,6 +84,7 @@ def test_a_task_is_its_user_and_nobody_else(site: Site) -> None:
         assert f"\nid {expected} {site.user.gid}\n" in log
         assert f"\nCapPrm: {0:016}\nCapEff: {0:016}\nNoNewPrivs: 1\n0\n1\n2\n3\n10\n" in log
         assert f"Max processes             {PROCESSES} " in log
+        assert os.path.ismount("/dev/mqueue") or "Max msgqueue size         0 " in log, "nobody could remove them"
 
 
 def test_the_token_and_the_claims_credentials(site: Site) -> None:
