@@ -123,14 +123,7 @@ class Guard:
         """Kills every process that descends from this one, and returns when none is left. `beside`: makes sure that
         none of the tasks' user is."""
         pause = 0.001
-        while True:
-            if self._user is not None:
-                # All by one call, so that none can start another one meanwhile. This fails if the task has used up all
-                # processes, or stops each new process of its user. Then they are killed one by one.
-                with contextlib.suppress(OSError):
-                    as_user(self._user, lambda: os.kill(-1, signal.SIGKILL), LONGEST_PAUSE)
-            if not (self._collect() or beside) or not _send(signal.SIGKILL, self._user):
-                return
+        while (self._collect() or beside) and _send(signal.SIGKILL, self._user):
             time.sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)
 
@@ -146,7 +139,14 @@ class Guard:
 
 
 def _send(number: int, user: User | None) -> int:
-    """Sends a signal to every process that descends from this one, and to those of a user; how many there were."""
+    """Sends a signal to every process that descends from this one, and to those of a user; how many were looked at."""
+    if user is not None:
+        # All by one call: none can start another one meanwhile, and it is soon done however many are busy. This fails
+        # if the task has used up all processes, or stops each new process of its user. Then they are killed one by one.
+        with contextlib.suppress(OSError):
+            as_user(user, lambda: os.kill(-1, number), LONGEST_PAUSE)
+        if number != signal.SIGKILL:
+            return 0
     found = psutil.Process().children(recursive=True)
     if user is not None:
         all_of_them = psutil.process_iter(["status", "uids"])

@@ -93,9 +93,8 @@ async def work(task: Context, store: LogStore) -> Json:
 async def _execute(task: Context, store: LogStore, payload: Json) -> Json:
     """Runs the commands. What the last exit code decides stays, whatever becomes of artifacts: `result`."""
     begin, options, user, folder = task.begin, task.options, task.options.task_user, str(task.folder)
-    env = {"HOME": folder, **os.environ}
-    env |= {} if user is None else {"USER": user.name, "LOGNAME": user.name}
-    env |= payload["env"]
+    known = {} if user is None else {"USER": user.name, "LOGNAME": user.name}
+    env = {"HOME": folder, **os.environ, **known, **payload["env"]}
     env |= {  # at last: no payload changes what a task is told of itself
         "TASK_ID": begin["taskId"],
         "RUN_ID": str(begin["runId"]),

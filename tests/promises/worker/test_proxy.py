@@ -82,11 +82,7 @@ class Deployment:
         lookup = {"key": self.keys.get("task/0"), "id": "task/0", "algorithm": "sha256"}
         try:
             receiver = mohawk.Receiver(
-                lambda _: lookup,
-                request.headers["Authorization"],
-                url,
-                request.method,
-                accept_untrusted_content=True,
+                lambda _: lookup, request.headers["Authorization"], url, request.method, accept_untrusted_content=True
             )
         except mohawk.exc.HawkFail as problem:
             return web.json_response({"message": str(problem)}, status=401)
@@ -231,8 +227,7 @@ def test_a_process_gets_what_its_task_may_and_no_credentials() -> None:
 
 
 @pytest.mark.parametrize(
-    ("method", "path"),
-    [("POST", "runs/0/artifacts/public%2Flogs%2Flive.log"), ("GET", "artifact-content/public%2Fx")],
+    ("method", "path"), [("POST", "runs/0/artifacts/public%2Flogs%2Flive.log"), ("GET", "artifact-content/public%2Fx")]
 )
 def test_what_parts_call_is_signed_for_tasks_with_many_scopes(method: str, path: str) -> None:
     """The service refuses a header of more than 4,096 characters (contract, trap 4)."""

@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,7 +21,7 @@ import pytest
 from tests.parts.local.stacks import wait
 from tests.promises.worker.double import BACKING, LOG, QUIET, SECONDS, TOKEN, FakeQueue, fake_queue, shell, working
 from tests.promises.worker.test_queue import OPTIONS
-from worker import child, run, runner
+from worker import child, guard, run, runner
 from worker.context import Context
 from worker.log import LogStore
 from worker.options import Options
@@ -60,6 +61,7 @@ EXPIRED = {"type": "file", "expires": "2001-01-01T00:00:00Z"}
         (shell("exit 3"), "failed", "Exit code 3\n"),
         (shell("kill -KILL 0"), "failed", "Ended by signal 9\n"),
         (shell("kill -TERM 0; sleep 60"), "failed", "Ended by signal 15\n"),
+        (shell("kill -STOP $PPID; sleep 60", maxRunTime=0.5), "failed", "ended after maxRunTime"),
         (shell("exit 75", **RETRIED), "intermittent-task", "is to be retried"),
         ({"command": [["true"], ["sh", "-c", "exit 4"], ["echo", "not to be run"]]}, "failed", "Command 2 of 3\n"),
         ({"command": ["no-such-program"]}, "malformed-payload", "no-such-program could not be started: No such"),
@@ -71,17 +73,9 @@ EXPIRED = {"type": "file", "expires": "2001-01-01T00:00:00Z"}
         (shell("touch refused", artifacts=[{**EXPIRED, "path": "refused"}]), "failed", "refused is refused: "),
         (shell("true", artifacts=[{**EXPIRED, "path": "refused"}]), "failed", "refused is refused: "),
         (shell("touch here", artifacts={"away": "here"}), "internal-error", "The queue has refused a call: "),
-        (
-            shell("touch here; exit 75", artifacts={"away": "here"}, **RETRIED),
-            "intermittent-task",
-            "has refused a call",
-        ),
+        (shell("touch here; exit 75", artifacts={"away": "here"}, **RETRIED), "intermittent-task", "refused a call"),
         (shell("touch here; exit 76", artifacts={"away": "here"}, **RETRIED), "failed", "has refused a call"),
-        (
-            shell("rm -rf $HOME $HOME/..; echo last words", artifacts={"a": "a"}),
-            "failed",
-            "\nlast words\n",
-        ),
+        (shell("rm -rf $HOME $HOME/..; echo last words", artifacts={"a": "a"}), "failed", "\nlast words\n"),
     ],
 )
 def test_how_tasks_end(served: FakeQueue, payload: dict[str, Any], reported: str, said: str) -> None:
@@ -127,9 +121,8 @@ def test_everything_becomes_an_artifact_that_is_to_be_one(served: FakeQueue) -> 
         {"type": "file", "path": "gone", "optional": True},
         {"type": "file", "path": "out/b/b", "name": "early", "expires": "2001-01-01T01:00:00+01:00"},
     ]
-    task_id = served.add(
-        shell("mkdir -p out/b; echo a > out/a.txt; echo b > out/b/b; ln -s b/b out/c", artifacts=artifacts)
-    )
+    script = "mkdir -p out/b; echo a > out/a.txt; echo b > out/b/b; ln -s b/b out/c"
+    task_id = served.add(shell(script, artifacts=artifacts))
     assert served.ended(task_id) == "completed"
     assert served.blobs[f"/blob/{task_id}/public/out/b/b"] == served.blobs[f"/blob/{task_id}/public/out/c"] == b"b\n"
     assert served.blobs[f"/blob/{task_id}/x"][:2] == b"\x1f\x8b"
@@ -160,9 +153,7 @@ def test_commands_alone_are_given_time_to_end(tmp_path: Path, moment: str) -> No
     assert "ended after maxRunTime, 2 s." in queue.log(task_id)
 
 
-def test_when_its_time_is_over_no_other_command_begins_and_what_still_ends_is_heard(
-    served: FakeQueue, tmp_path: Path
-) -> None:
+def test_when_time_is_over_no_other_command_begins_and_what_ends_is_heard(served: FakeQueue, tmp_path: Path) -> None:
     ending = f"trap 'sleep 0.3; echo last words; touch {tmp_path}/saved; exit' TERM; echo begun; sleep 60 & wait"
     commands = [["sh", "-c", f"({ending}) & trap 'exit 0' TERM; wait"], ["sh", "-c", "echo the second"]]
     task_id = served.add({"command": commands, "maxRunTime": 0.5})
@@ -366,9 +357,25 @@ def test_a_task_that_kills_the_process_that_works_on_it_has_failed(served: FakeQ
     assert served.ended(served.add(shell("true"))) == "completed"
 
 
-def test_a_task_that_stops_the_process_that_works_on_it_has_failed(served: FakeQueue) -> None:
-    task_id = served.add(shell("kill -STOP $PPID; sleep 60", maxRunTime=0.5))
-    assert served.ended(task_id) == "failed"
+async def test_a_process_that_asks_without_end_holds_up_nothing_else() -> None:
+    claim = cast(Any, SimpleNamespace(answer=lambda _: {}))
+    mine, its = socket.socketpair()
+    its.sendall(b"{}\n" * 200)
+    its.shutdown(socket.SHUT_WR)
+    serving, turns = asyncio.create_task(run.Run(claim, OPTIONS, cast(Any, None))._serve(mine, {})), 0
+    while not serving.done():
+        await asyncio.sleep(0)
+        turns += 1
+    its.close()
+    assert turns > 200
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_user_is_told_to_end_by_one_call(user: User, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr("psutil.Process")  # of thousands that are busy, looking at each takes too long
+    with subprocess.Popen(["/bin/sleep", "60"], cwd="/", user=user.uid, group=user.gid, extra_groups=[]) as its:
+        guard._send(signal.SIGTERM, user)
+        assert its.wait(SECONDS) == -signal.SIGTERM
 
 
 def test_a_worker_whose_guard_is_killed_ends_with_a_code_of_its_own(tmp_path: Path) -> None:

@@ -194,10 +194,7 @@ def test_generic_worker_takes_the_configuration(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not here")
-@pytest.mark.parametrize(
-    ("unresolved", "running", "calls"),
-    [(0, 0, 0), (3, 0, 1), (3, 3, 0), (1, 3, 0), (50, 3, 1)],
-)
+@pytest.mark.parametrize(("unresolved", "running", "calls"), [(0, 0, 0), (3, 0, 1), (3, 3, 0), (1, 3, 0), (50, 3, 1)])
 def test_machines_are_started_for_what_is_unresolved_and_removed_when_they_have_shut_down(
     tmp_path: Path, unresolved: int, running: int, calls: int
 ) -> None:
