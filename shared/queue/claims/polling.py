@@ -145,12 +145,14 @@ class Poller:
         there is work: the client then has to call again, and `wait` says that it is told.
 
         Also returns none after some seconds, when `ended` is set, and when the wait is over. A call that is not
-        `is_new` gets no messages at all, since its client may have disconnected. Without seconds to wait, it polls the
-        pool once.
+        `is_new` gets no messages at all, since its client may have disconnected. Without seconds to wait, a new call
+        polls the pool once, and another one returns at once.
 
         Nothing is left running when it returns but what others wait for: the last caller to leave waits for the poll
         under way. If it is cancelled, it releases the messages that it was given. Raises StorageUnavailable.
         """
+        if seconds <= 0 and not is_new:
+            return []
         pool = self._pools.get(task_queue_id)
         if pool is None:  # it is quiet for as long as it was when its last caller left
             quiet = self._quiet.get(task_queue_id)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from shared.base.errors import ApiError
 from shared.store.counting import Kind
@@ -15,6 +16,8 @@ from tests.promises.simulator import invariants
 from tests.promises.simulator.daily import some
 from tests.promises.simulator.scenarios import Scenario
 from tests.promises.simulator.world import World
+
+T = TypeVar("T")
 
 SETTLING = 3600.0
 """Seconds in which orphans grow old enough to be recognised."""
@@ -61,6 +64,12 @@ class Attempt:
     def finish(self) -> None:
         """Handles everything that is due."""
         finish(self.world, is_acknowledged=self.is_acknowledged)
+
+
+def done(world: World, work: Coroutine[Any, Any, T]) -> T:
+    """Returns the result of the work, alone in the world."""
+    (result,) = world.run(work)
+    return result
 
 
 def finish(world: World, *, is_acknowledged: bool, settles: bool = True, announces: bool = True) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
-from typing import Any, TypeVar
 
 import pytest
 
@@ -14,15 +12,9 @@ from shared.queue.tasks.effects import SetRowPriority, row_of
 from shared.queue.tasks.rules import Worker
 from shared.store import keys
 from tests.parts.twin.driver import Simulation
+from tests.promises.simulator.running import done
 from tests.promises.simulator.situations import A
 from tests.promises.simulator.world import POOL, WORKER, World
-
-T = TypeVar("T")
-
-
-def done(world: World, work: Coroutine[Any, Any, T]) -> T:
-    (result,) = world.run(work)
-    return result
 
 
 async def claimed(world: World, services: Services, count: int = 1) -> list[str]:

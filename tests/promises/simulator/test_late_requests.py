@@ -186,11 +186,17 @@ def test_what_comes_after_it_was_rolled_back_is_harmless(scenario: Scenario) -> 
         _run("alone", scenario, number, (how, LATE[-1], repeat, ALONE))
 
 
-def test_the_deadline_message_announces_no_run_again_that_has_waited_since_another_message() -> None:
-    """The deadline message announces no run again that has waited since another message: the resolved message has
-    scheduled the dependent, and leaves the deadline message."""
-    scenario = next(each for each in SCENARIOS if each.name == "create_waiting_for_a_rerun")
-    _run("after the end", scenario, 4, ("lost", 0.0, False, "report"))
+@pytest.mark.parametrize(
+    ("scenario", "kind", "number", "arguments"),
+    [
+        # The deadline message, left by a resolved message that has scheduled the dependent, announces no run again.
+        ("create_waiting_for_a_rerun", "after the end", 4, ("lost", 0.0, False, "report")),
+        # A call that has taken longer than it waits, for a message that led to no claim, ends.
+        ("exhaust_by_claim", "alone", 7, ("doubled", 400.0, False, ALONE)),
+    ],
+)
+def test_what_was_harmful_once(scenario: str, kind: str, number: int, arguments: Sequence[object]) -> None:
+    _run(kind, next(each for each in SCENARIOS if each.name == scenario), number, arguments)
 
 
 @pytest.mark.large

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar
 
 import pytest
 
@@ -17,16 +15,11 @@ from shared.queue.tasks.messages import pending_queue
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.interface import Message
 from tests.promises.simulator.hostile import LONGEST, delete, poll_answer, take
+from tests.promises.simulator.running import done
 from tests.promises.simulator.world import POOL, WORKER, World
 
-T = TypeVar("T")
 INTERVAL = 120.0
 """Seconds after which a worker that asks all the time finds what was hidden: the grace, and the next check."""
-
-
-def done(world: World, work: Coroutine[Any, Any, T]) -> T:
-    (result,) = world.run(work)
-    return result
 
 
 async def hand_in(world: World, messages: list[Message], count: int = 32, worker: Worker = WORKER) -> list[Claim]:

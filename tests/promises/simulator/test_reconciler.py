@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -20,10 +19,10 @@ from shared.store import keys
 from shared.store.counting import Kind, counting
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Fail, Phase
+from tests.promises.simulator.running import done
 from tests.promises.simulator.situations import A, C
 from tests.promises.simulator.world import POOL, World
 
-T = TypeVar("T")
 INTERVAL = 300.0
 """Seconds between two runs of the timer function."""
 
@@ -32,11 +31,6 @@ def a_world(*gates: Any) -> World:
     world = World(None, *gates)
     world.is_ordered = False
     return world
-
-
-def done(world: World, work: Coroutine[Any, Any, T]) -> T:
-    (result,) = world.run(work)
-    return result
 
 
 async def lose(world: World, band: Priority, pool: str = POOL) -> None:
