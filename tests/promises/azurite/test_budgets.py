@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
+from random import Random
 from typing import Any
 
 import pytest
@@ -135,7 +136,8 @@ async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) ->
         await step("reclaimTask", services.work.reclaim_task(claim.task.task_id, 0))
     for number in range(uploads):
         await upload(claims[number % count], step)
-    for claim in claims:
+    # A check looks at the group's first active task: in which order they end decides how many of them it looks at.
+    for claim in Random(1).sample(sorted(claims, key=lambda each: each.task.task_id), count):
         await step("reportCompleted, followed up", completed(claim))
     bench.ahead = timedelta(hours=4)
     assert await services.expiration.run(60) == 0
@@ -146,6 +148,4 @@ async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) ->
 
     for name, total in steps.items():
         print(f"{name}: {total / count:.2f}")
-    each = sum(steps.values()) / count
-    print(f"in all: {each:.2f}")
-    assert each <= figures("life of an ordinary task, 2.4 artifacts by relay").operations
+    assert sum(steps.values()) / count <= figures("life of an ordinary task, 2.4 artifacts by relay").operations
