@@ -8,16 +8,13 @@ command of the task runs meanwhile.
 from __future__ import annotations
 
 import bz2
-import errno
 import gzip
-import itertools
 import lzma
 import os
+import shutil
 import stat
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, BinaryIO, cast
 
@@ -26,28 +23,28 @@ import zstandard
 from worker.users import is_shortage
 
 CHUNK = 1 << 20
-KEPT_FREE = 64 << 20
-KEPT_NAMES = 1000
-"""Bytes and files that unpacking leaves free on the disk for others: a small archive may hold more than any disk."""
 
 
 class BadContent(Exception):
     """Content that is not what the payload says, or that would be written elsewhere."""
 
 
-def decompress(source: BinaryIO, compression: str | None, target: Path) -> None:
-    """Writes a file that may be compressed to a new one. Raises BadContent; FileExistsError; OSError for a shortage."""
-    with target.open("xb") as into, _understood(f"decompressed as {compression}"):
-        copy(_decompressing(source, compression), into)
-
-
-def unpack(source: BinaryIO, archive: str, target: Path) -> None:
-    """Unpacks an archive into a directory. Raises BadContent; OSError for a shortage."""
-    with _understood(f"unpacked as {archive}"):
-        if archive == "zip":
+def unpack(source: BinaryIO, kind: str | None, target: Path) -> None:
+    """Unpacks an archive into a directory, or what else it is, compressed or not, to a new file. Raises BadContent for
+    what is wrong with it, in the words of whichever library found it; OSError for a shortage."""
+    try:
+        if kind == "zip":
             _unzip(source, target)
+        elif kind is not None and kind.startswith("tar"):
+            _untar(_decompressing(source, kind.removeprefix("tar").removeprefix(".")), target)
         else:
-            _untar(_decompressing(source, archive.removeprefix("tar").removeprefix(".")), target)
+            with target.open("xb") as into:
+                shutil.copyfileobj(_decompressing(source, kind), into, CHUNK)
+    except Exception as problem:
+        if isinstance(problem, BadContent) or is_shortage(problem):
+            raise
+        words = getattr(problem, "strerror", None) or problem or type(problem).__name__
+        raise BadContent(f"it cannot be unpacked as {kind or 'a file'}: {words}") from None
 
 
 def _decompressing(file: BinaryIO, compression: str | None) -> IO[bytes]:
@@ -55,18 +52,6 @@ def _decompressing(file: BinaryIO, compression: str | None) -> IO[bytes]:
         return zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
     read: dict[str | None, Any] = {"bz2": bz2.open, "gz": gzip.open, "xz": lzma.open}
     return cast(IO[bytes], read[compression](file)) if compression in read else file
-
-
-@contextmanager
-def _understood(what: str) -> Iterator[None]:
-    """Raises BadContent for what is wrong with the content, in the words of whichever library found it; what the
-    machine lacks remains an OSError."""
-    try:
-        yield
-    except Exception as problem:
-        if isinstance(problem, BadContent) or is_shortage(problem):
-            raise
-        raise BadContent(f"it cannot be {what}: {problem or type(problem).__name__}") from None
 
 
 def _untar(content: IO[bytes], top: Path) -> None:
@@ -109,7 +94,7 @@ def _file(top: Path, name: str, content: IO[bytes], mode: int, changed: float | 
     """`changed`: when it was changed last, in seconds since 1970."""
     place = _place(top, name)
     with place.open("xb") as into:
-        copy(content, into)
+        shutil.copyfileobj(content, into, CHUNK)
     place.chmod(mode | stat.S_IRUSR | stat.S_IWUSR)
     if changed is not None:
         os.utime(place, (changed, changed))
@@ -118,8 +103,8 @@ def _file(top: Path, name: str, content: IO[bytes], mode: int, changed: float | 
 def _link(top: Path, name: str, to: str) -> None:
     """No link leads out, whatever other links are on its way: only at first it goes upwards, from its real place."""
     steps = PurePosixPath(to).parts
-    up = len(list(itertools.takewhile(lambda step: step == "..", steps)))
-    if PurePosixPath(to).is_absolute() or up >= len(_inside(name).parts) or ".." in steps[up:]:
+    up = steps.count("..")
+    if PurePosixPath(to).is_absolute() or up >= len(_inside(name).parts) or set(steps[:up]) - {".."}:
         raise BadContent(f"the link {name!r} leads out of the directory")
     _place(top, name).symlink_to(to)
 
@@ -144,20 +129,5 @@ def made(top: Path, name: str) -> Path:
     folder = top / (path if name.endswith("/.") else path.parent)
     if os.path.realpath(folder) != str(folder):
         raise BadContent(f"{name!r}: a link is in the way")
-    leave_room(top)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
-
-
-def copy(content: IO[bytes], into: IO[bytes], file: IO[bytes] | None = None) -> None:
-    """Copies what one file has into another one, but leaves room. `file`: where that ends up, if it is not `into`."""
-    while chunk := content.read(CHUNK):
-        leave_room((file or into).fileno(), len(chunk))
-        into.write(chunk)
-
-
-def leave_room(place: Path | int, size: int = 0) -> None:
-    """Raises OSError, as a full disk does, while the disk still has some room for others."""
-    disk = os.statvfs(place)
-    if disk.f_bavail * disk.f_frsize < KEPT_FREE + size or (disk.f_files > 0 and disk.f_favail < KEPT_NAMES):
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))

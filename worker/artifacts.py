@@ -11,22 +11,22 @@ import gzip
 import itertools
 import mimetypes
 import os
+import shutil
 import stat
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from http import HTTPStatus
 from pathlib import Path, PurePosixPath
-from typing import IO, BinaryIO, cast
+from typing import BinaryIO, cast
 
 import aiohttp
 from yarl import URL
 
-from worker.archives import copy
+from worker.archives import CHUNK
 from worker.context import REFUSED, TRIES, Context, Json, TaskException, insist
-from worker.payload import utc
 from worker.text import plain
 
-UPLOAD_SECONDS = 30 * 60
 AT_ONCE = 8
 MOST_FILES = 100_000
 """Files of a directory that is an artifact."""
@@ -41,10 +41,8 @@ class Unusable(TaskException):
 
 
 async def upload_all(task: Context, wanted: Sequence[Json]) -> bool:
-    """Uploads what the payload names; whether everything was there that must be, and is taken.
-
-    Raises TROUBLE where one cannot be stored; REFUSED; OSError for a shortage.
-    """
+    """Uploads what the payload names; whether everything was there that must be, and is taken. Raises TROUBLE where one
+    cannot be stored; REFUSED; OSError for a shortage."""
     waiting = _files(task.folder, wanted)
 
     async def work() -> bool:
@@ -72,7 +70,8 @@ async def _upload(task: Context, artifact: Json, name: str, path: str | Unusable
         task.say(f"{name!r} cannot be uploaded: it cannot be an artifact's name")
         return False
     latest = task.begin["task"]["expires"]
-    expires = min(utc(artifact.get("expires", latest)), latest)
+    wanted = datetime.fromisoformat(artifact.get("expires", latest)).astimezone(UTC)
+    expires = min(wanted.isoformat(timespec="milliseconds").replace("+00:00", "Z"), latest)
     try:
         try:
             with opened(task.folder, path) as file:
@@ -96,13 +95,15 @@ async def _store(task: Context, artifact: Json, name: str, expires: str, file: B
     content_type = artifact.get("contentType", mimetypes.guess_type(name)[0] or "application/octet-stream")
     request = {"storageType": "s3", "expires": expires, "contentType": content_type}
     request["contentLength"] = os.fstat(file.fileno()).st_size  # of the content, not of its encoding
-    headers, timeout = {"Content-Type": content_type}, aiohttp.ClientTimeout(total=UPLOAD_SECONDS)
+    headers, timeout = {"Content-Type": content_type}, aiohttp.ClientTimeout(total=30 * 60)
     task.say(f"Uploading {name}")
     with contextlib.ExitStack() as stack:
         if artifact.get("contentEncoding") == "gzip":
             headers["Content-Encoding"] = "gzip"
             compressed = cast(BinaryIO, stack.enter_context(tempfile.TemporaryFile(dir=task.folder)))
-            await asyncio.to_thread(_compress, file, compressed)
+            with gzip.GzipFile(fileobj=compressed, mode="wb", mtime=0) as packed:
+                await asyncio.to_thread(shutil.copyfileobj, file, packed, CHUNK)
+            compressed.flush()
             file = compressed
 
         async def put() -> None:
@@ -113,12 +114,6 @@ async def _store(task: Context, artifact: Json, name: str, expires: str, file: B
                     stored.raise_for_status()
 
         await insist(f"uploading {name}", put, TRIES)
-
-
-def _compress(file: BinaryIO, into: BinaryIO) -> None:
-    with gzip.GzipFile(fileobj=into, mode="wb", mtime=0) as compressed:
-        copy(file, cast(IO[bytes], compressed), into)
-    into.flush()
 
 
 def opened(folder: Path, path: str | Unusable) -> BinaryIO:

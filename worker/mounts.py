@@ -16,7 +16,7 @@ import aiohttp
 from taskcluster.aio import Index, Object, Queue
 from yarl import URL
 
-from worker.archives import CHUNK, BadContent, decompress, leave_room, made, unpack
+from worker.archives import CHUNK, BadContent, made, unpack
 from worker.context import REFUSED, TRIES, TROUBLE, Context, Json, TaskException, insist
 from worker.text import shown
 from worker.users import is_shortage
@@ -26,7 +26,9 @@ TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=30, sock_read=60)
 
 async def place(task: Context, mount: Json) -> None:
     """Puts a mount in place. Raises TaskException where it cannot be, or cannot be had now; OSError for a shortage."""
-    where, what = mount.get("file") or mount["directory"], describe(mount.get("content", {}))
+    where, content = mount.get("file") or mount["directory"], mount.get("content", {})
+    named = [f"{name} {content[name]}" for name in ("artifact", "taskId", "namespace", "url") if name in content]
+    what = ", ".join(named) or "content of the payload"
     if (cache := mount.get("cacheName")) is None:
         task.say(f"Mounting {where}: {what}")
     else:
@@ -34,17 +36,21 @@ async def place(task: Context, mount: Json) -> None:
         if isinstance(is_new, str):
             raise TaskException("failed", f"{where} cannot be mounted, cache {cache}: {is_new}")
         task.say(f"Cache {cache} at {where}: {'new' if is_new else 'as it was left'}")
-        if not is_new or "content" not in mount:
+        if not is_new or not content:
             return
     try:
         with tempfile.TemporaryFile(dir=task.folder) as fetched:
-            await _fetch(task, mount["content"], fetched)
-            fetched.seek(0)  # and written through
-            if "file" in mount:
-                made(task.folder, where)
-                await asyncio.to_thread(decompress, fetched, mount.get("format"), task.folder / where)
+            if "raw" in content:
+                fetched.write(content["raw"].encode(errors="replace"))
+            elif "base64" in content:
+                fetched.write(base64.b64decode(content["base64"]))
             else:
-                await asyncio.to_thread(unpack, fetched, mount["format"], made(task.folder, f"{where}/."))
+                found = await insist(f"fetching {what}", lambda: _download(task, content, fetched), TRIES)
+                if found != content.get("sha256", found):
+                    raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
+            fetched.seek(0)  # and written through
+            made(task.folder, where if "file" in mount else f"{where}/.")
+            await asyncio.to_thread(unpack, fetched, mount.get("format"), task.folder / where)
     except TROUBLE as trouble:
         raise TaskException("intermittent-task", f"{where} cannot be had now, {what}: {shown(trouble)}") from None
     except (BadContent, OSError, *REFUSED) as wrong:
@@ -54,20 +60,8 @@ async def place(task: Context, mount: Json) -> None:
         raise TaskException("failed", f"{where} cannot be mounted, {what}: {problem}") from None
 
 
-async def _fetch(task: Context, content: Json, target: BinaryIO) -> None:
-    """Writes the content to an empty file, and verifies its hash. Raises BadContent, OSError, TROUBLE, REFUSED."""
-    if "raw" in content:
-        target.write(content["raw"].encode(errors="replace"))
-    elif "base64" in content:
-        target.write(base64.b64decode(content["base64"]))
-    else:
-        found = await insist(f"fetching {describe(content)}", lambda: _download(task, content, target), TRIES)
-        if found != content.get("sha256", found):
-            raise BadContent(f"its sha256 is {found}, not {content['sha256']}")
-
-
 async def _download(task: Context, content: Json, target: BinaryIO) -> str:
-    """Writes what the content's URL leads to; its sha256. Raises as _fetch does."""
+    """Writes what the content's URL leads to; its sha256. Raises BadContent, OSError, TROUBLE, REFUSED."""
     digest = hashlib.sha256()
     url = content.get("url") or await _location(task, content)
     try:
@@ -79,7 +73,6 @@ async def _download(task: Context, content: Json, target: BinaryIO) -> str:
             target.truncate()
             async for chunk in answer.content.iter_chunked(CHUNK):
                 digest.update(chunk)
-                leave_room(target.fileno(), len(chunk))
                 await asyncio.to_thread(target.write, chunk)
     except (ValueError, aiohttp.NonHttpUrlClientError) as wrong:  # also of the URL that it redirects to
         raise BadContent(f"its URL cannot be used: {shown(wrong)}") from None
@@ -97,9 +90,3 @@ async def _location(task: Context, content: Json) -> str:
         objects = Object({"rootUrl": task.options.root_url, "credentials": found["credentials"]}, session=task.session)
         found = await objects.startDownload(found["name"], {"acceptDownloadMethods": {"getUrl": True}})
     return str(found["url"])
-
-
-def describe(content: Json) -> str:
-    """What it is, for the log."""
-    named = [f"{name} {content[name]}" for name in ("artifact", "taskId", "namespace", "url") if name in content]
-    return ", ".join(named) or "content of the payload"

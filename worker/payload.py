@@ -7,11 +7,9 @@ matters.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -26,25 +24,12 @@ MOST_PROBLEMS = 20
 """What is named of all that is wrong."""
 
 
-def utc(time: str) -> str:
-    """A time of any zone as the queue writes it. Raises ValueError, OverflowError."""
-    return datetime.fromisoformat(time).astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
-def _is_time(text: str) -> bool:
-    with contextlib.suppress(ValueError, OverflowError):
-        return bool(utc(text))
-    return False
-
-
-_VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True, formats={"date-time": _is_time})
+_VALIDATOR = jsonschema_rs.Draft202012Validator(SCHEMA, validate_formats=True)
 
 
 def parse(task: Any, *, most_run_time: float | None = None) -> Json:
     """The payload of a task's definition, in one form: lists of commands, artifacts and names of the log, all defaults.
-
-    `most_run_time`: seconds, the worker's limit. Raises TaskException, one reason a line.
-    """
+    `most_run_time`: seconds, the worker's limit. Raises TaskException, one reason a line."""
     payload = task["payload"]
     try:
         problems = [_reason(each) for each in itertools.islice(_VALIDATOR.iter_errors(payload), MOST_PROBLEMS + 1)]
