@@ -8,9 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import contextlib
 import io
+import itertools
 import os
 import struct
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from http import HTTPStatus
 from urllib.parse import quote
@@ -29,10 +32,8 @@ _HEAD = struct.Struct("<qq")
 
 
 class LogStore:
-    """Bytes as they come, in a file. Another process can go on with it.
-
-    Of a log beyond the limit the middle is dropped: three quarters of the limit are its beginning, one is its end.
-    """
+    """Bytes as they come, in a file with which another process can go on. Of a log beyond the limit the middle is
+    dropped: three quarters of the limit are its beginning, one is its end."""
 
     def __init__(self, file: int, limit: int) -> None:
         """`file`: its descriptor. `limit`: bytes that are kept at most."""
@@ -40,8 +41,7 @@ class LogStore:
         self._tail = max(1, limit // 4)
         self.head = max(0, limit - self._tail)
         """Bytes at the beginning that are kept for certain."""
-        found: tuple[int, int] = _HEAD.unpack(os.pread(file, _HEAD.size, 0) or bytes(_HEAD.size))
-        self.size, self.blocks = found
+        self.size, self.blocks = map(int, _HEAD.unpack(os.pread(file, _HEAD.size, 0) or bytes(_HEAD.size)))
         """Bytes that were written, kept or not; full blocks that are uploaded."""
 
     def write(self, data: bytes) -> None:
@@ -59,8 +59,9 @@ class LogStore:
         os.pwrite(self._file, _HEAD.pack(self.size, blocks), 0)
 
     def say(self, text: str) -> None:
-        """Adds lines of the worker's own. Everybody who may read the log may read them. Raises OSError."""
-        self.write(said(text))
+        """Adds lines of the worker's own, where there is room. Everybody who may read the log may read them."""
+        with contextlib.suppress(OSError):
+            self.write(said(text))
 
     def read(self, start: int, end: int) -> bytes:
         """Bytes by their positions in the whole log; both must be in what is kept."""
@@ -69,6 +70,10 @@ class LogStore:
             place, room = self._place(start + len(found))
             found += os.pread(self._file, min(room, end - start - len(found)), place)
         return found
+
+    def blocks_of(self, start: int, end: int) -> Iterator[bytes]:
+        """What is between two positions, in blocks."""
+        return (self.read(each, min(each + BLOCK, end)) for each in range(start, end, BLOCK))
 
     def end(self) -> int:
         """Where the end begins that is kept: at `head` unless the log is too long, then at the start of a line."""
@@ -115,39 +120,28 @@ class LiveLog:
         store, kept = self._store, min(self._store.size, self._store.head)
         if kept == self._readable and not (is_over and store.size > kept):
             return
-        count = -(-kept // BLOCK)
-        for number in range(store.blocks, count):
-            await self._put(number, store.read(number * BLOCK, min((number + 1) * BLOCK, kept)))
-            if (number + 1) * BLOCK <= kept:
-                store.note(number + 1)
+        contents, count = store.blocks_of(store.blocks * BLOCK, kept), store.blocks
         if is_over and store.size > kept:
-            if (end := store.end()) > kept:
-                notice = said(f"{end - kept} bytes of this log are left out here: it is too long.")
-                await self._put(count, b"\n" + notice)
-                count += 1
-            for start in range(end, store.size, BLOCK):
-                await self._put(count, store.read(start, min(start + BLOCK, store.size)))
-                count += 1
+            end = store.end()
+            notice = b"\n" + said(f"{end - kept} bytes of this log are left out here: it is too long.")
+            contents = itertools.chain(contents, [notice] * (end > kept), store.blocks_of(end, store.size))
+        for content in contents:
+            await self._send(f"comp=block&blockid={quote(_id(count), safe='')}", content, {})
+            count += 1
+            if count * BLOCK <= kept:
+                store.note(count)
         listed = "".join(f"<Latest>{_id(number)}</Latest>" for number in range(count))
         document = f'<?xml version="1.0" encoding="utf-8"?><BlockList>{listed}</BlockList>'
         headers = {"x-ms-blob-content-type": CONTENT_TYPE, "x-ms-blob-content-disposition": "inline"}
         await self._send("comp=blocklist", document.encode(), headers)
         self._readable = kept
 
-    async def _put(self, number: int, content: bytes) -> None:
-        """Uploads a block: anew if it was not full."""
-        await self._send(f"comp=block&blockid={quote(_id(number), safe='')}", content, {})
-
     async def _send(self, query: str, content: bytes, headers: dict[str, str]) -> None:
         if datetime.now(UTC) >= self._use_until:
             answer = await self._task.create(self._name, storageType="azure", contentType=CONTENT_TYPE)
             self._url, self._use_until = answer["putUrl"], use_until(answer["expires"])
-        async with self._task.session.put(
-            URL(f"{self._url}&{query}", encoded=True),
-            data=io.BytesIO(content),
-            headers=headers,
-            skip_auto_headers=("Content-Type",),
-        ) as answer:
+        url, data, skipped = URL(f"{self._url}&{query}", encoded=True), io.BytesIO(content), ("Content-Type",)
+        async with self._task.session.put(url, data=data, headers=headers, skip_auto_headers=skipped) as answer:
             if answer.status == HTTPStatus.FORBIDDEN:  # the URL ended early: a key may have been replaced
                 self._use_until = NEVER
             if answer.status == HTTPStatus.BAD_REQUEST:  # blocks are gone that were thought to be there

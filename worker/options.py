@@ -12,7 +12,6 @@ import hashlib
 import os
 import re
 import socket
-import stat
 import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +22,6 @@ from typing import Any
 from worker.users import User
 
 TOKEN, TOKEN_FILE = "TASKCLUSTER_ACCESS_TOKEN", "TASKCLUSTER_ACCESS_TOKEN_FILE"
-MIB = 1 << 20
 
 _ID_LENGTH = 38
 _CREDENTIALS = {"clientId": "TASKCLUSTER_CLIENT_ID", "accessToken": TOKEN, "certificate": "TASKCLUSTER_CERTIFICATE"}
@@ -52,9 +50,9 @@ _id = _matching(r"[a-zA-Z0-9_-]{1,38}", "1 to 38 letters, digits, _ or -")
 _task_queue = _matching(r"[a-zA-Z0-9_-]{1,38}/[a-z]([-a-z0-9]{0,36}[a-z0-9])?", "<provisionerId>/<workerType>")
 _root_url = _matching(r"https?://[^/].*", "a URL that begins with https:// (or http://)")
 _count = _matching("0*[1-9][0-9]*", "a number above 0", int)
-_mib = _matching("0*[1-9][0-9]*", "a number above 0", lambda text: int(text) * MIB)
 _seconds = _matching(r"(?=.*[1-9])[0-9]{1,4}(\.[0-9]+)?", "seconds, above 0 and below 10000", float)
 _seconds_or_0 = _matching(r"[0-9]{1,4}(\.[0-9]+)?", "seconds, below 10000", float)
+_poll_mode = _matching("signed|claim-work", "signed or claim-work")
 
 
 def _folder(text: str) -> Path:
@@ -70,7 +68,7 @@ def _option(parse: Callable[[str], Any], help: str, default: Any = None, **more:
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """One worker's options. Times are in seconds, sizes in bytes."""
+    """One worker's options. Times are in seconds, sizes in MiB."""
 
     root_url: str
     credentials: Mapping[str, str] = field(repr=False)
@@ -78,21 +76,19 @@ class Options:
     task_queue_id: str = _option(_task_queue, "<provisionerId>/<workerType>", required=True)
     worker_group: str = _option(_id, "whatever groups workers: a region, a host", required=True)
     worker_id: str = _option(_id, "unique in its group at any time", id_of_host(socket.gethostname()))
-    poll_mode: str = _option(
-        _matching("signed|claim-work", "signed or claim-work"), "poll by signed URLs, or wait in claimWork", "signed"
-    )
+    poll_mode: str = _option(_poll_mode, "poll by signed URLs, or wait in claimWork", "signed")
     idle_seconds: float = _option(_seconds, "longest pause when idle, in signed mode", 10.0)
     idle_timeout: float | None = _option(_seconds_or_0, "end after this many seconds without a task; 0: at once")
     max_tasks: int | None = _option(_count, "end after this many tasks")
     work_dir: Path = _option(  # noqa: RUF009 - a field, though it does not look like one
         _folder, "the folder of a run, and caches; of this worker alone (default: one for temporary files)", Path()
     )
-    keep_free: int = _option(_mib, "remove caches until this many MiB of the disk are free", 1024 * MIB, metavar="MIB")
+    keep_free: int = _option(_count, "remove caches until this many MiB of the disk are free", 1024)
     max_run_time: int | None = _option(_count, "seconds that a task may ask for, and gets if it asks for none")
     grace_seconds: float = _option(_seconds, "from SIGTERM to SIGKILL", 5.0)
     watch_seconds: float = _option(_seconds, "between looks for a cancellation", 60.0)
     log_seconds: float = _option(_seconds, "between uploads of a log that grows", 2.0)
-    log_limit: int = _option(_mib, "leave out the middle of longer logs", 100 * MIB, metavar="MIB")
+    log_limit: int = _option(_count, "MiB; leave out the middle of longer logs", 100)
     task_user: User | None = _option(  # noqa: RUF009 - as above
         str, "whom tasks run as, and nobody else: a name or a number; the worker must be root"
     )
@@ -104,8 +100,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
     for each in fields(Options):
         if each.metadata:
             default: Any = each.default
-            shown = default // MIB if "metavar" in each.metadata else default
-            told = each.metadata["help"] + (f" (default: {shown})" if isinstance(shown, str | int | float) else "")
+            told = each.metadata["help"] + (f" (default: {default})" if isinstance(default, str | int | float) else "")
             option = parser.add_argument(f"--{each.name.replace('_', '-')}", **{**each.metadata, "help": told})
             variable = environment.get(f"WORKER_{each.name.removeprefix('worker_').upper()}")
             option.default, option.required = variable or default, option.required and not variable
@@ -130,29 +125,24 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str]) -> Options:
 
 
 def access_token(environment: Mapping[str, str], *, is_user_shared: bool) -> str:
-    """The access token of the worker's client; empty if there is none.
+    """The access token of the worker's client; empty if there is none. Raises ValueError that says what is wrong.
 
     Every process of the same user can read the variable, in the environment of the process that has started the worker.
     So if tasks run as the worker's own user (`is_user_shared`), the token is out of their reach only in a file that is
-    removed here, or in a descriptor that has been read. Raises ValueError that says what is wrong: also where tasks
-    could read the file.
+    removed here, or in a descriptor that has been read.
     """
-    token, name = environment.get(TOKEN, ""), environment.get(TOKEN_FILE, "")
-    if not name:
+    token, path = environment.get(TOKEN, ""), Path(environment.get(TOKEN_FILE, ""))
+    if path == Path():
         return token
     if token:
         raise ValueError(f"set {TOKEN} or {TOKEN_FILE}, not both")
-    path = Path(name)
     try:
-        token = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ValueError(f"{TOKEN_FILE}: {name} cannot be read: {problem}") from None
-    if not token:
-        raise ValueError(f"{TOKEN_FILE}: {name} is empty")
+        if not (token := path.read_text(encoding="utf-8").strip()):
+            raise ValueError("it is empty")
+    except (OSError, ValueError) as problem:
+        raise ValueError(f"{TOKEN_FILE}: {path} cannot be used: {problem}") from None
     with contextlib.suppress(OSError):
         path.unlink()
-    with contextlib.suppress(OSError):
-        found = path.stat()
-        if stat.S_ISREG(found.st_mode) and (is_user_shared or found.st_mode & (stat.S_IRGRP | stat.S_IROTH)):
-            raise ValueError(f"{TOKEN_FILE}: {name} cannot be removed, and tasks could read it")
+    if path.is_file() and (is_user_shared or path.stat().st_mode & 0o044):
+        raise ValueError(f"{TOKEN_FILE}: {path} cannot be removed, and tasks could read it")
     return token

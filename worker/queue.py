@@ -24,18 +24,8 @@ from worker.options import Options
 from worker.text import log
 
 MARKER = "<MessageId>"
-HOLD_SECONDS = 30
-"""How long a message is handed in again when the service does not answer: it stays hidden from others meanwhile."""
 SHORT = 1.0
 """Seconds from one claimWork to the next at least, where the queue asks for no longer pause."""
-_POLL_TASK_URLS = {
-    "name": "pollTaskUrls",
-    "method": "get",
-    "route": "/poll-task-url/<provisionerId>/<workerType>",
-    "args": ["provisionerId", "workerType"],
-    "stability": "deprecated",
-}
-"""A method of the queue that today's public client does not know (contract 15.3)."""
 
 
 class ClaimWork:
@@ -69,8 +59,8 @@ class ClaimWork:
 
     async def _claim_work(self, **more: str) -> Json | None:
         request = {"workerGroup": self._options.worker_group, "workerId": self._options.worker_id, "tasks": 1, **more}
-        claims: list[Json] = (await self._queue.claimWork(self._options.task_queue_id, request))["tasks"]
-        return claims[0] if claims else None
+        found = (await self._queue.claimWork(self._options.task_queue_id, request))["tasks"]
+        return found[0] if found else None
 
 
 class SignedUrls(ClaimWork):
@@ -86,8 +76,8 @@ class SignedUrls(ClaimWork):
     async def claim(self) -> Json | None:
         self._advised = 0.0
         if datetime.now(UTC) >= self._use_until:
-            ids = self._options.task_queue_id.split("/")
-            answer = await self._queue._makeApiCall(_POLL_TASK_URLS, *ids)  # noqa: SLF001 - no method of it makes it
+            path = f"poll-task-url/{self._options.task_queue_id}"  # today's client does not know it (contract 15.3)
+            answer = await self._queue._makeHttpRequest("get", path, None)  # noqa: SLF001 - so no method of it makes it
             self._urls = [queue["signedPollUrl"] for queue in answer["queues"]]
             self._use_until = use_until(answer["expires"])
         for url in self._urls:
@@ -99,7 +89,7 @@ class SignedUrls(ClaimWork):
                 answer.raise_for_status()
                 found = await answer.text()
             if MARKER in found:
-                async with asyncio.timeout(HOLD_SECONDS):
+                async with asyncio.timeout(30):  # for which the message stays hidden from others at least
                     claim = await insist("claiming", lambda: self._claim_work(xmlMessage=found))  # noqa: B023
                 if claim is not None:
                     self._idle = pauses(self._options.idle_seconds)

@@ -14,9 +14,9 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from worker.child import Guard, GuardLost
 from worker.claim import Claim
 from worker.context import Json, insist, may_mount
+from worker.guard import Guard, GuardLost
 from worker.options import Options
 from worker.text import log, shown
 
@@ -30,8 +30,6 @@ REPORT_SECONDS = 10.0
 """How long a worker that shuts down waits for a report."""
 SHUTDOWN_SECONDS = 5.0
 """How long it then takes for the rest of the log, and until the guard has put everything back."""
-LOG_SECONDS = 400.0
-"""How long the rest of the log of any other run may take."""
 
 
 class Run:
@@ -74,9 +72,12 @@ class Run:
 
     async def _work(self) -> tuple[str | None, str]:
         """Has part after part worked on until one says how the run has ended: what to report, and why it ends early."""
-        limit = _limit(self._claim.definition["payload"], self._options.max_run_time or math.inf)
-        give_up, decided = time.monotonic() + limit, None
-        """By the commands, whatever becomes of artifacts: the first problem counts, as with generic-worker."""
+        # What the commands decide stays, whatever becomes of artifacts: the first problem counts (generic-worker, too).
+        limit, decided = self._options.max_run_time or math.inf, None
+        match self._claim.definition["payload"]:  # which has yet to be checked
+            case {"maxRunTime": int() | float() as wanted} if 0 < wanted < 1e9:
+                limit = min(wanted, limit)
+        give_up = time.monotonic() + limit
         for part in ("mounts", "commands", "artifacts"):
             try:
                 serving = await self._begin(part)
@@ -119,7 +120,7 @@ class Run:
         except OSError as problem:
             log.warning("%s: its log is not finished: %s", self._claim, problem)
             return
-        await self._until(serving, SHUTDOWN_SECONDS, seconds=LOG_SECONDS)
+        await self._until(serving, SHUTDOWN_SECONDS, seconds=400)
         await self._guard.stop(0)
 
     async def _begin(self, part: str, **more: Any) -> asyncio.Task[Json]:
@@ -156,10 +157,8 @@ class Run:
         return told
 
     async def _report(self) -> None:
-        """Reports, once, what is to be reported: until the queue takes or refuses it, or the claim has ended.
-
-        Nothing that ends the claim's renewal ends this: the queue knows best whose the run is.
-        """
+        """Reports, once, what is to be reported: until the queue takes or refuses it, or the claim has ended. Nothing
+        that ends the claim's renewal ends this: the queue knows best whose the run is."""
         claim, outcome, self._outcome = self._claim, self._outcome, None
         if outcome is None:
             return
@@ -180,17 +179,6 @@ class Run:
         doing.cancel()
         await asyncio.wait((doing,))
         return not doing.cancelled()
-
-
-def _limit(payload: Any, most: float) -> float:
-    """Seconds that the task has for all that it does, its mounts and uploads included.
-
-    The payload has yet to be checked, here and below.
-    """
-    match payload:
-        case {"maxRunTime": int() | float() as wanted} if 0 < wanted < 1e9:
-            return min(wanted, most)
-    return most
 
 
 def _caches(definition: Mapping[str, Any]) -> dict[str, str]:

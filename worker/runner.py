@@ -34,14 +34,8 @@ from worker.options import Options
 from worker.payload import LOGS, parse
 from worker.proxy import Proxy
 from worker.text import Formatter, lines, log, shown
-from worker.users import MEMORY, become, is_shortage, limit
+from worker.users import become, is_shortage, limit
 
-WARNINGS = 20
-"""Messages that a task's process may add to the worker's own log."""
-CALL = aiohttp.ClientTimeout(total=60)
-"""Of whatever says nothing else."""
-CHUNK = 1 << 20
-"""Bytes: as many as a pipe may hold."""
 _TASKS_FAULT = {errno.E2BIG, errno.EACCES, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOEXEC}
 _TASKS_FAULT |= {errno.ENOTDIR}
 
@@ -74,9 +68,8 @@ async def work(task: Context, store: LogStore) -> Json:
     except TROUBLE as trouble:
         outcome, text = "resource-unavailable", f"An artifact could not be stored: {shown(trouble)}"
     except Exception as problem:
-        text = f"The worker lacks what the task needs: {shown(problem)}"
         if is_shortage(problem):
-            outcome = "resource-unavailable"
+            outcome, text = "resource-unavailable", f"The worker lacks what the task needs: {shown(problem)}"
             log.warning("%s", text)
         else:
             text = "The worker failed; its own log says how."
@@ -85,8 +78,7 @@ async def work(task: Context, store: LogStore) -> Json:
         if streaming is not None:  # the worker signs nothing more once it has been told how this ends
             streaming.cancel()
             await asyncio.wait((streaming,))
-    with contextlib.suppress(OSError):  # the disk may be full
-        task.say(text)
+    task.say(text)
     return {"outcome": outcome}
 
 
@@ -124,28 +116,25 @@ async def _execute(task: Context, store: LogStore, payload: Json) -> Json:
 
 async def _finish_log(task: Context, store: LogStore) -> Json:
     """Uploads the rest of the log; where the run is done, gives it its second name."""
-    begin, names, second = task.begin, [LOGS["live"]], list[str]()
+    begin, names = task.begin, [LOGS["live"]]
     with contextlib.suppress(TaskException):
         names = parse(begin["task"], most_run_time=task.options.max_run_time)["logs"]
-        second = names[1:] if begin["isDone"] else []
     task.say(begin["say"])
     try:
         if names:
             live = LiveLog(names[0], store, task)
             await insist("storing the log", lambda: live.upload(is_over=True), TRIES)
-        if second:
+        if begin["isDone"] and len(names) > 1:
             link = {"storageType": "link", "contentType": CONTENT_TYPE, "artifact": names[0]}
-            await insist("naming the log", lambda: task.create(second[0], **link), TRIES)
+            await insist("naming the log", lambda: task.create(names[1], **link), TRIES)
     except (*REFUSED, *TROUBLE) as problem:  # no task fails because of its log
         log.warning("the log is not stored: %s", shown(problem))
     return {"outcome": "done"}
 
 
 async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str, str], store: LogStore) -> int:
-    """Runs commands, one after the other until one fails; the last exit code, negative for a signal.
-
-    Processes that they leave go on. Raises TaskException; OSError when the output cannot be kept.
-    """
+    """Runs commands, one after the other until one fails; the last exit code, negative for a signal. Processes that
+    they leave go on. Raises TaskException; OSError when the output cannot be kept."""
     asked = list[int]()
     signal.signal(signal.SIGTERM, lambda number, _: asked.append(number))  # commands are asked, too: no other begins
     receiving, sending = os.pipe()
@@ -156,7 +145,7 @@ async def _run(commands: Sequence[Sequence[str]], folder: Path, env: Mapping[str
 
     def copy() -> None:
         try:
-            if found := os.read(receiving, CHUNK):
+            if found := os.read(receiving, 1 << 20):  # as much as a pipe may hold
                 store.write(found)
             elif loop.remove_reader(receiving):
                 silent.set_result(None)
@@ -201,14 +190,15 @@ async def _start(command: Sequence[str], folder: Path, env: Mapping[str, str], o
 async def _main(worker: Asking, file: int, folder: Path, caches: Mapping[str, bool | str], options: Options) -> None:
     begin = worker.receive()
     if begin["part"] != "commands":
-        limit(resource.RLIMIT_AS, MEMORY)
+        limit(resource.RLIMIT_AS, 2 << 30)  # bytes: the archives of mounts may ask for any amount
     output, warned = logging.StreamHandler(sys.stderr), itertools.count()
     output.setFormatter(Formatter(f"%(asctime)s %(levelname)s {begin['taskId']}/{begin['runId']}: %(message)s"))
-    output.addFilter(lambda _: next(warned) < WARNINGS)
+    output.addFilter(lambda _: next(warned) < 20)  # it is the worker's own log
     logging.basicConfig(level=logging.WARNING, handlers=[output], force=True)
-    store = LogStore(file, options.log_limit)
-    calls = aiohttp.ClientSession(timeout=CALL, middlewares=[worker.sign])
-    async with calls, aiohttp.ClientSession(timeout=CALL) as session:
+    store = LogStore(file, options.log_limit << 20)
+    timeout = aiohttp.ClientTimeout(total=60)  # of whatever says nothing else
+    calls = aiohttp.ClientSession(timeout=timeout, middlewares=[worker.sign])
+    async with calls, aiohttp.ClientSession(timeout=timeout) as session:
         context = Context(begin, folder, caches, options, worker, calls, session, store.say)
         worker.tell(await (_finish_log if begin["part"] == "log" else work)(context, store))
 

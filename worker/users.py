@@ -20,22 +20,13 @@ from pathlib import Path
 _CAPABILITIES = {"chown": 0, "dac_override": 1, "fowner": 3, "kill": 5, "setgid": 6, "setuid": 7}
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER, PR_SET_NO_NEW_PRIVS = 1, 4, 36, 38
 
-NICE = 10
-"""However many processes a task has, the worker gets some of the processor."""
-MEMORY_ADJUSTMENT, MOST_ADJUSTMENT = 500, 1000
-"""Where memory runs out, the system ends a task rather than its worker, whose own adjustment this is added to."""
-FILES = 65536
-"""Descriptors of a process."""
 PROCESSES = 4096
 """Processes and threads of the task's user."""
-MEMORY = 2 << 30
-"""Bytes of address space while the content of mounts and artifacts is worked on: archives may ask for any amount."""
 _SHORTAGES = {errno.EAGAIN, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOSPC, errno.EROFS}
 
 
 def is_shortage(problem: BaseException) -> bool:
-    """Whether an error of the system says that memory, processes, descriptors or the disk have run out: that is no
-    failure of the task or the worker (contract 4.3)."""
+    """Whether an error of the system says that memory, processes, files or the disk have run out (contract 4.3)."""
     return isinstance(problem, OSError) and problem.errno in _SHORTAGES
 
 
@@ -63,8 +54,7 @@ class User:
 
 
 def check_rights(status: Path = Path("/proc/self/status")) -> None:
-    """Raises PermissionError if root lacks the rights that are needed to run tasks as another user, as in some
-    containers. `status`: the file in which Linux lists the rights of this process."""
+    """Raises PermissionError if root lacks the rights to run tasks as another user. `status`: where they are listed."""
     found = re.search(r"^CapEff:\s*([0-9a-f]+)$", status.read_text(encoding="utf-8"), re.MULTILINE)
     has = int(found[1], 16) if found else 0
     if lacking := [name for name, number in _CAPABILITIES.items() if not has >> number & 1]:
@@ -78,19 +68,16 @@ def hide() -> None:
 
 
 def become(user: User | None) -> None:
-    """Gives up all rights of this process but those of the task's user, for good, and sets the limits of a task.
-
-    None: it stays what it is. The process ends with the one that has started it.
-    """
+    """Gives up all rights of this process but those of the task's user, for good, and sets the limits of a task. None:
+    it stays what it is. The process ends with the one that has started it."""
     os.umask(0o022)
-    os.nice(NICE)
+    os.nice(10)  # however many processes a task has, the worker gets some of the processor
     limit(resource.RLIMIT_CORE, 0)
-    limit(resource.RLIMIT_NOFILE, FILES)
+    limit(resource.RLIMIT_NOFILE, 65536)
     prctl(PR_SET_DUMPABLE, 1)  # or else this file is root's; no command of the task runs yet
-    with contextlib.suppress(OSError):  # not known everywhere
+    with contextlib.suppress(OSError):  # where memory runs out, a task is ended before its worker: 1000 goes first
         adjustment = Path("/proc/self/oom_score_adj")
-        its = int(adjustment.read_text(encoding="ascii")) + MEMORY_ADJUSTMENT
-        adjustment.write_text(str(min(its, MOST_ADJUSTMENT)), encoding="ascii")
+        adjustment.write_text(str(min(int(adjustment.read_text(encoding="ascii")) + 500, 1000)), encoding="ascii")
     if user is not None:
         limit(resource.RLIMIT_NPROC, PROCESSES)
         if not os.path.ismount("/dev/mqueue"):  # nobody could find, and remove, what is left

@@ -1,6 +1,5 @@
-"""The worker: asks for a task, has it executed, and asks for the next one, until SIGTERM or SIGINT.
-
-A second signal ends it at once.
+"""The worker: asks for a task, has it executed, and asks for the next one, until SIGTERM or SIGINT. A second one ends
+it at once.
 """
 
 from __future__ import annotations
@@ -13,15 +12,15 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 import aiohttp
 import psutil  # type: ignore[import-untyped]  # comes without types
 from taskcluster.aio import Queue
 
-from worker.child import Guard, GuardLost
 from worker.claim import Claim
 from worker.context import REFUSED, TROUBLE, Json, pauses
+from worker.guard import Guard, GuardLost
 from worker.options import TOKEN_FILE, Options, parse
 from worker.queue import ClaimWork, SignedUrls
 from worker.run import Run
@@ -36,13 +35,8 @@ SHARED_USER = """tasks run as the worker's own user, %s: they reach its files an
 by a variable (not by %s), and what earlier tasks have left; for tasks of others use --task-user, as root on Linux"""
 CONNECTIONS = 32
 """At a time, for all calls of the worker. What tasks transfer themselves is not among them."""
-REQUEST_SECONDS = 60
-"""Longer than the 20 s that claimWork waits."""
 MAY_GROW = {"descriptors": CONNECTIONS, "MiB of memory": 128}
 """How much more the worker may hold than before its first task: a definition has up to 10 MiB."""
-
-Execute = Callable[[Json], Awaitable[list[str]]]
-"""Has a claimed run executed; what is not as it was before."""
 
 
 def held() -> dict[str, int]:
@@ -77,18 +71,18 @@ async def work(options: Options) -> int:
     try:
         if options.task_user is not None:
             check_rights()
-        connector, timeout = aiohttp.TCPConnector(limit=CONNECTIONS), aiohttp.ClientTimeout(total=REQUEST_SECONDS)
+        connector, timeout = aiohttp.TCPConnector(limit=CONNECTIONS), aiohttp.ClientTimeout(60)  # claimWork waits 20 s
         async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session, Guard(options) as guard:
 
             def client(credentials: Mapping[str, str]) -> Queue:
                 return Queue({"rootUrl": options.root_url, "credentials": dict(credentials)}, session=session)
 
-            async def execute(claimed: Json) -> list[str]:
-                return await Run(Claim(claimed, client, options), options, guard).run(shutdown)
+            def begin(claimed: Json) -> Run:
+                return Run(Claim(claimed, client, options), options, guard)
 
             kind = SignedUrls if options.poll_mode == "signed" else ClaimWork
             source = kind(client(options.credentials), session, options)
-            left = await take_work(options, source, execute, guard, shutdown)
+            left = await take_work(options, source, begin, guard, shutdown)
     except REFUSED as refused:
         log.error("the queue does not let this worker ask for work: %s", shown(refused))
         return EXIT_REFUSED
@@ -101,34 +95,28 @@ async def work(options: Options) -> int:
 
 
 async def take_work(
-    options: Options, source: ClaimWork, execute: Execute, guard: Guard, shutdown: asyncio.Event
+    options: Options, source: ClaimWork, begin: Callable[[Json], Run], guard: Guard, shutdown: asyncio.Event
 ) -> list[str]:
     """Asks and executes, until shut down, idle for too long, after the last task that it may take, or where something
-    is not as it was before, which is what it returns.
-
-    Raises REFUSED when the queue does not let this worker ask for work.
-    """
+    is not as it was before, which is what it returns. Raises REFUSED when the queue does not let it ask for work."""
     trouble_pauses, taken, idle_since, before = pauses(longest=60), 0, time.monotonic(), held()
     while taken != options.max_tasks and not shutdown.is_set():
         if guard.is_lost:  # by a process that an earlier task has left
             return ["its guard has ended"]
         # A shutdown waits for the answer: it may bring a claim, which can then be given back at once.
         try:
-            claim = await source.claim()
+            claim, trouble_pauses = await source.claim(), pauses(longest=60)
+            pause = source.pause() if claim is None else 0.0
         except TROUBLE as trouble:
             log.warning("no work can be asked for at %s, trying again: %s", options.root_url, shown(trouble))
             claim, pause = None, next(trouble_pauses)
-        else:
-            trouble_pauses = pauses(longest=60)
-            pause = source.pause() if claim is None else 0.0
         if claim is not None:
-            left = await execute(claim)
+            left = await begin(claim).run(shutdown)
             taken, idle_since = taken + 1, time.monotonic()
             if left := [*left, *grown(before, held())]:
                 return left
             continue
-        if options.idle_timeout is not None:
-            # Time in which the service cannot be reached is idle time.
+        if options.idle_timeout is not None:  # time in which the service cannot be reached is idle time
             patience = options.idle_timeout - (time.monotonic() - idle_since)
             if patience <= 0:
                 log.info("no task for %g seconds: the worker ends", options.idle_timeout)

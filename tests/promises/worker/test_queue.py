@@ -72,17 +72,14 @@ async def test_a_poll_url_that_fails_is_logged_without_its_signature(caplog: pyt
     url = f"http://127.0.0.1:{runner.addresses[0][1]}/queue/messages?sp=p&sig=SECRET"
 
     class FakeQueue:
-        async def _makeApiCall(self, *_: object) -> object:  # noqa: N802 - the client's name
+        async def _makeHttpRequest(self, *_: object) -> object:  # noqa: N802 - the client's name
             until = (datetime.now(UTC) + timedelta(hours=1)).isoformat()
             return {"queues": [{"signedPollUrl": url}], "expires": until}
-
-    async def execute(_: Any) -> list[str]:
-        raise AssertionError
 
     shutdown, guard = asyncio.Event(), cast(Any, SimpleNamespace(is_lost=False))
     async with aiohttp.ClientSession() as session:
         source = SignedUrls(FakeQueue(), session, OPTIONS)
-        working = asyncio.create_task(take_work(OPTIONS, source, execute, guard, shutdown))
+        working = asyncio.create_task(take_work(OPTIONS, source, cast(Any, None), guard, shutdown))
         await asyncio.wait_for(asked.wait(), 30)
         shutdown.set()
         await asyncio.wait_for(working, 30)

@@ -21,7 +21,7 @@ import pytest
 from tests.parts.local.stacks import wait
 from tests.promises.worker.double import BACKING, LOG, QUIET, SECONDS, TOKEN, FakeQueue, fake_queue, shell, working
 from tests.promises.worker.test_queue import OPTIONS
-from worker import child, guard, run, runner
+from worker import guard, run, runner
 from worker.context import Context
 from worker.log import LogStore
 from worker.options import Options
@@ -286,7 +286,7 @@ def test_a_queue_that_is_away_does_not_keep_a_worker_from_ending(tmp_path: Path)
 
 
 def test_the_time_that_it_takes_to_end_is_what_a_worker_is_left() -> None:
-    longest = Options.grace_seconds + run.REPORT_SECONDS + 2 * run.SHUTDOWN_SECONDS + child.END_SECONDS
+    longest = Options.grace_seconds + run.REPORT_SECONDS + 2 * run.SHUTDOWN_SECONDS + guard.END_SECONDS
     assert longest < STOP_SECONDS
 
 
