@@ -8,9 +8,7 @@ cancelled does not go on for many minutes.
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
-import json
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -27,7 +25,8 @@ from worker.options import Options
 from worker.text import log, shown
 
 MARGIN = timedelta(minutes=3)
-"""The longest time before takenUntil at which a claim is renewed: time for retries, and for clocks that differ."""
+"""The longest time before takenUntil at which a claim is renewed: time for retries, and for clocks that differ. A short
+one is renewed after two thirds of what is left of it."""
 BEWIT_SECONDS = 3600
 
 
@@ -35,11 +34,8 @@ class Claim:
     """A run that this worker holds."""
 
     def __init__(self, claimed: Json, connect: Callable[[Mapping[str, str]], Queue], options: Options) -> None:
-        """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials.
-
-        The worker's own credentials read the run's state; a claim's may not suffice for that. Without their scope
-        queue:status:<taskId> only renewals show that the run has ended.
-        """
+        """`claimed` is one element of claimWork's answer; `connect` makes a client from credentials. Those of the
+        worker read the run's state: a claim's may not suffice. If neither does, only renewals show when it ends."""
         self.definition: Json = claimed["task"]
         self.task_id: str = claimed["status"]["taskId"]
         self.run_id: int = claimed["runId"]
@@ -58,8 +54,8 @@ class Claim:
         return f"{self.task_id}/{self.run_id}"
 
     def _renewed(self, answer: Json) -> None:
-        self._taken_until = datetime.fromisoformat(answer["takenUntil"])
-        self._due = renewal_due(self._taken_until, _now())
+        self._taken_until, now = datetime.fromisoformat(answer["takenUntil"]), _now()
+        self._due = self._taken_until - min(MARGIN, (self._taken_until - now) / 3)
         self._credentials: Mapping[str, str] = answer["credentials"]
         self.queue = self._connect(self._credentials)
         """A client with the latest credentials: the older ones expire."""
@@ -136,19 +132,12 @@ class Claim:
                 pass
             case _ if not is_own:
                 raise ValueError(f"it is no URL of {self._root_url}, or the task lacks features.taskclusterProxy")
-        own, scopes = [f"queue:create-artifact:{self}"], self.definition.get("scopes", ())
-        ext: Json = {"authorizedScopes": own if is_own else [*scopes, *own]}
-        if is_own and method == "GET":
-            del ext["authorizedScopes"]  # the certificate has them, and a header of 4,096 characters no room for both
-        if certificate := self._credentials.get("certificate"):
-            ext["certificate"] = json.loads(certificate)
+        client: Json = {"rootUrl": self._root_url, "credentials": {**self._credentials}}
+        if not is_own or method != "GET":  # the certificate has them, and a header of 4,096 characters no room for both
+            scopes = () if is_own else self.definition.get("scopes", ())
+            client["authorizedScopes"] = [*scopes, f"queue:create-artifact:{self}"]
         key = {"id": self._credentials["clientId"], "key": self._credentials["accessToken"], "algorithm": "sha256"}
-        return {"credentials": key, "url": url, "ext": base64.b64encode(json.dumps(ext).encode()).decode()}
-
-
-def renewal_due(taken_until: datetime, now: datetime) -> datetime:
-    """When a claim is to be renewed: some minutes before its end, or after two thirds of what is left of it."""
-    return taken_until - min(MARGIN, (taken_until - now) / 3)
+        return {"credentials": key, "url": url, "ext": Queue(client).makeHawkExt().decode()}
 
 
 def _now() -> datetime:

@@ -55,12 +55,11 @@ class Asking:
     def __init__(self, connection: socket.socket) -> None:
         self._stream = connection.makefile("rwb")
 
-    def receive(self) -> Json:
+    def receive(self) -> Any:
         """The next message. Raises EOFError where the worker is gone: nothing that is done from now on counts."""
         if not (line := self._stream.readline()):
             raise EOFError
-        message: Json = json.loads(line)
-        return message
+        return json.loads(line)
 
     def tell(self, message: Json) -> None:
         """Tells the worker something (run.py)."""
@@ -133,10 +132,8 @@ def pauses(longest: float) -> Iterator[float]:
 
 
 async def insist(what: str, call: Callable[[], Awaitable[T]], tries: int = sys.maxsize) -> T:
-    """The result of a call that is repeated while it meets TROUBLE. Raises what the last try does, and REFUSED.
-
-    For ever by default: the caller bounds the time by cancelling.
-    """
+    """The result of a call that is repeated while it meets TROUBLE, by default for ever: the caller bounds the time by
+    cancelling. Raises what the last try does, and REFUSED."""
     for pause in itertools.islice(pauses(longest=30), tries - 1):
         try:
             return await call()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import errno
 import fcntl
 import hashlib
 import os
@@ -23,8 +22,8 @@ from typing import Any
 from worker.archives import BadContent, made
 from worker.users import User, as_user, is_shortage
 
-WAIT_SECONDS = 5.0
-"""How long a worker waits for another one in the same place to be gone: its guard may be removing a folder."""
+TRIES = 50
+"""Ten a second, while another worker in the same place is to be gone: its guard may be removing a folder."""
 SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")  # noqa: S108 - what tasks leave there is removed
 """Where every user of a usual system can leave files."""
 
@@ -108,10 +107,8 @@ class WorkDirectory:
         os.chown(folder, *self._owner)
 
     def put_back(self, *, filled: bool = False, purged: bool = False) -> str:
-        """Takes the caches back, and removes all else that a task has left; what cannot be removed.
-
-        Whether new caches have what they were to begin with; whether no cache is to be kept.
-        """
+        """Takes the caches back, and removes all else that a task has left; what cannot be removed. `filled`: new
+        caches have what they were to begin with; `purged`: no cache is to be kept."""
         while self._placed:
             place, home, is_new = self._placed.pop()
             with contextlib.suppress(OSError):  # its task may have moved it, or put a link above it
@@ -122,7 +119,7 @@ class WorkDirectory:
         tasks = self._path / "tasks"
         try:
             if not _is_directory(tasks):
-                raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), tasks)
+                return f"{tasks} cannot be removed: it is no directory"
             self._remove(list(tasks.iterdir()))
         except OSError as problem:
             return f"{problem.filename} cannot be removed: {problem.strerror}"
@@ -172,11 +169,8 @@ def empty(folder: Path) -> None:
                     count += 1
                 else:
                     inner.unlink()
-            try:
+            if not list(os.scandir(entry)):
                 entry.rmdir()
-            except OSError as problem:
-                if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
-                    raise
 
 
 def _remove_own(folder: Path, user: int, depth: int) -> None:
@@ -213,12 +207,9 @@ def _make(folder: Path) -> None:
 
 def _hold(take: Callable[[], Any], problem: str) -> None:
     """Takes what only one worker can have, for as long as this process lives. Raises OSError."""
-    give_up = time.monotonic() + WAIT_SECONDS
-    while True:
-        try:
+    for _ in range(TRIES):
+        with contextlib.suppress(OSError):
             take()
             return
-        except OSError:
-            if time.monotonic() > give_up:
-                raise OSError(problem) from None
-            time.sleep(0.1)
+        time.sleep(0.1)
+    raise OSError(problem)

@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import aiohttp
@@ -31,20 +32,18 @@ _API = re.compile(r"(?:/api)?/([a-z][a-z-]*)/(v[0-9]+)/(.*)", re.DOTALL)
 _HOP_BY_HOP = {"connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te", "trailer"}
 _HOP_BY_HOP |= {"transfer-encoding", "upgrade"}
 _OWN = _HOP_BY_HOP | {"host", "authorization"}
-_ESTABLISHED = "01"
-"""State of a connection in /proc/net/tcp."""
 _LOOPBACKS = {"/proc/net/tcp": "0100007F", "/proc/net/tcp6": "0000000000000000FFFF00000100007F"}
 """A client that calls 127.0.0.1 by an IPv6 socket, as Java does, is in the second table."""
 
 
+@dataclass
 class Proxy:
     """The proxy of one task."""
 
-    def __init__(self, root_url: str, worker: Asking, user: User | None) -> None:
-        """`user`: connections of others are refused."""
-        self._root_url = root_url
-        self._worker = worker
-        self._user = user
+    _root_url: str
+    _worker: Asking
+    _user: User | None
+    """Connections of others are refused."""
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[str]:
@@ -85,10 +84,9 @@ class Proxy:
         headers = CIMultiDict((name, text) for name, text in request.headers.items() if name.lower() not in _OWN)
         if request.body_exists and "Content-Type" not in headers:
             headers["Content-Type"] = "application/json"
-        body, encoded = request.content if request.body_exists else None, URL(url, encoded=True)
-        async with self._session.request(
-            request.method, encoded, headers=headers, data=body, allow_redirects=False
-        ) as answer:
+        method, to = request.method, URL(url, encoded=True)
+        body = request.content if request.body_exists else None
+        async with self._session.request(method, to, headers=headers, data=body, allow_redirects=False) as answer:
             names = ((name, text) for name, text in answer.headers.items() if name.lower() not in _HOP_BY_HOP)
             headers = CIMultiDict([*names, ("X-Taskcluster-Endpoint", url)])
             response = web.StreamResponse(status=answer.status, headers=headers)
@@ -112,8 +110,9 @@ def _owner(request: web.BaseRequest) -> int | None:
     if not peer or not here:
         return None
     for table, loopback in _LOOPBACKS.items():
-        # Both ends: the port may be in use for another address, or have been until a moment ago, then as root's.
-        connection = [f"{loopback}:{peer[1]:04X}", f"{loopback}:{here[1]:04X}", _ESTABLISHED]
+        # Both ends, in state 01, that of a connection: the port may be in use for another address, or have been until a
+        # moment ago, then as root's.
+        connection = [f"{loopback}:{peer[1]:04X}", f"{loopback}:{here[1]:04X}", "01"]
         with suppress(FileNotFoundError):  # a system without IPv6 lacks the second table
             for line in Path(table).read_text(encoding="utf-8").splitlines():
                 if (fields := line.split())[1:4] == connection:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 import aiohttp
@@ -14,7 +14,7 @@ from taskcluster.exceptions import TaskclusterRestFailure
 from tests.parts.twin import VirtualClock
 from tests.parts.twin.driver import Simulation
 from tests.promises.worker.test_queue import OPTIONS
-from worker.claim import Claim, renewal_due
+from worker.claim import Claim
 from worker.context import Json, pauses
 
 Answer = Callable[[], Json]
@@ -111,10 +111,9 @@ def test_at_the_deadline_it_ends(scene: Scene) -> None:
 
 
 @pytest.mark.parametrize(("seconds", "margin"), [(1200, 180), (541, 180), (30, 10), (3, 1)])
-def test_when_a_claim_is_renewed(seconds: float, margin: float) -> None:
-    now = datetime.now(UTC)
-    taken_until = now + timedelta(seconds=seconds)
-    assert renewal_due(taken_until, now) == taken_until - timedelta(seconds=margin)
+def test_when_a_claim_is_renewed(scene: Scene, seconds: float, margin: float) -> None:
+    assert scene.kept(Scripted(scene.clock, refusal), seconds=seconds) == "the queue does not renew it (409)"
+    assert scene.clock.elapsed == pytest.approx(seconds - margin, abs=0.01)
 
 
 def test_pauses_double_up_to_the_longest() -> None:

@@ -95,7 +95,7 @@ def _fill_and_empty(tmp_path: Path) -> None:
 def test_what_a_worker_that_died_has_left_is_removed_and_a_second_worker_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folders, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(folders, "TRIES", 2)
     code = f"""
 import sys
 from pathlib import Path
@@ -142,7 +142,7 @@ def test_a_work_directory_that_a_task_could_change_is_refused(open_folder: Path,
 
 def test_a_user_has_tasks_of_one_worker(open_folder: Path, user: User, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another one would end them."""
-    monkeypatch.setattr(folders, "WAIT_SECONDS", 0.2)
+    monkeypatch.setattr(folders, "TRIES", 2)
     work = WorkDirectory(open_folder / "one", user, 0)
     with pytest.raises(OSError, match=f"user {user.uid}"):
         WorkDirectory(open_folder / "two", user, 0)

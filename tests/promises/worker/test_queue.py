@@ -24,6 +24,7 @@ OPTIONS = Options(
     worker_group="g",
     worker_id="w",
     work_dir=Path("/nowhere"),
+    watch_seconds=9999,
 )
 
 
