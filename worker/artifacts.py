@@ -27,10 +27,8 @@ from worker.archives import CHUNK
 from worker.context import REFUSED, TRIES, Context, Json, TaskException, insist
 from worker.text import plain
 
-AT_ONCE = 8
 MOST_FILES = 100_000
 """Files of a directory that is an artifact."""
-LONGEST_NAME = 1024
 _INVALID = "invalid-resource-on-worker"
 
 mimetypes.init()  # now: the task's user may not be allowed to read all files that it looks into
@@ -48,7 +46,7 @@ async def upload_all(task: Context, wanted: Sequence[Json]) -> bool:
     async def work() -> bool:
         return all([await _upload(task, artifact, name, path) for artifact, name, path in waiting])
 
-    return all(await asyncio.gather(*(work() for _ in range(AT_ONCE))))
+    return all(await asyncio.gather(*(work() for _ in range(8))))  # so many at a time
 
 
 def _files(folder: Path, wanted: Sequence[Json]) -> Iterator[tuple[Json, str, str | Unusable]]:
@@ -66,7 +64,7 @@ def _files(folder: Path, wanted: Sequence[Json]) -> Iterator[tuple[Json, str, st
 
 async def _upload(task: Context, artifact: Json, name: str, path: str | Unusable) -> bool:
     """Uploads one file as it is now, or says in its place why it is not there; whether all is well."""
-    if not (name.isascii() and name.isprintable() and len(name) <= LONGEST_NAME):
+    if not (name.isascii() and name.isprintable() and len(name) <= 1024):
         task.say(f"{name!r} cannot be uploaded: it cannot be an artifact's name")
         return False
     latest = task.begin["task"]["expires"]

@@ -166,6 +166,7 @@ class Follower:
                 self._log = tempfile.TemporaryFile(dir=self._options.work_dir, buffering=0)  # noqa: SIM115 - until `end`
                 self._folder, self._caches = self._work.begin(run, caches)
             log = self._log.fileno()
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})  # it waits until the process ends by it
             self._how, self._runner = None, os.fork()
             if self._runner == 0:
                 signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -175,6 +176,7 @@ class Follower:
                         os.close(other)
                 runner.main(connection, log, self._folder, self._caches, self._options)
         finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
             os.close(connection)
 
     def stop(self, seconds: float) -> int | None:

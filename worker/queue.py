@@ -23,7 +23,6 @@ from worker.context import NEVER, Json, insist, pauses, use_until
 from worker.options import Options
 from worker.text import log
 
-MARKER = "<MessageId>"
 SHORT = 1.0
 """Seconds from one claimWork to the next at least, where the queue asks for no longer pause."""
 
@@ -88,7 +87,7 @@ class SignedUrls(ClaimWork):
                     break
                 answer.raise_for_status()
                 found = await answer.text()
-            if MARKER in found:
+            if "<MessageId>" in found:
                 async with asyncio.timeout(30):  # for which the message stays hidden from others at least
                     claim = await insist("claiming", lambda: self._claim_work(xmlMessage=found))  # noqa: B023
                 if claim is not None:

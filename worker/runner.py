@@ -212,6 +212,7 @@ def main(connection: int, file: int, folder: Path, caches: Mapping[str, bool | s
     code = 1
     try:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)  # nothing that a part does needs time to end, but for commands
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM})
         become(options.task_user)
         asyncio.run(_main(Asking(socket.socket(fileno=connection)), file, folder, caches, options))
         code = 0

@@ -70,26 +70,22 @@ def test_a_folder_that_the_task_has_removed(work: WorkDirectory, tmp_path: Path,
 def test_no_depth_and_no_number_is_too_much() -> None:
     """Paths that are longer than a path may be, and directories that nobody may enter."""
     in_memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # some disks take milliseconds for each
-    with tempfile.TemporaryDirectory(dir=in_memory) as name:
-        _fill_and_empty(Path(name))
-
-
-def _fill_and_empty(tmp_path: Path) -> None:
-    folder = os.open(tmp_path, os.O_RDONLY)
-    for name in ["top", *["x" * 200] * 1500]:
-        os.mkdir(name, dir_fd=folder)
-        inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+    with tempfile.TemporaryDirectory(dir=in_memory) as place:
+        top, folder = Path(place) / "top", os.open(place, os.O_RDONLY)
+        for name in ["top", *["x" * 200] * 1500]:
+            os.mkdir(name, dir_fd=folder)
+            inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+        os.fchmod(folder, 0o500)
         os.close(folder)
-        folder = inner
-    os.fchmod(folder, 0o500)
-    os.close(folder)
-    for number in range(500):
-        (tmp_path / "top" / "many" / str(number) / "closed").mkdir(parents=True)
-        (tmp_path / "top" / "many" / str(number) / "closed").chmod(0)
-    os.mkfifo(tmp_path / "top" / "pipe")
-    (tmp_path / "top" / "many" / "link").symlink_to(tmp_path)
-    empty(tmp_path / "top")
-    assert list((tmp_path / "top").iterdir()) == []
+        for number in range(500):
+            (top / "many" / str(number) / "closed").mkdir(parents=True)
+            (top / "many" / str(number) / "closed").chmod(0)
+        os.mkfifo(top / "pipe")
+        (top / "many" / "link").symlink_to(place)
+        empty(top)
+        assert list(top.iterdir()) == []
 
 
 def test_what_a_worker_that_died_has_left_is_removed_and_a_second_worker_refused(

@@ -78,9 +78,6 @@ def test_credentials_are_not_shown() -> None:
     assert "secret-token" not in repr(parse(ARGUMENTS, ENVIRONMENT))
 
 
-NO_URL = "is not a URL that begins with https:// (or http://)"
-
-
 @pytest.mark.parametrize(
     ("arguments", "variables", "said"),
     [
@@ -105,7 +102,7 @@ NO_URL = "is not a URL that begins with https:// (or http://)"
         *(([], {name: ""}, f"set {name} in the environment") for name in ENVIRONMENT),
         ([], {"TASKCLUSTER_ACCESS_TOKEN": ""}, "./dev up --detach"),
         *(
-            ([], {"TASKCLUSTER_ROOT_URL": url}, f"'{url}' {NO_URL}")
+            ([], {"TASKCLUSTER_ROOT_URL": url}, f"'{url}' is not a URL that begins with https:// (or http://)")
             for url in ("127.0.0.1:7071", "ftp://a", "https://")
         ),
     ],

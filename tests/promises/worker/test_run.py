@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import signal
 import socket
@@ -172,6 +173,16 @@ async def test_nothing_is_signed_for_the_log_once_a_part_has_said_how_it_ends(tm
         task = Context(begin, tmp_path, {}, OPTIONS, nothing, nothing, nothing, store.say)
         assert await runner.work(task, store) == {"outcome": "completed"}
     assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def test_a_process_ends_from_its_first_moment_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = "import os, time; fast = os.listdir; "  # what a process does before it minds signals itself
+    slow += "os.listdir = lambda path: (path == '/dev/fd' and time.sleep(2)) or fast(path); "
+    *command, code, place = guard.COMMAND
+    monkeypatch.setattr(guard, "COMMAND", (*command, slow + code, place))
+    async with guard.Guard(dataclasses.replace(OPTIONS, work_dir=tmp_path)) as its:
+        with await its.begin("run", {}):
+            assert await asyncio.wait_for(its.stop(60), 30) == -signal.SIGTERM
 
 
 def daemon(folder: Path, python: str = sys.executable) -> str:
