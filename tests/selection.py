@@ -64,8 +64,6 @@ QUICK: Mapping[str, int] = {
     "tests/parts/local/test_host_paths.py": 1,
     "tests/parts/local/test_host_routes.py": 1,
     "tests/parts/local/test_settings_docs.py": 1,
-    "tests/promises/azurite/test_tables.py": 1,
-    "tests/promises/azurite/test_queues.py": 1,
     "tests/promises/azurite/test_budgets.py": 12,
     "tests/promises/host/test_lifecycle.py": 4,
     "tests/promises/host/test_claims.py": 4,
