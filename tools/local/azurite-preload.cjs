@@ -35,9 +35,10 @@
  *
  * 8. Port. Asked for any free port, the table service does not say which one it got; all three say it here.
  *
- * 9. Start. Half of a start goes into loading packages for what is not used here: telemetry, which is off, a database
- *    instead of Loki, and a client's cookies. Stand-ins are loaded instead. What reads tokens of identities is loaded
- *    when the first one comes.
+ * 9. Start. Half of a start goes into loading packages for what is not used here: telemetry and logs, which are off, a
+ *    database instead of Loki, requests to other services, the deletion of all data. They are not installed
+ *    (tools/package.json), and one stand-in takes the place of all. What reads tokens of identities is loaded when the
+ *    first one comes.
  *
  * 10. Each request. The templates of all paths are parsed again, and the random bytes of each id (three or more) are
  *    fetched by a call of the system. Templates are remembered, and bytes fetched in advance.
@@ -62,12 +63,14 @@ const script = process.argv[1];
 const isAlone = path.basename(script) === "main.js";
 const source = isAlone ? path.dirname(path.dirname(script)) : path.dirname(script);
 
-const STAND_INS = { applicationinsights: {}, sequelize: { Model: class {} }, "tough-cookie": {} };
+/* What may be called, made and asked for anything, and does nothing. */
+const nothing = new Proxy(function () {}, { get: () => nothing, apply: () => nothing, construct: () => ({}) });
+const UNUSED = new Set(["applicationinsights", "axios", "morgan", "rimraf", "sequelize", "tough-cookie", "winston"]);
 const NEEDED_LATER = "jsonwebtoken";
 const MADE_QUICKER = { "uri-templates": remembering, "./lib/rng": () => randomBytesInAdvance };
 const { _load } = Module;
 Module._load = function (name, ...rest) {
-  if (Object.hasOwn(STAND_INS, name)) return STAND_INS[name];
+  if (UNUSED.has(name)) return nothing;
   if (name === NEEDED_LATER) return new Proxy({}, { get: (_, key) => _load.call(this, name, ...rest)[key] });
   const loaded = _load.call(this, name, ...rest);
   return Object.hasOwn(MADE_QUICKER, name) ? MADE_QUICKER[name](loaded) : loaded;
