@@ -45,21 +45,9 @@ def test_quick_run_measures_every_part_without_a_failure(tmp_path: Path) -> None
     assert result.memory[host] > 20
     assert {curve.name for curve in result.curves} >= {"listTaskGroup, the whole group", "createTask by dependencies"}
     assert (tmp_path / "report.md").exists()
-    assert (tmp_path / "list-by-size.svg").exists()
     assert not state.folder(port).exists(), "nothing of the stack is left"
 
 
 @pytest.mark.large
 def test_no_layer_takes_more_of_a_call_than_its_budget() -> None:
     assert calls_layers.grown(calls_layers.look(), json.loads(calls_layers.BUDGETS.read_text())) == []
-
-
-@pytest.mark.large
-@pytest.mark.parametrize("client", ["sync", "async", "javascript"])
-def test_waiting_workers_pick_every_task_up(client: str) -> None:
-    port = free_ports(2).api
-    arguments = ["--workers", "5", "--hosts", "2", "--tasks", "6", "--settle", "3", "--port", str(port)]
-    command = [sys.executable, "-m", "tools.bench.pick_up", client, *arguments]
-    done = subprocess.run(command, cwd=state.ROOT, capture_output=True, text=True, check=False)
-    assert "not taken: 0;" in done.stdout, done.stdout + done.stderr
-    assert "'503': " in done.stdout

@@ -3,7 +3,7 @@
     ./dev bench [--quick] [--out FOLDER]               on a local stack of its own
     ./dev bench --root-url URL [--out FOLDER]          any deployment, with the credentials of TASKCLUSTER_CLIENT_ID …
     ./dev bench compare FOLDER FOLDER                  two runs side by side
-    ./dev bench document FOLDER                        put a run's tables and charts into docs/performance.md
+    ./dev bench document FOLDER                        put a run's tables into docs/performance.md
 
 A deployment that is not local is seen from outside: without CPU, memory and requests to storage. The
 credentials need the scopes to create, claim and list in the task queues `bench/*` of the scheduler `bench`. The tasks
@@ -34,7 +34,7 @@ from tools.bench.load.compare import compare
 from tools.bench.load.crowd import Crowd
 from tools.bench.load.hostlog import HostLogs
 from tools.bench.load.meter import Meter
-from tools.bench.load.report import charts, markdown, write
+from tools.bench.load.report import markdown, write
 from tools.bench.load.result import Result
 from tools.local import state
 from tools.local.bootstrap import python_build
@@ -61,16 +61,12 @@ def main(arguments: Sequence[str]) -> None:
 
 
 def document(result: Result, path: Path = DOCUMENT) -> None:
-    """Puts tables and charts of a run into the page, between its marks."""
-    drawn = charts(result)
-    pictures = "\n\n".join(f"![{name.removesuffix('.svg').replace('-', ' ')}](performance-{name})" for name in drawn)
-    made = f"{MARKS[0]}\n\n{markdown(result)}\n{pictures}\n\n{MARKS[1]}"
+    """Puts the tables of a run into the page, between its marks."""
+    made = f"{MARKS[0]}\n\n{markdown(result)}\n{MARKS[1]}"
     pattern = f"{re.escape(MARKS[0])}.*?{re.escape(MARKS[1])}"
     path.write_text(
         re.sub(pattern, lambda _: made, path.read_text(encoding="utf-8"), flags=re.DOTALL), encoding="utf-8"
     )
-    for name, text in drawn.items():
-        (path.parent / f"performance-{name}").write_text(text, encoding="utf-8")
 
 
 def _run(given: argparse.Namespace) -> None:
@@ -166,7 +162,7 @@ def run_parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", type=int, default=4, help="client processes (4)")
     parser.add_argument("--hosts", type=int, default=1, help="hosts of the local stack (1)")
     parser.add_argument("--port", type=int, default=PORT, help=f"port of the local stack ({PORT})")
-    parser.add_argument("--out", type=Path, help="folder for the tables, plots and figures")
+    parser.add_argument("--out", type=Path, help="folder for the tables and figures")
     return parser
 
 

@@ -1,12 +1,10 @@
-"""A run as tables in Markdown, and its curves as SVG."""
+"""A run as tables in Markdown."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from tools.bench.load.charts import Line, chart
 from tools.bench.load.result import Curve, Result, Row
 
 PARTS: Mapping[str, str] = {
@@ -17,16 +15,6 @@ PARTS: Mapping[str, str] = {
     "burst": "A burst of one client, beside others",
     "idle": "Idle workers",
 }
-CHARTS: Mapping[str, tuple[str, ...]] = {
-    "calls-by-pending-tasks": (
-        "createTask by pending tasks",
-        "claimWork by pending tasks",
-        "reportCompleted by pending tasks",
-    ),
-    "list-by-size": ("listTaskGroup, the whole group", "listTaskGroup, again at once"),
-    "create-by-dependencies": ("createTask by dependencies",),
-}
-"""Each chart by its file's name, with the curves that it shows."""
 
 
 def markdown(result: Result) -> str:
@@ -46,26 +34,11 @@ def markdown(result: Result) -> str:
     return "\n\n".join(parts) + "\n"
 
 
-def charts(result: Result) -> dict[str, str]:
-    """Returns SVG texts by the names of their files."""
-    curves = {curve.name: curve for curve in result.curves}
-    drawn: dict[str, str] = {}
-    for name, wanted in CHARTS.items():
-        shown = [curves[each] for each in wanted if each in curves and curves[each].points]
-        if shown:
-            lines = [Line(re.sub(" by .*", "", curve.name), curve.points) for curve in shown]
-            drawn[f"{name}.svg"] = chart(name.replace("-", " "), shown[0].across, shown[0].unit, lines)
-    return drawn
-
-
 def write(result: Result, folder: Path) -> Path:
     """Writes everything into one folder; returns the path of the tables."""
     result.save(folder)
-    for name, text in charts(result).items():
-        (folder / name).write_text(text, encoding="utf-8")
     tables = folder / "report.md"
-    pictures = "\n\n".join(f"![{name}]({name})" for name in charts(result))
-    tables.write_text(f"# ./dev bench\n\n{markdown(result)}\n{pictures}\n", encoding="utf-8")
+    tables.write_text(f"# ./dev bench\n\n{markdown(result)}", encoding="utf-8")
     return tables
 
 
