@@ -136,36 +136,6 @@ def test_a_long_poll_ends_when_a_task_comes(service: Service) -> None:
     assert [claim["status"]["taskId"] for claim in claims] == [task_id]
 
 
-def test_strictly_by_priority(service: Service) -> None:
-    priorities = ["lowest", "high", "very-low", "highest", "medium", "low", "very-high"]
-    by_id = {service.create(priority=priority): priority for priority in priorities}
-    order = [by_id[claim["status"]["taskId"]] for claim in service.claim(7)]
-    assert order == ["highest", "very-high", "high", "medium", "low", "very-low", "lowest"]
-
-
-# reclaimTask (contract 5.4)
-
-
-def test_reclaims_that_are_refused(service: Service) -> None:
-    with refused(404, "ResourceNotFound"):
-        service.queue.reclaimTask(new_slugid(), 0)
-    pending = service.create()
-    with refused(404, "ResourceNotFound"):
-        service.queue.reclaimTask(pending, 1)
-    with refused(409, "RequestConflict"):
-        service.queue.reclaimTask(pending, 0)
-    (claim,) = service.claim()
-    service.queue.reportException(pending, 0, {"reason": "worker-shutdown"})
-    with refused(409, "RequestConflict"):
-        service.worker(claim).reclaimTask(pending, 0)
-    (claim,) = service.claim()
-    with refused(409, "RequestConflict"):
-        service.queue.reclaimTask(pending, 0)
-    service.queue.reportCompleted(pending, 1)
-    with refused(409, "RequestConflict"):
-        service.worker(claim).reclaimTask(pending, 1)
-
-
 # claimTask (contract 2.4)
 
 

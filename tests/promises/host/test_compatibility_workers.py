@@ -38,6 +38,14 @@ def test_a_worker_claims_a_task_by_name(service: Service) -> None:
     assert service.worker(claim).reportFailed(task_id, 0)["status"]["state"] == "failed"
 
 
+def test_a_failure_is_reported_as_in_2014(service: Service) -> None:
+    """A failure can be reported the old way: reportCompleted with `{"success": false}` (contract 2.4)."""
+    for success, state in ((False, "failed"), (True, "completed")):
+        task_id = service.claimed()["status"]["taskId"]
+        answer = service.call("post", f"task/{task_id}/runs/0/completed", {"success": success})
+        assert answer["status"]["state"] == state
+
+
 @pytest.mark.endpoint("reportException")
 def test_a_worker_shuts_down(service: Service) -> None:
     claim = service.claimed()

@@ -148,9 +148,3 @@ def test_another_definition_is_a_conflict(service: Service, change: dict[str, An
         service.queue.createTask(task_id, {**task, **change})
     assert service.queue.status(task_id) == before
     assert service.queue.task(task_id)["payload"] == BASE["payload"]
-
-
-# Groups (contract 3.4)
-
-
-# defineTask (contract 2.4)

@@ -144,6 +144,3 @@ def test_scopes_of_groups(service: Service) -> None:
             with refused(403, "InsufficientScopes"):
                 call(service.with_scopes(scope))
         call(service.with_scopes(f"queue:{name}:me/{group}"))
-
-
-# Group resolved

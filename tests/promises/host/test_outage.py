@@ -56,6 +56,3 @@ def test_leases_expire_while_the_service_is_dead_and_everything_converges_afterw
     )
     counts = alone.queue.taskQueueCounts(alone.pool)
     assert (counts["pendingTasks"], counts["claimedTasks"]) == (0, 0)
-
-
-FAILURES = [("queue", "refuse", 403, "AuthorizationFailure"), ("queue", "cut"), ("blob", "refuse", 403, "x")]

@@ -8,18 +8,14 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from shared.base.priority import PRIORITIES
 from tests.parts.local.stacks import is_running
-from tests.promises.host.bare_worker import polling
-from tests.promises.host.projections import settle
-from tests.promises.host.scriptworker import payload, scriptworker
 from tests.promises.host.service import Service, eventually
 from tools.local.child import Child
 from tools.local.state import ROOT
@@ -93,37 +89,6 @@ def test_workers_follow_a_load_that_rises_and_falls_to_nothing(service: Service,
     with scaled(service, _made(tmp_path / "work"), 5) as pool:
         _wave(service, pool, 4, _made(tmp_path / "ran"))
     _assert_none_is_left(pool)
-
-
-@pytest.mark.large
-@pytest.mark.timeout(1200)
-def test_three_waves_beside_workers_of_other_kinds(service: Service, tmp_path: Path) -> None:
-    """Three waves of tasks are worked off beside workers of other kinds, which have task queues of their own: a third
-    party's, and one that polls by signed URLs."""
-    claiming, polled = Service(service.running), Service(service.running)
-    with ExitStack() as beside:
-        beside.enter_context(scriptworker(claiming, _made(tmp_path / "scriptworker")))
-        claimed = beside.enter_context(polling(polled))
-        pool = beside.enter_context(scaled(service, _made(tmp_path / "work"), 8))
-        ran = _made(tmp_path / "ran")
-        scaled_ids, claimed_ids, polled_ids = list[str](), list[str](), list[str]()
-        for _ in range(3):
-            claimed_ids += [claiming.create(payload=payload({})) for _ in range(5)]
-            polled_ids += [polled.create(priority=priority) for priority in PRIORITIES for _ in range(2)]
-            scaled_ids += _wave(service, pool, 50, ran)
-            assert {_only_worker(claiming, task_id) for task_id in claimed_ids} == {"scriptworker-1"}
-            assert {_only_worker(polled, task_id) for task_id in polled_ids} == {"bare"}
-            assert sorted(claimed) == sorted((task_id, 0) for task_id in polled_ids), "each once"
-    _assert_none_is_left(pool)
-    settle(service.running, [*scaled_ids, *claimed_ids, *polled_ids])
-    for each in (service, claiming, polled):
-        assert service.call("get", load_path(each.pool))["unresolvedTasks"] == 0
-
-
-def _only_worker(service: Service, task_id: str) -> str:
-    """Returns who completed a task in its only run."""
-    (only,) = service.wait_for(task_id, "completed", 300)["runs"]
-    return str(only["workerId"])
 
 
 def _made(folder: Path) -> Path:

@@ -9,8 +9,6 @@ from tests.promises.azurite.budget_table import figures
 from tests.promises.simulator.depending import a_world, complete_tasks, cost_of_create, create_tasks
 from tests.promises.simulator.situations import A
 
-# What createTask costs
-
 
 @pytest.mark.parametrize("resolved", [0, 10, pytest.param(1000, marks=pytest.mark.large)])
 def test_create_with_a_thousand_dependencies_makes_twenty_requests(resolved: int) -> None:
@@ -40,6 +38,3 @@ def test_create_with_ten_thousand_dependencies_makes_a_hundred_and_twenty_reques
         assert (await cost_of_create(world, dependencies=required)).total <= most
 
     world.run(story())
-
-
-# What a resolution costs
