@@ -81,12 +81,6 @@ def test_documentation_is_published_by_the_number_of_its_version(tmp_path: Path,
     assert _run(_step("docs.yml", "--publish"), tmp_path, TAG=tag)[-1] == published
 
 
-def test_documentation_is_added_to_the_versions_that_are_there() -> None:
-    """Documentation is added to the versions in the site's branch, which a checkout of one commit does not have."""
-    (checkout,) = (step for step in _steps("docs.yml") if "actions/checkout" in step.get("uses", ""))
-    assert checkout["with"]["fetch-depth"] == 0
-
-
 def test_checksums_are_those_of_everything_that_is_attached(tmp_path: Path) -> None:
     dist = tmp_path / "dist"
     dist.mkdir()
@@ -153,19 +147,6 @@ def test_a_packages_attestation_is_asked_for_by_workflow_and_tag(tmp_path: Path)
     assert "--source-ref refs/tags/v1.2.3" in asked
 
 
-@pytest.mark.parametrize("workflow", ["backup.yml", "deploy.yml"])
-def test_a_pipeline_signs_in_as_what_each_variable_says(workflow: str) -> None:
-    (login,) = (step for step in _steps(workflow) if "azure/login" in step.get("uses", ""))
-    assert login["with"] == {
-        f"{name}-id": f"${{{{ vars.AZURE_{name.upper()}_ID }}}}" for name in ("client", "tenant", "subscription")
-    }
-
-
-def test_a_release_is_deployed_with_the_templates_of_its_tag() -> None:
-    (checkout,) = (step for step in _steps("deploy.yml") if "actions/checkout" in step.get("uses", ""))
-    assert checkout["with"]["ref"] == "${{ inputs.release || github.event.release.tag_name }}"
-
-
 def _jobs(workflow: str) -> dict[str, dict[str, Any]]:
     jobs: dict[str, dict[str, Any]] = yaml.safe_load((FOLDER / workflow).read_text())["jobs"]
     return jobs
@@ -203,13 +184,6 @@ def test_everything_is_tested_on_each_python_and_both_locks_are_looked_through()
         assert done.returncode == code, "tasks are none of the system's users"
 
 
-def test_a_backup_is_made_every_day() -> None:
-    document = yaml.safe_load((FOLDER / "backup.yml").read_text())
-    on = document.get("on") or document[True]  # YAML 1.1 reads the key as true
-    (each,) = on["schedule"]
-    assert re.fullmatch(r"\d+ \d+ \* \* \*", each["cron"])
-
-
 @pytest.mark.parametrize("changed", [False, True])
 def test_digests_are_offered_where_there_are_new_ones(tmp_path: Path, changed: bool) -> None:
     calls = _run(_step("pin-images.yml", "gh pr create"), tmp_path, BRANCH="b", CHANGED=str(int(changed)))
@@ -228,9 +202,3 @@ def test_each_app_gets_its_package_without_a_build(tmp_path: Path) -> None:
     given = {each for each in given if each[0] != "the"}  # of what the stub of azd says
     names = {"AZURE_FUNCTION_APP_NAME": "queue", "AZURE_UPLOADS_APP_NAME": "queue", "AZURE_NOTIFY_APP_NAME": "notify"}
     assert given == {(name, f"dist/{package}.zip") for name, package in names.items()}
-
-
-def test_a_deployment_is_not_cut_off_while_it_is_under_way() -> None:
-    """A deployment has time to wait for roles and for the app's first answer: one that is stopped leaves a half new
-    state."""
-    assert _jobs("deploy.yml")["deploy"]["timeout-minutes"] >= 30
