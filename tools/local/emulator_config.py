@@ -1,14 +1,11 @@
-"""Writes local/containers/service-bus.json, Microsoft's emulator: `python -m tools.local.emulator_config`.
-
-A test fails when the file differs from what this writes.
-"""
+"""Writes the topics for Microsoft's emulator (tools/compose.yaml): `python -m tools.local.emulator_config`."""
 
 import json
 
 from shared.queue.events.exchanges import TOPICS
 from tools.local.state import ROOT
 
-FILE = ROOT / "tools" / "local" / "containers" / "service-bus.json"
+FILE = ROOT / ".local" / "service-bus.json"
 SUBSCRIPTION = "all"
 """Name of the match-all subscription of each topic; others are added to the file by hand."""
 
@@ -48,6 +45,7 @@ def document() -> str:
 
 def main() -> None:
     """Write the file."""
+    FILE.parent.mkdir(exist_ok=True)
     FILE.write_text(document(), encoding="utf-8")
 
 

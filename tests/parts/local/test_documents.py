@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.parts.local.stacks import free_ports
-from tools.local import emulator_config, state
+from tools.local import state
 from tools.local.stack import Stack, StackOptions
 
 ROOT = state.ROOT
@@ -90,7 +90,3 @@ def running_worker(command: str, folder: Path) -> Iterator[None]:
 
 
 _GET = "import sys, urllib.request; print(urllib.request.urlopen(sys.argv[1]).read().decode())"
-
-
-def test_the_topics_of_the_emulator_are_up_to_date() -> None:
-    assert emulator_config.FILE.read_text() == emulator_config.document(), "run: python -m tools.local.emulator_config"
