@@ -1,10 +1,7 @@
 """Rules of the local Service Bus: SQL and correlation filters, through real messages and by property."""
 
 import json
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.parts.local.broker_support import client, new_topic, send
+from tests.promises.events.sql import Evaluator, evaluating
 from tools.local.service_bus import ControlError, ServiceBus
 
 USER: dict[str, Any] = {
@@ -166,26 +164,10 @@ def test_a_bad_rule_is_refused(service_bus: ServiceBus, rule: dict[str, Any], er
         service_bus.add_subscription(topic, "new", rules=[rule])
 
 
-@dataclass
-class Evaluator:
-    """A process that evaluates filters."""
-
-    process: subprocess.Popen[str]
-
-    def __call__(self, sql: str, **user: object) -> bool | None:
-        assert self.process.stdin is not None
-        assert self.process.stdout is not None
-        self.process.stdin.write(json.dumps({"sql": sql, "user": user}) + "\n")
-        self.process.stdin.flush()
-        truth: bool | None = json.loads(self.process.stdout.readline())
-        return truth
-
-
 @pytest.fixture(scope="module")
 def evaluate() -> Iterator[Evaluator]:
-    script = Path(__file__).with_name("evaluate_sql.cjs")
-    with subprocess.Popen(["node", str(script)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        yield Evaluator(process)
+    with evaluating() as evaluator:
+        yield evaluator
 
 
 def _literal(text: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -9,21 +11,25 @@ from hypothesis import strategies as st
 from shared.queue.events.rendering import render_group
 from shared.queue.events.rules import Exchange
 from tests.promises.events.builders import GROUP_ID, TASK_ID, Life, group_event
-from tests.promises.events.sql import evaluate
+from tests.promises.events.sql import evaluating
 from tests.promises.events.topic_patterns import selects
 from tests.selection import examples
 from tools.listen.filters import MAX_SQL, CorrelationRule, PatternError, Rule, SqlRule, TrueRule, rules_for
 
-
-def chosen(rules: tuple[Rule, ...], properties: dict[str, str]) -> bool:
-    """Whether a subscription with these rules gets a message with these properties."""
-    return any(_chosen(rule, properties) for rule in rules)
+Chosen = Callable[[tuple[Rule, ...], dict[str, str]], bool]
+"""Whether a subscription with these rules gets a message with these properties."""
 
 
-def _chosen(rule: Rule, properties: dict[str, str]) -> bool:
-    if isinstance(rule, CorrelationRule):
-        return all(properties.get(name) == value for name, value in rule.properties.items())
-    return isinstance(rule, TrueRule) or evaluate(rule.expression, properties) is True
+@pytest.fixture(scope="module")
+def chosen() -> Iterator[Chosen]:
+    with evaluating() as evaluate:
+
+        def by_one(rule: Rule, properties: dict[str, str]) -> bool:
+            if isinstance(rule, CorrelationRule):
+                return all(properties.get(name) == value for name, value in rule.properties.items())
+            return isinstance(rule, TrueRule) or evaluate(rule.expression, **properties) is True
+
+        yield lambda rules, properties: any(by_one(rule, properties) for rule in rules)
 
 
 def properties_of(routes: list[str], **definition: str) -> dict[str, str]:
@@ -46,8 +52,8 @@ primary_patterns = st.lists(st.sampled_from(["*", "#", "*"]) | key_words, min_si
 
 
 @settings(max_examples=examples(400))
-@given(patterns | route_patterns | primary_patterns, st.lists(routes, max_size=4, unique=True))
-def test_rules_select_what_the_reference_selects(pattern: str, task_routes: list[str]) -> None:
+@given(pattern=patterns | route_patterns | primary_patterns, task_routes=st.lists(routes, max_size=4, unique=True))
+def test_rules_select_what_the_reference_selects(chosen: Chosen, pattern: str, task_routes: list[str]) -> None:
     properties = properties_of(task_routes)
     try:
         rules = rules_for(Exchange.TASK_PENDING, pattern)
@@ -59,8 +65,8 @@ def test_rules_select_what_the_reference_selects(pattern: str, task_routes: list
     assert all(len(rule.expression) <= MAX_SQL for rule in rules if isinstance(rule, SqlRule))
 
 
-@given(st.lists(route_words, min_size=1, max_size=4), st.data())
-def test_patterns_made_from_a_route_match_it(words: list[str], data: st.DataObject) -> None:
+@given(words=st.lists(route_words, min_size=1, max_size=4), data=st.data())
+def test_patterns_made_from_a_route_match_it(chosen: Chosen, words: list[str], data: st.DataObject) -> None:
     """Patterns made from a route match it as topic exchanges do: random ones seldom match, while these nearly always
     do, and their neighbours nearly do."""
     route = ".".join(words) or "x"
@@ -73,8 +79,8 @@ def test_patterns_made_from_a_route_match_it(words: list[str], data: st.DataObje
 
 
 @settings(max_examples=examples(50))
-@given(st.lists(st.sampled_from(["*", "#", "sched", GROUP_ID, "_", "primary", "x"]), min_size=1, max_size=6))
-def test_group_messages(words: list[str]) -> None:
+@given(words=st.lists(st.sampled_from(["*", "#", "sched", GROUP_ID, "_", "primary", "x"]), min_size=1, max_size=6))
+def test_group_messages(chosen: Chosen, words: list[str]) -> None:
     pattern = ".".join(words)
     message = render_group(group_event(Exchange.TASK_GROUP_RESOLVED))
     try:

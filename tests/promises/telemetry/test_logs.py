@@ -145,26 +145,6 @@ def test_exporter_that_fails_fails_no_call(capsys: pytest.CaptureFixture[str], l
     assert "no room" in capsys.readouterr().err
 
 
-class Sent(NoOpLogger):
-    """An exporter that keeps what it is given."""
-
-    def __init__(self) -> None:
-        super().__init__("test")
-        self.lines: list[tuple[str, dict[str, Any]]] = []
-
-    def emit(self, *arguments: Any, **line: Any) -> None:
-        self.lines.append((line["body"], line["attributes"]))
-
-
-@pytest.fixture
-def sent(lines: list[logging.LogRecord]) -> Iterator[tuple[Sent, _LogHandler]]:
-    logger = Sent()
-    handler = _LogHandler(logger)
-    logging.getLogger("taskcluster").addHandler(handler)
-    yield logger, handler
-    logging.getLogger("taskcluster").removeHandler(handler)
-
-
 @pytest.mark.parametrize(
     ("kind", "argument", "ratio"),
     [
