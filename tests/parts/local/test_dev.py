@@ -16,7 +16,6 @@ import pytest
 
 from tests.parts.local.stacks import free_ports, is_running, tiny_app, wait
 from tools.local import state
-from tools.local.child import Child
 from tools.local.state import ProcessIdentity, StackState
 
 
@@ -136,16 +135,6 @@ def test_a_killed_parent_leaves_nothing_running(app: Path, port: int) -> None:
         pids = [child.pid for child in _processes(port).values()]
         shell.kill()
     wait(lambda: not any(is_running(pid) for pid in pids), 30)
-
-
-def _refused(log: Path, port: int, *arguments: object) -> str:
-    """Returns what a `./dev up` says that starts nothing. It is forked, which saves half a second of imports."""
-    typed = [sys.executable, "-m", "tools.local.tethered", *_command("up", port, *arguments)[2:]]
-    child = Child.start("dev", typed, log=log, cwd=state.ROOT)
-    assert child.wait(90) == 1
-    child.stop()
-    assert "Traceback" not in child.output()
-    return child.output()
 
 
 def test_down_never_signals_a_process_that_only_has_the_same_id(port: int) -> None:

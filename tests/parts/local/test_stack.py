@@ -10,16 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from azure.servicebus import ServiceBusClient, ServiceBusMessage
-from azure.storage.queue import QueueServiceClient
 
-from shared.queue.events.exchanges import TOPICS
-from tests.parts.local.stacks import free_ports, is_running, tiny_app, wait
+from tests.parts.local.stacks import free_ports, tiny_app
 from tools.local import appsettings, state
 from tools.local.child import ChildError
 from tools.local.ports import Ports, PortTakenError
 from tools.local.stack import Stack, StackOptions
-from tools.local.state import StackState
 
 
 @pytest.fixture
@@ -38,35 +34,6 @@ def _get(port: int) -> dict[str, Any]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/pid", timeout=10) as answer:
         found: dict[str, Any] = json.load(answer)
     return found
-
-
-@pytest.mark.large
-def test_every_part_responds_and_a_killed_host_is_restarted(app: Path, ports: Ports) -> None:
-    options = StackOptions(ports, in_memory=True, subscriptions=("watch",), app_dir=app)
-    with Stack.start(options) as stack:
-        assert {_get(port)["TASKCLUSTER_ROOT_URL"] for port in ports.hosts} == {f"http://127.0.0.1:{ports.api}"}
-        with QueueServiceClient.from_connection_string(stack.environment["AZURE_STORAGE_CONNECTION_STRING"]) as queues:
-            queues.create_queue("here").close()
-        with ServiceBusClient.from_connection_string(stack.environment["SERVICEBUS_CONNECTION_STRING"]) as bus:
-            with bus.get_topic_sender(TOPICS[0]) as sender:
-                sender.send_messages(ServiceBusMessage("hello"))
-            with bus.get_subscription_receiver(TOPICS[0], "watch") as receiver:
-                assert len(receiver.receive_messages(max_wait_time=10)) == 1
-
-        said: list[str] = []
-        with stack.supervised(said.append):
-            first = StackState.load(ports.api)
-            assert first is not None
-            assert first.children[f"host-{ports.hosts[1]}"].signal(9)
-            wait(lambda: any("is back" in text for text in said))
-        second = StackState.load(ports.api)
-        assert second is not None
-        assert _get(ports.hosts[1])["pid"]
-        assert stack.host(ports.hosts[1]).pid == second.children[f"host-{ports.hosts[1]}"].pid
-        assert second.children[f"host-{ports.hosts[0]}"] == first.children[f"host-{ports.hosts[0]}"]
-        pids = [process.pid for process in second.children.values()]
-    assert not any(is_running(pid) for pid in pids)
-    assert StackState.load(ports.api) is None
 
 
 @pytest.mark.large
