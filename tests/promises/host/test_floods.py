@@ -25,6 +25,8 @@ def resident(group: int) -> int:
     return sum(int(size) for pgid, size in rows if int(pgid) == group) * 1024
 
 
+@pytest.mark.large
+@pytest.mark.large
 @pytest.mark.parametrize("profile", ["small", "large"])
 def test_as_many_bodies_as_an_instance_gets_at_a_time_take_no_more_memory_than_it_has_for_them(
     service: Service, profile: str

@@ -230,9 +230,9 @@ async def life(
     await world.drain(7 * HOUR)
     told.shown.append(await show())
     told.shown.append(sorted(Counter((each.topic, _about(each.body)) for each in world.topics.messages)))
-    for _ in range(60):
+    for _ in range(20):
         await world.handlers.expiration.run(300)
-        await world.drain(2 * HOUR)
+        await world.drain(6 * HOUR)
     told.shown.append(sorted(key for _, key in _rows(world)))
     return told
 
