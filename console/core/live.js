@@ -47,7 +47,7 @@ const pulse = { asked: 0, at: 0, error: null, patience: SILENT_PING };
 const HARMLESS = /: Service Bus$/;
 
 /** Ask for a sign of life when somebody uses a page that has read nothing for some seconds: a quiet page reads once a
- * minute. The service asks its storage at most once in five seconds, for all who ask. A silent one is asked again and
+ * minute. The service asks its storage at most once in two seconds, for all who ask. A silent one is asked again and
  * again, and what the page shows is read anew once it answers. */
 export function askWhileUsed() {
   let [last, timer] = [0, 0];

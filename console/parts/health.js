@@ -1,5 +1,6 @@
 // Whether what is shown is fresh, and the service well. A verdict that nobody has just given is none.
 
+import { heard } from "../core/api.js";
 import { now } from "../core/clock.js";
 import { html, useEffect, useRef } from "../core/html.js";
 import { liveness } from "../core/live.js";
@@ -9,8 +10,8 @@ import { duration, ofDay, useTimes } from "../core/time.js";
 
 /** Longer than a page on which nothing happens rests between two looks: an older verdict is none. */
 const KEPT = 75_000;
-/** What is older than this is said with its age: a page at rest reads once a minute, and may not seem to know more. */
-const FRESH = 10_000;
+/** From then on, so within ten seconds, a page says that nothing was heard; what is older has its age. */
+const FRESH = 9000;
 
 /** What is to be said of the page, each second anew. */
 function useLiveness() {
@@ -19,11 +20,12 @@ function useLiveness() {
   return { ...found, time, silence: navigator.onLine ? found.silence : "This browser is offline." };
 }
 
-/** As of when what the page shows is, and how long ago that was where it is long. */
+/** As of when what the page shows is; where it is long, how long ago that was, or nothing was heard of the service. */
 export function AsOf() {
   const { at, time } = useLiveness();
   useTimes();
-  const age = time - at < FRESH ? "" : `, ${duration(time - at)} ago`;
+  const quiet = performance.now() - heard.at;
+  const age = quiet > FRESH ? `, nothing heard for ${duration(quiet)}` : time - at > FRESH ? `, ${duration(time - at)} ago` : ""; // prettier-ignore
   return at > 0 && html`<span class="reason as-of">as of <time>${ofDay(at)}</time>${age}</span>`;
 }
 

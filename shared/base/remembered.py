@@ -94,7 +94,7 @@ REFUSED = Remembered("clients/ending.refused", 1, fresh=_MINUTE)
 FINDINGS = Remembered("overview/health.findings", 1, fresh=timedelta(seconds=10))
 """What is wrong with the deployment. Frequent callers get the answer of this process, and do not burden the services.
 """
-SILENT = Remembered("overview/health.silent", 1, fresh=timedelta(seconds=5))
-"""Services that do not answer. Frequent callers get the answer of this process, and do not burden the services."""
+SILENT = Remembered("overview/health.silent", 1, fresh=timedelta(seconds=2))
+"""Services that do not answer, for frequent callers. The console has to learn within 10 s that one has stopped."""
 
 ALL: tuple[Remembered, ...] = tuple(value for value in list(globals().values()) if isinstance(value, Remembered))

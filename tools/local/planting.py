@@ -9,8 +9,8 @@ from tools.local.checks import PROCESSES, clean_environment
 from tools.local.state import ROOT
 
 KEPT = ROOT / "tests/parts/mutation/planted.json"
-TESTS = ("tests/parts/unit", "tests/parts/properties", "tests/promises/simulator")
-"""The tests that need no server: they catch all bugs that are kept."""
+TESTS = ("tests/parts/unit", "tests/parts/properties", "tests/promises/simulator", "tests/promises/telemetry")
+"""Tests that catch all bugs that are kept; hardly one needs a server."""
 ENGINES = (
     "tests/promises/simulator/test_ages.py",
     "tests/promises/simulator/test_conditions.py",
