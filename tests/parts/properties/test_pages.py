@@ -15,9 +15,8 @@ from shared.queue.pools.directory import DirectoryKind
 from shared.store import keys
 from shared.store.interface import MAX_OPERATIONS, MAX_PAGE, Create, Value
 from tests.parts.twin import MemoryStorage
-from tests.parts.twin.driver import Simulation
 from tests.promises.simulator.situations import GROUP, A
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 Page = tuple[Sequence[str], str | None]
 Turn = Callable[[Services, str | None, int], Awaitable[Page]]
@@ -71,8 +70,7 @@ async def _write(memory: MemoryStorage, listing: str, count: int) -> None:
 
 
 def _walk(listing: str, count: int, limit: int) -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
     *_, turn = LISTINGS[listing]
 
     async def story() -> None:
@@ -99,8 +97,7 @@ def test_each_entry_is_on_one_page(listing: str, limit: int, pages: int, more: i
 def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_asked_for(more: int) -> None:
     """If a group has fewer active rows than were asked for, they come with its header in one snapshot: the check for
     the last active row must never see one without the other."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
@@ -117,8 +114,7 @@ def test_header_of_a_group_comes_with_its_active_rows_where_they_are_fewer_than_
 @pytest.mark.parametrize("count", [0, 1, MAX_PAGE - 1, MAX_PAGE, MAX_PAGE + 1])
 def test_what_is_due_in_an_hour_is_all_done(count: int) -> None:
     """One run of the job handles everything that is due in an hour, also more than a transaction or a page holds."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         hour = keys.hour(world.clock.now())

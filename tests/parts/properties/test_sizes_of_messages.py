@@ -29,9 +29,8 @@ from shared.store import keys, limits
 from shared.store.interface import Create
 from tests.parts.twin import MemoryStorage
 from tests.parts.twin.clock import VirtualClock
-from tests.parts.twin.driver import Simulation
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import unordered
 from tests.selection import examples
 
 ROOM = 0.5
@@ -115,8 +114,7 @@ async def test_every_message_of_the_longest_ids_fits() -> None:
 @pytest.mark.parametrize("edges", [bounds.EDGES_AT_A_TIME - 1, bounds.EDGES_AT_A_TIME, bounds.EDGES_AT_A_TIME + 1])
 def test_edges_that_wait_for_their_dependents_fit_into_a_message(edges: int) -> None:
     """A page of edges that wait for their dependents fits into a message, which names each with its ETag."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)

@@ -14,10 +14,9 @@ from shared.store import table_requests as batch
 from shared.store.interface import MAX_OPERATIONS, Create, Delete, Merge, Operation, Replace, Upsert, Value
 from shared.store.table_requests import encode_entity
 from shared.store.wire import StorageEndpoint
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase
 from tests.promises.simulator.situations import GROUP
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, unordered
 from tests.selection import examples
 
 ENDPOINT = StorageEndpoint.of("https://" + "a" * 24 + ".table.core.windows.net")
@@ -85,12 +84,6 @@ class Largest:
             self.operations = max(self.operations, len(call.keys))
 
 
-def _world(gate: Largest) -> World:
-    world = World(Simulation.scripted([]), gate)
-    world.is_ordered = False
-    return world
-
-
 SIZES = [*(2 * packed + step for packed in (16_000, 65_536, 120_000, 480_000) for step in (-400, 0, 400)), 2_000_000]
 """Lengths of random text, packed to half: around the limits of a member row, a property and a row."""
 
@@ -99,7 +92,7 @@ SIZES = [*(2 * packed + step for packed in (16_000, 65_536, 120_000, 480_000) fo
 def test_claims_of_one_call_fit_into_a_transaction(count: int) -> None:
     """The index rows of the claims of one call, and the worker's row, fit into one transaction."""
     gate = Largest()
-    world = _world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         for _ in range(count):
@@ -115,7 +108,7 @@ def test_claims_of_one_call_fit_into_a_transaction(count: int) -> None:
 @pytest.mark.parametrize("count", [100, 101])
 def test_tasks_that_expire_together_leave_their_group_in_transactions_that_fit(count: int) -> None:
     gate = Largest()
-    world = _world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         expires = format_date(world.clock.now() + timedelta(hours=4))

@@ -7,16 +7,14 @@ from unittest.mock import patch
 
 from tests.parts.samples.kept import FOLDER, save, written
 from tests.parts.samples.story import answers, many_lives, task_ids
-from tests.parts.twin.driver import Simulation
 from tests.promises.simulator import expiring
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import unordered
 from tools.local.release import version
 
 
 def sample() -> dict[str, object]:
     """Returns what the present code stores, with its answers."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
     with patch.object(expiring, "LARGE", {}):  # a definition of 1 MB would make the file as large
         world.run(many_lives(world))
     kept = written(world.memory)

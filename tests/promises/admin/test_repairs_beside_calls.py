@@ -11,11 +11,10 @@ from shared.queue.tasks.rules import Resolved
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import Delete, TransactionRefused
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase, as_process, process_name
 from tests.promises.simulator.invariants import check_settled
 from tests.promises.simulator.situations import GROUP, A, B, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 from tools.admin.account import Records
 from tools.admin.inspection import inspect_group, inspect_task
 
@@ -93,8 +92,7 @@ async def check(world: World) -> list[str]:
 def play(number: int, phase: Phase, *, running: bool, damage: Story, call: Story) -> tuple[AtRequest, list[str]]:
     """Plays one run: the tasks, the damage, the check with the call in it; then everything ends and is examined."""
     gate = AtRequest(number, phase)
-    world = World(Simulation.scripted([]), gate)
-    world.is_ordered = False
+    world = unordered(gate)
 
     async def story() -> list[str]:
         deadline = format_date(world.clock.now() + timedelta(hours=20))

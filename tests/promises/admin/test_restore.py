@@ -19,12 +19,11 @@ from shared.queue.groups.jobs import GroupJob
 from shared.queue.tasks.rules import Resolved
 from shared.store.interface import Row, StorageUnavailable
 from tests.parts.twin import MemoryStorage
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase
 from tests.promises.simulator.expiring import CLIENT, everybody, everything
 from tests.promises.simulator.indexing import entry
 from tests.promises.simulator.situations import GROUP, C
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 from tools.admin import backup
 from tools.admin.backup import BackupError, import_tables
 from tools.local.entities import TABLES
@@ -38,12 +37,6 @@ KINDS = {
     "Expiry": {"group-tasks", "listed", "worker", "client", "artifact", "upload", "index", "cursor"},
 }
 """The kinds of rows of design 3, by their keys."""
-
-
-def open_world() -> World:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-    return world
 
 
 async def one_of_everything(world: World) -> None:
@@ -108,7 +101,7 @@ async def restored(memory: MemoryStorage, folder: Path) -> dict[str, int]:
 
 
 def test_store_with_every_kind_of_row_comes_back(tmp_path: Path) -> None:
-    world, other = open_world(), MemoryStorage()
+    world, other = unordered(), MemoryStorage()
     world.run(one_of_everything(world))
     rows = exported(world, tmp_path)
     for table, wanted in KINDS.items():
@@ -124,7 +117,7 @@ def test_restore_that_fails_again_and_again_goes_on(
     tmp_path: Path, phase: Phase, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backup, "_NOTED_EVERY", 1)
-    world = open_world()
+    world = unordered()
     world.run(one_of_everything(world))
     rows = exported(world, tmp_path)
     writes = 0

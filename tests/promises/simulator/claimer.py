@@ -75,12 +75,6 @@ async def hears_soon(world: World, waiting: Services, other: Services) -> None:
     assert world.clock.elapsed - began < 1.5 * BUSY_INTERVAL
 
 
-def a_world(*gates: Any) -> World:
-    world = World(None, *gates)
-    world.is_ordered = False
-    return world
-
-
 def check_is_pending_again(world: World, task_id: str = A, run_id: int = 0) -> None:
     """Checks that the claim has left nothing behind, and that the next caller gets the run."""
     task = world.tasks()[task_id]

@@ -10,16 +10,8 @@ from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Operations, counting
 from shared.store.interface import Upsert
-from tests.parts.twin.driver import Simulation
 from tests.promises.simulator.situations import GROUP
 from tests.promises.simulator.world import World
-
-
-def a_world(*gates: Any) -> World:
-    """Returns a world whose messages may come in any order."""
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
 
 
 async def create_tasks(world: World, count: int, **changes: Any) -> list[str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.promises.simulator.misplaced import MISPLACED, Life, life
 from tests.promises.simulator.test_short_pages import one_row_a_page
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import unordered
 
 KEPT = Path(__file__).parent / "fates.txt"
 YOUNG, OLD = 5.0, 660.0
@@ -37,8 +37,7 @@ def undisturbed(how: str, without_messages: bool = False) -> Life:
 @cache
 def lived(name: str, how: str, *, are_short: bool = False) -> Life:
     """Returns what happens if that is misplaced."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     if are_short:
         one_row_a_page(world)
     age, loses = HOW[how]

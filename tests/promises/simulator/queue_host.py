@@ -45,12 +45,6 @@ class Requests:
             self.counts[call.kind, call.target] += 1
 
 
-def a_world(*gates: Requests) -> World:
-    world = World(None, *gates)
-    world.is_ordered = False
-    return world
-
-
 class Host:
     """Runs queue-triggered functions as the Functions host does, and counts how often."""
 

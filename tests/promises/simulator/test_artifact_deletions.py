@@ -20,12 +20,11 @@ from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.interface import StorageUnavailable
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase, as_process, process_name
 from tests.promises.simulator import artifact_scenarios as scenes
 from tests.promises.simulator.artifact_scenarios import CONTENT, NAME, artifact, place, relay_to, relay_url
 from tests.promises.simulator.situations import A, Step
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 HOUR = 3600.0
 Act = Callable[[World], Awaitable[object]]
@@ -273,8 +272,7 @@ def test_call_meets_an_end_between_any_two_of_its_requests(name: str, end: Act, 
     meeting = MEETINGS[name]
     for number in range(1, 30):
         between = Between(number, phase)
-        world = World(Simulation.scripted([]), between)
-        world.is_ordered = False
+        world = unordered(between)
         world.run(meeting.prepare(world))
         between.other = lambda world=world: end(world)
         started = world.clock.now()
@@ -297,8 +295,7 @@ def test_call_on_an_expired_artifact_leaves_the_next_one_of_its_name_alone(name:
     meeting = MEETINGS[name]
     for number in range(1, 30):
         between = Between(number, phase)
-        world = World(Simulation.scripted([]), between)
-        world.is_ordered = False
+        world = unordered(between)
         world.run(meeting.prepare(world))
         between.other = lambda world=world: created_again(world)
         (outcome,) = world.simulation.outcomes(as_process("caller", meeting.act(world)))
@@ -314,8 +311,7 @@ def test_deletion_meets_a_creation_between_any_two_of_its_requests(kind: str) ->
     prepare = with_direct if kind == "direct" else with_relay
     for number in range(1, 30):
         between = Between(number, Phase.BEFORE)
-        world = World(Simulation.scripted([]), between)
-        world.is_ordered = False
+        world = unordered(between)
         world.run(prepare(world))
         if kind == "relay":
             world.run(put_to_relay(world))

@@ -11,10 +11,9 @@ from shared.base.priority import PRIORITIES
 from shared.queue.tasks.effects import SetRowPriority, row_of
 from shared.queue.tasks.rules import Worker
 from shared.store import keys
-from tests.parts.twin.driver import Simulation
 from tests.promises.simulator.running import done
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 
 async def claimed(world: World, services: Services, count: int = 1) -> list[str]:
@@ -35,8 +34,7 @@ def test_strictly_by_priority_and_within_one_the_first_first() -> None:
 @pytest.mark.parametrize("wait", [0, 20])
 def test_many_who_call_at_once_get_nothing_of_a_band_before_all_of_the_one_above(wait: float) -> None:
     """Many who call at once get nothing of a band before all of the one above, which takes two requests."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def script() -> None:
         above = [await world.create(priority="high") for _ in range(33)]
@@ -93,8 +91,7 @@ def test_a_task_of_this_process_reaches_who_waits_at_once() -> None:
 
 
 def test_change_of_priority_that_is_rolled_back_leaves_a_later_one_alone() -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)

@@ -17,7 +17,7 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Phase, process_name
 from tests.promises.simulator import invariants
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 COUNT = 3
 ERRORS: dict[str, Callable[[], Exception]] = {
@@ -48,8 +48,7 @@ class FailAt:
 
 def claim(gate: FailAt) -> tuple[World, list[str], object]:
     """Lets one call claim three tasks; returns the world, the ids of the tasks, and the call's outcome."""
-    world = World(None, gate)
-    world.is_ordered = False
+    world = unordered(gate)
 
     async def prepare() -> None:
         for _ in range(COUNT):

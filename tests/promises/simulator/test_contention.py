@@ -11,13 +11,12 @@ from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE
 from shared.queue.tasks.messages import pending_queue
 from shared.store import keys
 from shared.store.counting import Kind
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase, as_process, process_name
 from tests.promises.simulator import parties
 from tests.promises.simulator.parties import Party
 from tests.promises.simulator.running import VICTIM, finish
 from tests.promises.simulator.situations import A, Step, completed, pending, running
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 
 class Overtake:
@@ -59,8 +58,7 @@ def _messages(world: World) -> list[object]:
 )
 def test_call_that_is_overtaken_too_often_rolls_back(prepare: Step, party: Party) -> None:
     gate = Overtake()
-    world = World(Simulation.scripted([]), gate)
-    world.is_ordered = False
+    world = unordered(gate)
     world.run(prepare(world))
     messages, rows = _messages(world), _rows(world)
     gate.world = world

@@ -14,9 +14,9 @@ from shared.app.services import Services
 from shared.queue.claims.polling import CALLS_AGAIN
 from shared.queue.claims.work import Claim
 from shared.queue.tasks.rules import State, Worker
-from tests.promises.simulator.claimer import WAIT, a_world
+from tests.promises.simulator.claimer import WAIT
 from tests.promises.simulator.clients import KINDS, Client
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 
 def a_worker(world: World) -> Worker:
@@ -32,7 +32,7 @@ def hang_up(world: World, *processes: Services) -> list[asyncio.Task[list[Claim]
 @pytest.mark.parametrize("seed", range(6))
 def test_no_task_is_lost_to_clients_that_hung_up(seed: int, processes: int) -> None:
     """No task is lost to clients that hung up, whatever the order and length of waits."""
-    world, chance = a_world(), random.Random(seed)
+    world, chance = unordered(), random.Random(seed)
     services = [world.process() for _ in range(processes)]
 
     async def story() -> None:
@@ -62,7 +62,7 @@ def test_no_task_is_lost_to_clients_that_hung_up(seed: int, processes: int) -> N
 def test_as_many_are_told_as_there_are_tasks_and_more_only_where_nobody_calls() -> None:
     """As many workers are told as there are tasks, and more only if nobody calls: otherwise one task would have all
     workers of a large pool call at once."""
-    world = a_world()
+    world = unordered()
 
     def waiting() -> int:
         return world.services.waiting_workers.of_task_queue(POOL)["claimWork"]

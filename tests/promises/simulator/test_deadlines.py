@@ -11,18 +11,11 @@ from shared.base.protocol import LONGEST_TIMER
 from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, decode_body
 from shared.queue.tasks.rules import Resolved, State
 from shared.store.interface import Receipt
-from tests.parts.twin.driver import Simulation
 from tests.promises.simulator import world as worlds
 from tests.promises.simulator.situations import GROUP, A, B, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 DELAY = timedelta(seconds=worlds.settings().deadline_delay_seconds)
-
-
-def _world() -> World:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
-    return world
 
 
 def _waiting(world: World) -> list[timedelta]:
@@ -35,7 +28,7 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
     """A deadline message is hidden for seven days at most, so that a later one is put again on the way, and seldom."""
     usual = worlds.settings()
     monkeypatch.setattr(worlds, "settings", lambda: usual.model_copy(update={"max_task_deadline_days": 30}))
-    world = _world()
+    world = unordered()
     handled = 0
     handle = world.handlers.timers.deadline_due
 
@@ -66,7 +59,7 @@ def test_deadline_beyond_what_a_queue_allows(days: int, monkeypatch: pytest.Monk
 @pytest.mark.parametrize("state", [State.PENDING, State.RUNNING, State.UNSCHEDULED])
 def test_a_lost_deadline_message_is_put_again_soon_after_the_deadline(state: State) -> None:
     """A lost deadline message is put again soon after the deadline, by the reconciler or a check of the group."""
-    world = _world()
+    world = unordered()
 
     async def story() -> None:
         expires = format_date(world.clock.now() + timedelta(days=365))

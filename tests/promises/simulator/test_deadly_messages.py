@@ -17,7 +17,8 @@ from shared.queue.tasks.effects import PutResolved
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, ResolvedBody
 from shared.queue.tasks.messages import poison_queue
 from tests.promises.simulator import world as worlds
-from tests.promises.simulator.queue_host import App, a_world
+from tests.promises.simulator.queue_host import App
+from tests.promises.simulator.world import unordered
 from tools.local.host.config import parse_host_json
 from tools.local.state import ROOT
 
@@ -29,7 +30,7 @@ MOST_DELIVERIES = parse_host_json((ROOT / "host.json").read_text()).queues.max_d
 @pytest.mark.parametrize("seed", range(5))
 def test_only_the_message_that_kills_is_given_up(app: App, caplog: pytest.LogCaptureFixture, seed: int) -> None:
     """Only the message that kills is given up, even if its instance handles no other message before."""
-    world = a_world()
+    world = unordered()
     runtime = replace(world.services.runtime, jitter=random.Random(seed).random)
     services = assemble(worlds.settings(), runtime, world.account.connect(), world.topics)
     done: Counter[str] = Counter()

@@ -6,13 +6,14 @@ import pytest
 
 from shared.queue.tasks.rules import State
 from tests.promises.azurite.budget_table import figures
-from tests.promises.simulator.depending import a_world, complete_tasks, cost_of_create, create_tasks
+from tests.promises.simulator.depending import complete_tasks, cost_of_create, create_tasks
 from tests.promises.simulator.situations import A
+from tests.promises.simulator.world import unordered
 
 
 @pytest.mark.parametrize("resolved", [0, 10, pytest.param(1000, marks=pytest.mark.large)])
 def test_create_with_a_thousand_dependencies_makes_twenty_requests(resolved: int) -> None:
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         required = await create_tasks(world, 1000)
@@ -30,7 +31,7 @@ def test_create_with_a_thousand_dependencies_makes_twenty_requests(resolved: int
 
 @pytest.mark.large
 def test_create_with_ten_thousand_dependencies_makes_a_hundred_and_twenty_requests() -> None:
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         required = await create_tasks(world, 10_000)

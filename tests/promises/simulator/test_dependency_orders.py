@@ -16,12 +16,12 @@ from shared.store import keys
 from shared.store.counting import Kind
 from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Fail, Phase, as_process, process_name
-from tests.promises.simulator.depending import a_world, complete_tasks, create_tasks, handle
+from tests.promises.simulator.depending import complete_tasks, create_tasks, handle
 from tests.promises.simulator.running import VICTIM, Attempt, Harmed, finish
 from tests.promises.simulator.scenarios import Scenario
 from tests.promises.simulator.situations import GROUP, A, B, fixed
 from tests.promises.simulator.topics import HANDLER
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 
 @pytest.fixture
@@ -57,8 +57,7 @@ def test_create_with_many_transactions_is_killed_at_every_request(few_at_once: N
 @pytest.mark.parametrize("seed", range(25))
 def test_create_with_many_transactions_beside_resolutions_of_all_its_dependencies(seed: int, few_at_once: None) -> None:
     """A task with many edges is created while all its dependencies are resolved, and some are run again."""
-    world = World(Simulation.seeded(seed, yield_after=True))
-    world.is_ordered = False
+    world = World(Simulation.seeded(seed, yield_after=True), is_ordered=False)
     chance = random.Random(seed)
     required: list[str] = []
 
@@ -102,7 +101,7 @@ def test_dependency_that_is_handled_right_before_its_edge_is_written_was_seen(fe
         await complete_tasks(world, 1)
         await world.drain(5)
 
-    world = a_world(handled_meanwhile)
+    world = unordered(handled_meanwhile)
 
     async def story() -> None:
         nonlocal open_one
@@ -121,7 +120,7 @@ def test_dependency_that_is_handled_right_before_its_edge_is_written_was_seen(fe
 
 def test_handler_returns_only_when_its_bit_is_committed() -> None:
     """A handler returns only when its bit is committed, even if another handler's commit of it fails."""
-    world = a_world(
+    world = unordered(
         Fail(lambda call: call.kind is Kind.TABLE_WRITE and call.subject == B and process_name() == HANDLER, times=1)
     )
 

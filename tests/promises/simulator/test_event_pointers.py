@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.store.counting import Kind
-from tests.promises.simulator.queue_host import App, Host, Requests, a_world
+from tests.promises.simulator.queue_host import App, Host, Requests
+from tests.promises.simulator.world import unordered
 
 
 def test_pointers_back_off_as_one_while_service_bus_is_down(app: App) -> None:
     """In an hour without Service Bus, pointers are handled seldom, and only one that is tried costs a read."""
     requests = Requests()
-    world = a_world(requests)
+    world = unordered(requests)
     host = Host(app, world)
 
     async def story() -> None:

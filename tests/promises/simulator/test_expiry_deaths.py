@@ -12,12 +12,11 @@ from shared.store import keys
 from shared.store.expiring import LAST_RETRY, ExpiryStore
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Killed, Phase, as_process, process_name
 from tests.promises.simulator.expiring import HOUR, JOB, everything, left, scheduled
 from tests.promises.simulator.situations import GROUP, A, B, C
 from tests.promises.simulator.test_expiry_failures import UNDELETABLE, Chosen, others, writes
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 
 class Deadly:
@@ -39,12 +38,6 @@ class Deadly:
             raise Killed
 
 
-def open_world(gate: Deadly) -> World:
-    world = World(Simulation.scripted([]), gate)
-    world.is_ordered = False
-    return world
-
-
 def expire(world: World, gate: Deadly, hours: float) -> None:
     """Runs the job six times an hour, as the timer starts it, each time in the process that is there."""
     for _ in range(int(hours * 6)):
@@ -58,7 +51,7 @@ def expire(world: World, gate: Deadly, hours: float) -> None:
 def test_process_that_dies_of_one_thing_deletes_everything_else(what: str) -> None:
     chosen, may_stay = UNDELETABLE[what]
     gate = Deadly(chosen)
-    world = open_world(gate)
+    world = unordered(gate)
     world.run(everything(world))
     world.run(others(world))
     world.run(world.drain(4 * HOUR))
@@ -75,7 +68,7 @@ def test_process_that_dies_of_one_thing_deletes_everything_else(what: str) -> No
 def test_what_was_tried_beside_it_is_tried_apart_from_it() -> None:
     """If the process dies of one of many items that are deleted at once, the next run tries them apart."""
     gate = Deadly(writes(keys.TASKS, keys.TASK_STATUS, A))
-    world = open_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         expires = format_date(world.clock.now() + timedelta(hours=4))
@@ -95,7 +88,7 @@ def test_what_was_tried_beside_it_is_tried_apart_from_it() -> None:
 
 def test_run_that_has_ended_leaves_nothing_to_be_counted_as_a_failure() -> None:
     gate = Deadly(lambda call: False)
-    world = open_world(gate)
+    world = unordered(gate)
     world.run(everything(world))
     world.run(world.drain(8 * HOUR))
     expire(world, gate, 1)

@@ -22,12 +22,11 @@ from shared.store.interface import StorageUnavailable, Upsert
 from shared.telemetry.instruments import EXPIRATIONS_FAILED
 from tests.parts.twin import MemoryStorage
 from tests.parts.twin.clock import VirtualClock
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase, process_name
 from tests.promises.simulator import artifact_scenarios
 from tests.promises.simulator.expiring import DAY, EARLY, HOUR, JOB, LATE, everything, expire, left, scheduled
 from tests.promises.simulator.situations import GROUP, A, B
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 Chosen = Callable[[Call], bool]
 
@@ -76,12 +75,6 @@ class Refusing:
             raise self._error()
 
 
-def open_world(gate: Refusing) -> World:
-    world = World(Simulation.scripted([]), gate)
-    world.is_ordered = False
-    return world
-
-
 async def others(world: World) -> None:
     """Creates a task every twelve hours, which expires."""
     for number in range(6):
@@ -97,7 +90,7 @@ async def others(world: World) -> None:
 def test_undeletable_thing_holds_up_nothing_else(what: str, error: type[Exception]) -> None:
     chosen, may_stay = UNDELETABLE[what]
     gate = Refusing(chosen, error)
-    world = open_world(gate)
+    world = unordered(gate)
     world.run(everything(world))
     world.run(others(world))
     world.run(world.drain(4 * HOUR))
@@ -114,7 +107,7 @@ def test_undeletable_thing_holds_up_nothing_else(what: str, error: type[Exceptio
 
 def test_what_fails_again_and_again_is_counted_and_logged(caplog: pytest.LogCaptureFixture) -> None:
     chosen, _ = UNDELETABLE["task"]
-    world = open_world(Refusing(chosen))
+    world = unordered(Refusing(chosen))
     world.run(everything(world))
     world.run(world.drain(8 * HOUR))
     with caplog.at_level(logging.WARNING, "taskcluster.expiration"):
@@ -131,7 +124,7 @@ def test_what_fails_again_and_again_is_counted_and_logged(caplog: pytest.LogCapt
 def test_back_off_doubles_up_to_a_day_and_starts_anew_after_a_success() -> None:
     chosen, _ = UNDELETABLE["task"]
     gate = Refusing(chosen)
-    world = open_world(gate)
+    world = unordered(gate)
     world.run(everything(world))
     world.run(world.drain(8 * HOUR))
     tries: list[float] = []
@@ -150,7 +143,7 @@ def test_back_off_doubles_up_to_a_day_and_starts_anew_after_a_success() -> None:
 def test_one_undeletable_artifact_keeps_its_task_readable_and_nothing_else() -> None:
     path = keys.path(B, 0, "public/13")
     gate = Refusing(writes(keys.PUBLIC, subject=path))
-    world = open_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         await world.create(B, taskGroupId=GROUP, payload={"many": 1})
@@ -209,7 +202,7 @@ UNREADABLE = {
 
 @pytest.mark.parametrize("row", UNREADABLE.values(), ids=UNREADABLE)
 def test_unreadable_row_of_the_job_holds_up_nothing(row: Upsert) -> None:
-    world = open_world(Refusing(lambda call: False))
+    world = unordered(Refusing(lambda call: False))
 
     async def story() -> None:
         await everything(world)

@@ -15,18 +15,12 @@ from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.driver import Simulation
-from tests.parts.twin.gate import Fail, Gate, as_process
+from tests.parts.twin.gate import Fail, as_process
 from tests.parts.twin.reduction import explore_distinct
 from tests.promises.simulator.deletions import soon
 from tests.promises.simulator.expiring import DAY, HOUR, JOB, expire, left
 from tests.promises.simulator.situations import GROUP, A, C
-from tests.promises.simulator.world import World
-
-
-def open_world(*gates: Gate) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
+from tests.promises.simulator.world import World, unordered
 
 
 async def to_the_end(world: World) -> None:
@@ -41,8 +35,7 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
     """A group goes even while a call on all of its tasks begins, whose note would be left alone in its partition."""
 
     def scenario(simulation: Simulation) -> None:
-        world = World(simulation)
-        world.is_ordered = False
+        world = World(simulation, is_ordered=False)
 
         async def let_the_group_expire() -> None:
             soon = format_date(world.clock.now() + timedelta(hours=3))
@@ -70,7 +63,7 @@ def test_group_goes_while_a_call_on_all_of_its_tasks_begins() -> None:
 def test_task_stays_with_its_group_while_its_resolution_is_late(is_settled: bool) -> None:
     """A task stays with its group while its resolution is late, since the handlers need their rows."""
     fail = Fail(lambda call: call.target == keys.GROUPS and call.kind is Kind.TABLE_READ, times=0)
-    world = open_world(fail)
+    world = unordered(fail)
 
     async def story() -> None:
         end = soon(world, 1)

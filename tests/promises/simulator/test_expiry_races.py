@@ -13,7 +13,6 @@ import pytest
 from shared.base.errors import ApiError, ServiceUnavailable
 from shared.store import keys
 from shared.store.interface import StorageUnavailable
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase, Resent, as_process, process_name
 from tests.promises.simulator import invariants
 from tests.promises.simulator.daily import todays_chance
@@ -28,7 +27,7 @@ from tests.promises.simulator.deletions import (
 )
 from tests.promises.simulator.expiring import DAY, HOUR, JOB, left, scheduled
 from tests.promises.simulator.situations import A, B, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 CALLER = "caller"
 SEEDS = [range(2), pytest.param(range(2, 12), marks=pytest.mark.large)]
@@ -138,12 +137,6 @@ def numbers(every: int, name: str, last: int) -> range:
     return range(1 + todays_chance(name).randrange(every), last + 1, every)
 
 
-def open_world(*gates: Pause) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
-
-
 def everybody_knows_a(encounter: Encounter) -> None:
     """Lets every process read A, so that it keeps A's definition."""
     world = encounter.world
@@ -154,7 +147,7 @@ def everybody_knows_a(encounter: Encounter) -> None:
 @pytest.mark.parametrize("meeting", MEETINGS, ids=lambda meeting: meeting.name)
 def test_without_a_race(meeting: Meeting) -> None:
     """Without a race, the job runs alone, and then the call."""
-    encounter = Encounter(meeting, open_world())
+    encounter = Encounter(meeting, unordered())
     encounter.world.run(encounter.job())
     encounter.world.run(encounter.call())
     encounter.finish()
@@ -181,7 +174,7 @@ def test_job_at_requests_of_the_call(meeting: Meeting, every: int) -> None:
 def _requests(meeting: Meeting, process: str, act: Act) -> int:
     """Returns how many requests the job or the call makes when nothing is in its way."""
     gate = Pause(process)
-    encounter = Encounter(meeting, open_world(gate))
+    encounter = Encounter(meeting, unordered(gate))
     everybody_knows_a(encounter)
     encounter.world.run(act(encounter))
     return len(gate.calls)
@@ -189,7 +182,7 @@ def _requests(meeting: Meeting, process: str, act: Act) -> int:
 
 def _meet(meeting: Meeting, gate: Pause, act: Act, other: Act) -> None:
     """Lets one act meet the other at one of its requests."""
-    encounter = Encounter(meeting, open_world(gate))
+    encounter = Encounter(meeting, unordered(gate))
     everybody_knows_a(encounter)
     gate.meanwhile = partial(other, encounter)
     try:

@@ -17,20 +17,13 @@ from shared.store.interface import Create, Delete, Merge, Row, Upsert
 from shared.store.partitions import delete_unchanged, rows_of
 from tests.parts.twin import MemoryStorage
 from tests.parts.twin.clock import VirtualClock
-from tests.parts.twin.driver import Simulation
-from tests.parts.twin.gate import Call, Gate, Phase, as_process, process_name
+from tests.parts.twin.gate import Call, Phase, as_process, process_name
 from tests.promises.simulator.deletions import members
 from tests.promises.simulator.expiring import HOUR, JOB, expire, relay
 from tests.promises.simulator.situations import GROUP, A, B, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 MINUTE = timedelta(minutes=1)
-
-
-def open_world(*gates: Gate) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
 
 
 async def resolved(world: World, task_id: str, **changes: object) -> None:
@@ -44,7 +37,7 @@ async def resolved(world: World, task_id: str, **changes: object) -> None:
 @pytest.mark.parametrize("minute", [0, 1, 29, 30, 31, 59])
 def test_task_goes_soon_after_its_expiration_and_not_before(minute: int) -> None:
     """A task goes soon after its expiration and not before, whatever the minute of the hour."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         now = world.clock.now()
@@ -66,7 +59,7 @@ def test_task_goes_soon_after_its_expiration_and_not_before(minute: int) -> None
 
 
 def test_artifact_that_is_prolonged_goes_with_its_latest_expiration() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         now = world.clock.now()
@@ -87,7 +80,7 @@ def test_artifact_that_is_prolonged_goes_with_its_latest_expiration() -> None:
 
 def test_group_goes_an_hour_after_the_last_of_its_tasks() -> None:
     """A group goes an hour after the last of its tasks, although each raise leaves a row to be checked."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         for task_id, hours in ((A, 2), (B, 6), (C, 30)):
@@ -108,7 +101,7 @@ def test_group_goes_an_hour_after_the_last_of_its_tasks() -> None:
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, {A}), (5, set())])
 def test_member_row_stays_for_as_long_as_a_call_may_rely_on_it(seconds: float, left: set[str]) -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await resolved(world, A, expires=format_date(world.clock.now() + timedelta(hours=4)))
@@ -123,7 +116,7 @@ def test_member_row_stays_for_as_long_as_a_call_may_rely_on_it(seconds: float, l
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, 1), (5, 0)])
 def test_hour_is_worked_off_once_no_call_adds_to_it(seconds: float, left: int) -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         expires = world.clock.now().replace(minute=0, second=0, microsecond=0) + timedelta(hours=2)
@@ -144,7 +137,7 @@ def test_row_that_was_young_when_its_task_was_looked_for_stays() -> None:
         if process_name() == JOB and phase is Phase.AFTER and is_look:
             await world.clock.sleep(20)
 
-    world = open_world(slow)
+    world = unordered(slow)
 
     async def story() -> None:
         await resolved(world, A, expires=format_date(world.clock.now() + timedelta(hours=4)))
@@ -183,7 +176,7 @@ async def with_artifacts(world: World, number: int) -> None:
 
 @pytest.mark.parametrize("number", [95, 96, 97, 98, 100, 101, 997, 1001])
 def test_task_of_more_rows_than_a_transaction_or_a_page_holds(number: int) -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await with_artifacts(world, number)
@@ -199,7 +192,7 @@ def test_run_ends_in_time_and_the_next_one_goes_on() -> None:
         if process_name() == JOB and call.kind is Kind.BLOB_WRITE and phase is Phase.BEFORE:
             await world.clock.sleep(1)
 
-    world = open_world(slow)
+    world = unordered(slow)
     world.run(with_artifacts(world, 500))
     runs = 0
     while world.rows(keys.TASKS) and runs < 30:
@@ -234,7 +227,7 @@ async def test_rows_that_have_changed_since_stay_and_all_others_go(memory: Memor
 
 
 def test_run_without_time_has_looked_at_nothing() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         for number in range(3):
@@ -248,7 +241,7 @@ def test_run_without_time_has_looked_at_nothing() -> None:
 
 def test_a_task_that_was_resolved_late_is_given_the_time_of_late_timers_from_then_on() -> None:
     """Its resolved message is not handled when the job comes: six hours after its expiration, one after its end."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         now = world.clock.now()

@@ -14,11 +14,10 @@ from shared.queue.tasks.internal_messages import DEADLINE_QUEUE, RESOLVED_QUEUE,
 from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.counting import Kind
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Fail, Phase, process_name
 from tests.promises.simulator.depending import write_edges
 from tests.promises.simulator.situations import GROUP, A, B, C, failed_and_completed_again
-from tests.promises.simulator.world import World, resolved_message
+from tests.promises.simulator.world import World, resolved_message, unordered
 
 
 @dataclass
@@ -36,12 +35,6 @@ class Handled:
             await handle(message)
 
         self.world.handlers.resolution.resolved_due = counted  # type: ignore[method-assign]
-
-
-def _world(*gates: Fail) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
 
 
 async def _complete(world: World, *task_ids: str) -> None:
@@ -81,7 +74,7 @@ def test_dead_edges_cost_a_bounded_number_of_looks(
 ) -> None:
     """Edges of dead calls cost a bounded number of looks: a page leads to the next one only once."""
     monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", page)
-    world = _world()
+    world = unordered()
     handled = Handled(world)
 
     async def story() -> None:
@@ -107,7 +100,7 @@ def test_dependents_of_every_page_become_pending(
     inside: int, outside: int, page: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(bounds, "EDGES_AT_A_TIME", page)
-    world = _world()
+    world = unordered()
     handled = Handled(world)
     count = inside + outside
 
@@ -141,8 +134,7 @@ def test_dependent_that_commits_late_is_found_by_a_later_look(age: float, place:
         ):
             await world.clock.sleep(100)
 
-    world = World(Simulation.scripted([]), slow)
-    world.is_ordered = False
+    world = unordered(slow)
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
@@ -167,7 +159,7 @@ def test_dependent_that_commits_late_is_found_by_a_later_look(age: float, place:
 def test_edge_without_a_dependent_stays_for_as_long_as_its_call_may_commit(
     seconds: float, left: int, is_looked_at_again: bool, place: str
 ) -> None:
-    world = _world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)
@@ -186,7 +178,7 @@ def test_edge_without_a_dependent_stays_for_as_long_as_its_call_may_commit(
 
 
 def test_message_before_its_commit_is_looked_at_again() -> None:
-    world = _world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)
@@ -220,7 +212,7 @@ def test_deadline_message_goes_last() -> None:
             return skip[0] <= 0
 
         gate = Fail(chosen, times=10**6)
-        world = _world(gate)
+        world = unordered(gate)
 
         async def story(world: World = world, gate: Fail = gate) -> None:
             gate.times = 0
@@ -236,7 +228,7 @@ def test_deadline_message_goes_last() -> None:
 
 def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> None:
     """The deadline message of a rerun is removed with the rerun's resolution, not with an earlier run's."""
-    world = _world()
+    world = unordered()
 
     async def handled(run_id: int) -> bool:
         """Handles a resolution; returns whether the task's deadline message is left."""
@@ -256,7 +248,7 @@ def test_deadline_message_of_a_rerun_goes_with_the_resolution_of_the_rerun() -> 
 
 def test_young_orphans_are_waited_for_by_one_handler_alone() -> None:
     """Each handler looks once at young orphans; then only that of the last resolution goes on."""
-    world = _world()
+    world = unordered()
     handled = Handled(world)
 
     async def die_in_create() -> None:

@@ -14,7 +14,7 @@ from shared.store import keys
 from shared.store.interface import Page
 from tests.parts.twin.driver import Simulation
 from tests.promises.simulator.situations import GROUP, A, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 LEAVES = tuple(f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "fghi")
 
@@ -91,8 +91,7 @@ def test_a_row_that_comes_after_its_generation_was_settled_is_an_orphan(late: fl
 @pytest.mark.parametrize("earlier", [0, 1])
 def test_an_earlier_resolution_that_is_handled_after_a_later_one_announces_nothing(earlier: int) -> None:
     """An earlier resolution that is handled late announces nothing, as the task was run again since."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
@@ -138,8 +137,7 @@ def test_row_of_an_earlier_generation_is_an_orphan() -> None:
 
 def test_member_row_keeps_the_final_status_of_the_latest_generation_alone() -> None:
     """A member row keeps the final status of the latest generation alone, so that it does not fill up."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
@@ -213,8 +211,7 @@ def test_message_of_a_resolution_that_nobody_handles_is_put_again(seconds: float
 def test_last_tasks_of_a_group_that_are_handled_together_announce_it_once(seed: int) -> None:
     """The last tasks of a group that are handled together announce it once, although one process shares the look at the
     group while another one settles."""
-    world = World(Simulation.seeded(seed, yield_after=True))
-    world.is_ordered = False
+    world = World(Simulation.seeded(seed, yield_after=True), is_ordered=False)
 
     async def story() -> None:
         for task_id in LEAVES:

@@ -15,11 +15,10 @@ from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Killed, Phase, process_name
 from tests.promises.simulator.running import VICTIM
 from tests.promises.simulator.situations import GROUP, OTHER_GROUP, A, B, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 CANCEL = GroupJob(task_group_id=GROUP, kind="cancel")
 
@@ -36,8 +35,7 @@ async def _dies_before_its_job_is_removed(call: Call, phase: Phase) -> None:
 
 def _world_after(job: GroupJob, priority: str = "medium") -> World:
     """Returns a world in which a call on the group of A and C has died right before it removed its job."""
-    world = World(Simulation.scripted([]), _dies_before_its_job_is_removed)
-    world.is_ordered = False
+    world = unordered(_dies_before_its_job_is_removed)
     for task_id in (A, C):
         world.run(world.create(task_id, taskGroupId=GROUP, priority=priority))
     (outcome,) = world.simulation.outcomes(world.victim(world.services.group_jobs.call(job)))
@@ -91,8 +89,7 @@ def test_later_priority_of_the_group_stays() -> None:
 def test_later_priority_of_the_group_stays_whatever_the_job_of_an_earlier_call_does(state: State, later: str) -> None:
     """A later priority of the group stays, whatever the job of an earlier call does that died before it changed a task.
     The later one asks for what the task has already, or not."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP, priority="medium", dependencies=[A] * (state is State.UNSCHEDULED))
@@ -110,8 +107,7 @@ def test_later_priority_of_the_group_stays_whatever_the_job_of_an_earlier_call_d
 
 def test_later_priority_of_the_group_replaces_what_the_job_of_an_earlier_call_has_just_set() -> None:
     """A later priority of the group replaces the one that an earlier call's job sets after the later call was made."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP, priority="medium")
@@ -150,8 +146,7 @@ def test_a_rerun_of_a_task_that_the_job_of_a_cancellation_has_yet_to_come_to_kee
     knows: str, is_running: bool
 ) -> None:
     """A rerun keeps a task open that the job of an acknowledged cancellation has yet to come to."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         for task_id in (A, C):
@@ -176,8 +171,7 @@ def test_a_rerun_of_a_task_that_the_job_of_a_cancellation_has_yet_to_come_to_kee
 @pytest.mark.parametrize("job", [CANCEL, _priority("highest")], ids=lambda job: job.kind)
 def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
     """The job of a call that died at once changes every task that was there when the call was made."""
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         for task_id in (A, C):
@@ -190,8 +184,7 @@ def test_job_does_what_a_call_that_died_at_once_has_left(job: GroupJob) -> None:
 
 
 def test_job_is_not_done_in_a_later_group_of_the_same_id() -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
@@ -205,8 +198,7 @@ def test_job_is_not_done_in_a_later_group_of_the_same_id() -> None:
 
 @pytest.mark.parametrize("count", [33, 101])
 def test_call_reaches_every_task_of_a_group(count: int) -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         for _ in range(count):
@@ -220,8 +212,7 @@ def test_call_reaches_every_task_of_a_group(count: int) -> None:
 
 def test_call_that_runs_out_of_time_leaves_the_rest_to_its_job(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_jobs, "CALL_SECONDS", -1.0)
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)
@@ -234,8 +225,7 @@ def test_call_that_runs_out_of_time_leaves_the_rest_to_its_job(monkeypatch: pyte
 
 
 def test_job_that_runs_out_of_time_goes_on_as_of_its_call(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, taskGroupId=GROUP)

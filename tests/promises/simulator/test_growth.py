@@ -11,8 +11,7 @@ import pytest
 
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.counting import counting
-from tests.promises.simulator.claimer import a_world
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 from tools.bench.calls_inside import by_layer
 
 CALLS = 6
@@ -88,7 +87,7 @@ async def costs(world: World, pool: str, group: str) -> dict[str, tuple[int, flo
 
 def found_with(tasks: int, pools: int, group: int) -> dict[str, tuple[int, float]]:
     """Returns the costs with `tasks` pending tasks in `pools` task queues, `group` of them in the calls' group."""
-    world = a_world()
+    world = unordered()
 
     async def story() -> dict[str, tuple[int, float]]:
         own = world.slugid()

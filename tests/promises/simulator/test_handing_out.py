@@ -21,18 +21,10 @@ from shared.store.interface import StorageUnavailable, TransactionRefused
 from shared.telemetry.instruments import FAILED_CLAIMS
 from tests.parts.twin.gate import Call, Delayed, Phase, as_process, process_name
 from tests.promises.simulator import invariants
-from tests.promises.simulator.claimer import (
-    ANOTHER,
-    WAIT,
-    Once,
-    a_world,
-    check_is_pending_again,
-    is_commit,
-    is_index_row,
-)
+from tests.promises.simulator.claimer import ANOTHER, WAIT, Once, check_is_pending_again, is_commit, is_index_row
 from tests.promises.simulator.running import finish
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World
+from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, WORKER, World, unordered
 
 
 async def remove(world: World) -> None:
@@ -44,7 +36,7 @@ async def remove(world: World) -> None:
 @pytest.mark.parametrize("at", [is_commit, is_index_row], ids=["before its commit", "before its rows"])
 def test_a_removed_worker_is_given_no_run_that_was_being_claimed(at: Callable[[Call], bool], known: bool) -> None:
     gate = Once(at)
-    world = a_world(gate)
+    world = unordered(gate)
     claimer = world.process()
 
     async def story() -> None:
@@ -62,7 +54,7 @@ def test_a_removed_worker_is_given_no_run_that_was_being_claimed(at: Callable[[C
 
 @pytest.mark.parametrize("in_this_process", [True, False])
 def test_a_worker_that_is_quarantined_while_it_waits_gets_nothing(in_this_process: bool) -> None:
-    world = a_world()
+    world = unordered()
     claimer = world.process()
 
     async def poll() -> None:
@@ -83,7 +75,7 @@ def test_a_worker_that_is_quarantined_while_it_waits_gets_nothing(in_this_proces
 
 def test_claim_task_of_a_worker_that_is_removed_meanwhile_may_be_tried_again() -> None:
     gate = Once(is_index_row)
-    world = a_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         await world.create(A)
@@ -119,7 +111,7 @@ def claim_that_fails(number: int, phase: Phase) -> FailAfter:
     """Claims for a worker that is removed meanwhile, with one failing request; returns the gate."""
     gate = Once(is_index_row)
     fail = FailAfter(gate, number, phase)
-    world = a_world(gate, fail)
+    world = unordered(gate, fail)
 
     async def story() -> None:
         await world.create(A)
@@ -145,7 +137,7 @@ def test_whatever_fails_while_a_claim_is_handed_back_nothing_is_lost(phase: Phas
 
 
 def test_the_first_renewal_extends_a_shorter_first_claim() -> None:
-    world = a_world()
+    world = unordered()
     services = world.process(first_claim_seconds=300.0)
 
     async def story() -> None:
@@ -224,7 +216,7 @@ def test_a_claim_that_no_worker_was_given_is_pending_again_at_once_and_costs_no_
     gate: Callable[[], Undelivered], claim: Callable[[World], Awaitable[int]], retries: int
 ) -> None:
     harm = gate()
-    world = a_world(harm)
+    world = unordered(harm)
 
     async def story() -> None:
         await world.create(A, retries=retries)
@@ -247,7 +239,7 @@ def test_a_claim_that_no_worker_was_given_is_pending_again_at_once_and_costs_no_
 def test_a_claim_that_cannot_be_shown_is_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
     from shared.queue.claims import work
 
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)
@@ -280,7 +272,7 @@ def the_client_goes(pause: float, end: str, number: int, phase: Phase) -> bool:
     False if there is no such request."""
     numbers = itertools.count(1)
     gate = Once(lambda call: next(numbers) == number, phase)
-    world = a_world(gate)
+    world = unordered(gate)
     given: list[Claim] = []
     again: list[asyncio.Future[list[Claim]]] = []
 

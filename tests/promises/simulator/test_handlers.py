@@ -13,7 +13,7 @@ from shared.api.endpoint import Call
 from tests.promises.simulator.queue_host import App
 from tests.promises.simulator.situations import A
 from tests.promises.simulator.test_signed_bodies import CONTEXT, cancel_task
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import unordered
 
 
 @pytest.mark.parametrize("authorises", [True, False])
@@ -22,8 +22,7 @@ def test_a_handler_that_has_not_authorised_its_caller_answers_nobody(
 ) -> None:
     from functions import http  # reads its settings, which `app` has set
 
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
     if not authorises:
         monkeypatch.setattr(Call, "authorise", AsyncMock())
@@ -46,8 +45,7 @@ def test_a_call_that_takes_too_long_is_answered_before_the_platform_ends_the_pro
 ) -> None:
     from functions import http  # reads its settings, which `app` has set
 
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
     monkeypatch.setattr(http, "LONGEST_CALL", 0.01)
     monkeypatch.setattr(http, "_handled", lambda *_: asyncio.Event().wait())

@@ -19,16 +19,9 @@ from shared.queue.tasks.messages import poison_queue
 from shared.store import keys
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import ENDING_CREDENTIALS
-from tests.parts.twin.driver import Simulation
-from tests.parts.twin.gate import Call, Gate, Phase
+from tests.parts.twin.gate import Call, Phase
 from tests.promises.admin.test_remedies import REMEDIES
-from tests.promises.simulator.world import World
-
-
-def open_world(*gates: Gate) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
+from tests.promises.simulator.world import World, unordered
 
 
 def health_of(world: World, **asks: Ask) -> Health:
@@ -105,7 +98,7 @@ async def looked(world: World, health: Health, seconds: float = 11) -> list[str]
 
 
 def test_all_is_well() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await _create_queues(world)
@@ -119,7 +112,7 @@ def test_all_is_well() -> None:
 
 
 def test_dead_letters_and_a_backlog() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await _create_queues(world)
@@ -139,7 +132,7 @@ def test_dead_letters_and_a_backlog() -> None:
 
 
 def test_an_expiry_job_that_does_not_run() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await _create_queues(world)
@@ -156,7 +149,7 @@ def test_an_expiry_job_that_does_not_run() -> None:
 
 
 def test_a_client_that_ends_is_named_a_month_ahead_and_after_its_end_until_somebody_prolongs_it() -> None:
-    world = open_world()
+    world = unordered()
     store = ClientStore(world.memory.storage.tables)
 
     async def story() -> None:
@@ -186,7 +179,7 @@ async def refuse_for(world: World, process: RefusedCredentials, client_id: str, 
 
 
 def test_a_client_that_is_refused_again_and_again_is_named_by_any_process_until_it_is_not() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await _create_queues(world)
@@ -204,7 +197,7 @@ def test_a_client_that_is_refused_again_and_again_is_named_by_any_process_until_
 
 
 def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> None:
-    world = open_world()
+    world = unordered()
     here, there = world.services, world.handlers
     former = "the-token-that-was-replaced"
     known = Client(client_id="project/ci", access_token="the-token-of-now-0123", scopes=(), replaced_token=former)
@@ -245,7 +238,7 @@ def test_what_is_refused_by_one_process_is_found_and_counted_by_the_others() -> 
     [("tables", "tables-silent"), ("queues", "queues-silent"), ("Service Bus", "service-bus-silent")],
 )
 def test_what_does_not_answer(name: str, wanted: str) -> None:
-    world = open_world()
+    world = unordered()
 
     async def fails() -> None:
         raise StorageUnavailable
@@ -265,7 +258,7 @@ def test_the_heartbeat_asks_each_part_of_storage(part: str, target: str) -> None
         if silent and call.target == target:
             raise StorageUnavailable
 
-    world = open_world(gate)
+    world = unordered(gate)
     heartbeat = Heartbeat(asks_of(world.memory.storage), world.clock.now)
 
     async def story() -> None:
@@ -283,7 +276,7 @@ def test_many_who_ask_cost_no_more_than_one() -> None:
         nonlocal reads
         reads += call.target == keys.EXPIRY and phase is Phase.BEFORE
 
-    world = open_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         await _create_queues(world)

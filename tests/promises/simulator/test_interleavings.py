@@ -123,8 +123,7 @@ def run(
     """Runs one order to its end; returns how it looked when the calls had answered. What follows is done by other
     processes than the calls': of the orders that leave the same, which `seen` notes, one is continued. Processes that
     are warm know the pool, the workers and the tasks already: fewer requests, fewer orders."""
-    world = World(simulation)
-    world.is_ordered = False
+    world = World(simulation, is_ordered=False)
     processes = [world.process()] * len(race.parties) if in_one else [world.process() for _ in race.parties]
     if is_warm:
         world.run(*(_meet_workers(services) for services in processes))

@@ -24,16 +24,16 @@ from shared.queue.tasks.internal_messages import (
 )
 from shared.queue.tasks.rules import UndeliveredClaim
 from shared.store.interface import StorageUnavailable
-from tests.promises.simulator.queue_host import App, Host, a_world, poisoned
+from tests.promises.simulator.queue_host import App, Host, poisoned
 from tests.promises.simulator.situations import GROUP, A
-from tests.promises.simulator.world import WORKER, World
+from tests.promises.simulator.world import WORKER, World, unordered
 
 
 @pytest.mark.parametrize("queue", [DEADLINE_QUEUE, RESOLVED_QUEUE])
 def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when_it_is_put_again(
     app: App, queue: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = a_world()
+    world = unordered()
     host = Host(app, world)
 
     async def story() -> None:
@@ -59,7 +59,7 @@ def test_a_message_with_fields_of_a_later_version_is_handled_and_keeps_them_when
 
 
 def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = a_world()
+    world = unordered()
     services = world.handlers
     put, started = world.clock.now(), world.clock.now() - timedelta(minutes=20)
     lost = UndeliveredClaim(task_id=A, run_id=2, worker=WORKER, taken_until=put, sequence=5, started=started)
@@ -84,7 +84,7 @@ def test_all_that_a_message_says_reaches_its_use_case(app: App, monkeypatch: pyt
 
 @pytest.mark.parametrize("text", ["not JSON", "[]", "{}", '{"taskId": 1}', "[" * 40_000])
 def test_a_message_that_cannot_be_read_is_dead_lettered_at_once(app: App, text: str) -> None:
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         outcome = await app.messages._handle(world.handlers, text, ResolvedBody, AsyncMock(), 1)
@@ -100,7 +100,7 @@ def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_let
     """A message whose handling fails is tried for hours before it is dead-lettered, whatever the handler raises: a
     ValueError may come of one garbled answer. The back-off doubles up to an hour."""
     for error in (ValueError("garbled"), KeyError("missing")):
-        world = a_world()
+        world = unordered()
         host = Host(app, world)
         times: list[float] = []
 
@@ -125,7 +125,7 @@ def test_a_message_whose_handling_fails_is_tried_for_hours_before_it_is_dead_let
 
 
 def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
-    world = a_world()
+    world = unordered()
     host = Host(app, world)
 
     async def fail(message: object) -> None:
@@ -148,7 +148,7 @@ def test_a_message_waits_as_long_as_storage_is_down(app: App, monkeypatch: pytes
 def test_delays_double_up_to_a_minute_in_an_outage_and_up_to_an_hour_after_other_failures(
     app: App, monkeypatch: pytest.MonkeyPatch, error: Exception, longest: int
 ) -> None:
-    world = a_world()
+    world = unordered()
     attempts: list[float] = []
 
     async def fail(message: object) -> None:

@@ -28,18 +28,17 @@ from tests.promises.simulator.uploading import (
     create,
     expire,
     lapse,
-    open_world,
     writes_artifact,
     writes_blob,
 )
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 
 @pytest.mark.parametrize("minutes", [0, 1, 44, 180])
 @pytest.mark.parametrize("end", [cancel, lapse, complete], ids=lambda end: end.__name__)
 def test_put_that_ends_after_the_resolution_is_committed(end: Callable[[World], Awaitable[None]], minutes: int) -> None:
     """A PUT that ends after the resolution is committed without a reader, before Azure drops its block."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await announced(world)
@@ -58,7 +57,7 @@ def test_put_that_ends_after_the_resolution_is_committed(end: Callable[[World], 
 
 
 def test_upload_that_never_comes_is_given_up() -> None:
-    world = open_world()
+    world = unordered()
     looks: list[int] = []
 
     async def story() -> None:
@@ -83,7 +82,7 @@ def test_first_content_that_comes_after_the_end_is_refused_and_never_shown(
     """The first content that comes after the end is refused and never shown: the blob is put without a look at the
     task, but its row is written only if the run is running."""
     gate = Once("slow", writes_blob if before == "the PUT" else writes_artifact)
-    world = open_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         await running_without_retries(world)
@@ -108,7 +107,7 @@ def test_first_content_that_comes_after_the_end_is_refused_and_never_shown(
 
 
 def test_what_a_process_remembers_of_a_row_serves_one_put_and_only_while_the_row_is_the_same() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await running(world)
@@ -140,7 +139,7 @@ def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(
 ) -> None:
     """An upload that ends after its task is deleted, having begun while its URL was valid, leaves no blob. A new task
     of that id keeps its own content. The artifact may have expired before its task."""
-    world = open_world(*([dies_of_it] if dies else []))
+    world = unordered(*([dies_of_it] if dies else []))
 
     async def story() -> None:
         expires = world.clock.now() + timedelta(minutes=65)

@@ -32,7 +32,7 @@ from tests.promises.simulator.expiring import (
 from tests.promises.simulator.running import Attempt, Harmed
 from tests.promises.simulator.scenarios import Scenario
 from tests.promises.simulator.situations import GROUP, A, C, nothing
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 D, E, F = (f"{letter * 8}Q{letter}C{letter * 10}A" for letter in "fgh")
 
@@ -169,8 +169,7 @@ async def lasting(world: World) -> None:
 
 def test_what_lasts_stays_however_early_the_job_comes_to_it() -> None:
     """What lasts stays however early the job comes to it: a row of the Expiry table is only a hint."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     world.run(lasting(world))
     tables = world.account.connect().tables
     hour = keys.hour(world.clock.now() - timedelta(hours=3))
@@ -183,8 +182,7 @@ def test_what_lasts_stays_however_early_the_job_comes_to_it() -> None:
 
 def test_edges_of_tasks_that_last_stay() -> None:
     """The edges of a task that lasts stay, although tasks whose edges surround it go."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     world.run(lasting(world))
     for _ in range(4):
         world.run(world.drain(2 * HOUR))

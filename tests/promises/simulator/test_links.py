@@ -11,7 +11,7 @@ from shared.base.errors import InputError, ResourceExpired, ResourceNotFound
 from shared.queue.tasks.rules import Resolved
 from tests.promises.simulator.artifact_scenarios import artifact, reference
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 URL = "https://example.com/log"
 LOG = "public/log"
@@ -20,8 +20,7 @@ LOG = "public/log"
 @pytest.fixture
 def world() -> World:
     """A world in which A is running, with a reference to LOG."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def begin() -> None:
         await world.create(A)

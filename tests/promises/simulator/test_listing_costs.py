@@ -15,7 +15,7 @@ from shared.store import keys
 from shared.store.counting import Kind
 from tests.parts.twin.gate import Call, Phase
 from tests.promises.simulator.listing import create, listed, truth
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 pytestmark = pytest.mark.usefixtures("rows_vouch_for_few")
 
@@ -34,8 +34,7 @@ class Requests:
 def a_group(*, pending: int, unscheduled: int, running: int) -> tuple[World, Requests]:
     """Returns a large group, created in the process of the handlers."""
     requests = Requests()
-    world = World(None, requests)
-    world.is_ordered = False
+    world = unordered(requests)
 
     async def fill() -> None:
         for _ in range(pending + running):

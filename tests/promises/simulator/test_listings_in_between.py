@@ -20,7 +20,7 @@ from shared.store.counting import Kind
 from tests.parts.twin.gate import Call, Phase, as_process, process_name
 from tests.promises.simulator.listing import A_SECOND, create, listed, truth
 from tests.promises.simulator.situations import OTHER_GROUP
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 pytestmark = pytest.mark.usefixtures("rows_vouch_for_few")
 
@@ -201,8 +201,7 @@ SHOWING_WHERE = {
 
 def meet(before: Step, between: Step, gate: InBetween) -> None:
     """Lets others act after the lister has seen both tasks, and again while it lists the group."""
-    world = gate.world = World(None, gate)
-    world.is_ordered = False
+    world = gate.world = unordered(gate)
     lister, other = world.process(), world.process()
 
     async def story() -> None:

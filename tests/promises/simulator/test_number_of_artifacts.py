@@ -8,8 +8,8 @@ from shared.base.errors import RequestConflict
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rules import Upload
 from tests.promises.simulator.situations import running
-from tests.promises.simulator.uploading import create, open_world
-from tests.promises.simulator.world import World
+from tests.promises.simulator.uploading import create
+from tests.promises.simulator.world import World, unordered
 
 
 def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -17,7 +17,7 @@ def test_task_cannot_have_artifacts_without_end(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(rules, "MAX_OF_TASK", 20)
     monkeypatch.setattr("shared.queue.artifacts.rows.MAX_OF_TASK", 20)
     monkeypatch.setattr(rules, "COUNTED_EVERY", 5)
-    world = open_world()
+    world = unordered()
 
     async def fill(world: World) -> int:
         made = 0

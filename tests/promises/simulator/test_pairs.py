@@ -145,8 +145,7 @@ def _meet(
 ) -> None:
     """Runs one order of the parties' requests to its end. Each party's process remembers each task as of a `version`,
     if that is given, and follows up to `followed` resolutions itself."""
-    world = World(simulation)
-    world.is_ordered = False
+    world = World(simulation, is_ordered=False)
     world.run(SITUATIONS[situation](world))
     definition = world.definition().body
     world.fixed = {name: definition[name] for name in ("created", "deadline", "expires")}

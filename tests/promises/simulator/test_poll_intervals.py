@@ -10,8 +10,8 @@ from shared.queue.claims.polling import BUSY_INTERVAL, IDLE_AFTER
 from shared.queue.tasks.rules import Resolved, Worker
 from shared.store.counting import Kind
 from tests.parts.twin.gate import Call, Phase
-from tests.promises.simulator.claimer import WAIT, a_world, calls_again, hears_soon
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.claimer import WAIT, calls_again, hears_soon
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 IDLE = 2.0
 """Seconds between two looks at an idle pool, which is the settings' default."""
@@ -23,7 +23,7 @@ class Looks:
     """Counts looks at the pool's queue, and when they were made."""
 
     def __init__(self) -> None:
-        self.world = a_world(self)
+        self.world = unordered(self)
         self._at: list[float] = []
 
     async def __call__(self, call: Call, phase: Phase) -> None:
@@ -66,7 +66,7 @@ def test_a_pool_without_work_is_looked_at_less_often(workers: int) -> None:
 @pytest.mark.parametrize("works", [5, 45, 70])
 def test_a_worker_that_has_just_done_a_task_hears_of_the_next_one_soon(works: float) -> None:
     """A worker that has just done a task hears of the next one soon, however long it has worked."""
-    world = a_world()
+    world = unordered()
     mine, other = world.process(idle_poll_interval_seconds=60), world.process()
 
     async def story() -> None:

@@ -9,13 +9,11 @@ from shared.base.priority import PRIORITIES
 from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.queue.claims.poll_urls import LIFE
 from shared.queue.tasks.messages import pending_queue
-from tests.parts.twin.driver import Simulation
-from tests.promises.simulator.world import POOL, World, settings
+from tests.promises.simulator.world import POOL, settings, unordered
 
 
 def test_urls_of_a_pool() -> None:
-    world = World(Simulation.scripted([]))
-    world.is_ordered = False
+    world = unordered()
     world.clock.advance(0.7)
     ((urls, expires),) = world.run(world.services.poll_urls.of_pool(POOL))
     now = world.clock.now().replace(microsecond=0)

@@ -11,8 +11,8 @@ from shared.queue.claims.telling import Series, Wait
 from shared.queue.tasks.messages import PendingMessage
 from shared.queue.tasks.rules import Resolved, Worker
 from tests.parts.twin.gate import Call, Phase
-from tests.promises.simulator.claimer import ANOTHER, a_world, calls_again
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.claimer import ANOTHER, calls_again
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 
 def a_worker(world: World) -> Worker:
@@ -31,7 +31,7 @@ def test_a_waiting_worker_is_told_at_once_of_a_retry_that_its_process_makes_pend
         if phase is Phase.BEFORE:
             await world.clock.sleep(0.01)
 
-    world = a_world(take_time)
+    world = unordered(take_time)
     mine = world.process(idle_poll_interval_seconds=idle)
 
     async def story() -> None:

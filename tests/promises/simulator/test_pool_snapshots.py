@@ -18,7 +18,7 @@ from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable
 from shared.telemetry.instruments import PENDING
 from tests.parts.twin.gate import Call, Phase
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 
 class Readings:
@@ -42,8 +42,7 @@ world_of: dict[Readings, World] = {}
 
 def a_world() -> tuple[World, Readings]:
     readings = Readings()
-    world = world_of[readings] = World(None, readings)
-    world.is_ordered = False
+    world = world_of[readings] = unordered(readings)
     return world, readings
 
 

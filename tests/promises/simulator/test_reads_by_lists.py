@@ -16,7 +16,7 @@ from shared.store.counting import counting
 from tests.promises.azurite.budget_table import by_lists
 from tests.promises.simulator.situations import A
 from tests.promises.simulator.test_handlers_of_endpoints import called
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 ALL = (*QUEUE.endpoints, *AUTH.endpoints, *OBJECT.endpoints, *INDEX.endpoints)
 MANY = 2500
@@ -75,8 +75,7 @@ async def send(world: World, name: str, **query: str) -> Any:
 
 
 def a_world() -> World:
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     world.run(world.create(A, taskGroupId=A))
     return world
 

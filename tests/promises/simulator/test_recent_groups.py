@@ -9,16 +9,9 @@ from shared.base.errors import RequestConflict
 from shared.base.ids import new_slugid
 from shared.queue.groups.recent import RecentGroup
 from shared.store import keys
-from tests.parts.twin.driver import Simulation
-from tests.parts.twin.gate import Call, Gate, Kill, Phase, Resent
+from tests.parts.twin.gate import Call, Kill, Phase, Resent
 from tests.promises.simulator.situations import GROUP, A
-from tests.promises.simulator.world import World
-
-
-def open_world(*gates: Gate) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
+from tests.promises.simulator.world import unordered
 
 
 async def listed(services: Services, limit: int = 1000) -> list[RecentGroup]:
@@ -32,7 +25,7 @@ async def listed(services: Services, limit: int = 1000) -> list[RecentGroup]:
 
 
 def test_pages_in_order_of_time() -> None:
-    world = open_world()
+    world = unordered()
     groups = []
     for _ in range(5):
         world.clock.advance(1)
@@ -50,7 +43,7 @@ def test_a_group_that_never_came_to_be_is_not_listed() -> None:
     """A group is listed if and only if it has a header, and once, whichever request its call is killed at."""
     for number in range(1, 40):
         kill = Kill(number=number, phase=Phase.AFTER, process="victim")
-        world = open_world(kill)
+        world = unordered(kill)
         definition = world.definition(A, taskGroupId=GROUP)
         world.simulation.outcomes(world.victim(world.services.create_task(definition)))
         headers = [row.partition for row in world.rows(keys.GROUPS) if row.key == keys.GROUP]
@@ -66,7 +59,7 @@ def test_a_group_that_never_came_to_be_is_not_listed() -> None:
 
 def test_a_group_is_listed_though_its_first_task_was_refused() -> None:
     """A group is listed once though its first task, which exists in another group, was refused."""
-    world = open_world()
+    world = unordered()
     world.run(world.create(A))
     definition = world.definition(A, taskGroupId=GROUP)
     for _ in range(2):
@@ -92,7 +85,7 @@ def test_a_group_is_listed_though_each_of_its_writes_is_sent_twice() -> None:
             seen.append(call)
             raise Resent
 
-    world = open_world(twice)
+    world = unordered(twice)
     world.simulation.outcomes(world.services.create_task(world.definition(A, taskGroupId=GROUP)))
     (found,) = world.run(listed(world.process()))
     assert [each.header.task_group_id for each in found] == [GROUP]

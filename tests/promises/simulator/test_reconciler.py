@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -21,16 +20,10 @@ from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Fail, Phase
 from tests.promises.simulator.running import done
 from tests.promises.simulator.situations import A, C
-from tests.promises.simulator.world import POOL, World
+from tests.promises.simulator.world import POOL, World, unordered
 
 INTERVAL = 300.0
 """Seconds between two runs of the timer function."""
-
-
-def a_world(*gates: Any) -> World:
-    world = World(None, *gates)
-    world.is_ordered = False
-    return world
 
 
 async def lose(world: World, band: Priority, pool: str = POOL) -> None:
@@ -57,7 +50,7 @@ def hint(world: World, task_id: str = A) -> str:
 
 @pytest.mark.parametrize("band", PRIORITIES)
 def test_a_lost_message_is_restored_behind_a_hundred_waiting_runs_of_another_band(band: Priority) -> None:
-    world = a_world()
+    world = unordered()
     other: Priority = "lowest" if band != "lowest" else "highest"
 
     async def script() -> None:
@@ -73,7 +66,7 @@ def test_a_lost_message_is_restored_behind_a_hundred_waiting_runs_of_another_ban
 
 
 def test_a_lost_message_behind_a_thousand_rows_is_restored() -> None:
-    world = a_world()
+    world = unordered()
 
     async def script() -> None:
         task_id = await world.create(priority="lowest")
@@ -95,7 +88,7 @@ def test_every_row_has_its_turn_in_bounded_work(position: int, monkeypatch: pyte
     that four checks see all."""
     monkeypatch.setattr(reconciler, "MAX_PAGE", 10)
     monkeypatch.setattr(bounds, "RECONCILED_PAGES", 3)
-    world = a_world()
+    world = unordered()
 
     async def script() -> None:
         for number in range(81):
@@ -122,7 +115,7 @@ def test_a_task_that_cannot_be_repaired_keeps_no_other_from_it(error: type[Excep
             raise error("unreadable")
 
     world_is_ready = False
-    world = a_world(broken)
+    world = unordered(broken)
 
     async def script() -> None:
         nonlocal world_is_ready
@@ -142,7 +135,7 @@ def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:
             raise StorageUnavailable
 
     world_is_ready = False
-    world = a_world(broken)
+    world = unordered(broken)
 
     async def script() -> None:
         nonlocal world_is_ready
@@ -159,7 +152,7 @@ def test_a_pool_that_cannot_be_checked_keeps_no_other_from_it() -> None:
 def test_claimed_rows_that_could_not_be_read_are_looked_at_by_the_next_check() -> None:
     """Claimed rows that could not be read are looked at by the next check, not only an hour later."""
     gate = Fail(lambda call: call.kind is Kind.TABLE_READ and call.target == keys.POOLS, times=0)
-    world = a_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         await world.create(A)
@@ -174,7 +167,7 @@ def test_claimed_rows_that_could_not_be_read_are_looked_at_by_the_next_check() -
 
 @pytest.mark.parametrize(("seconds", "left"), [(-5, 1), (5, 0)])
 def test_a_row_without_a_task_stays_for_as_long_as_its_call_may_commit(seconds: float, left: int) -> None:
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(C)
@@ -194,7 +187,7 @@ def test_a_deadline_message_counts_as_lost_an_hour_after_the_deadline(
     is_claimed: bool, seconds: float, messages: int
 ) -> None:
     """A deadline message counts as lost an hour after the deadline: sooner, its handler may only be late."""
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)
@@ -210,7 +203,7 @@ def test_a_deadline_message_counts_as_lost_an_hour_after_the_deadline(
 
 def test_a_row_of_another_call_that_would_have_created_the_task_goes() -> None:
     """A row of another call that would have created the task is removed: the task does not know of that call."""
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(A)

@@ -12,16 +12,10 @@ from shared.queue.tasks.messages import pending_queue
 from shared.store import keys
 from shared.store.counting import counting
 from tests.parts.twin.gate import Call, Killed, Phase, as_process, process_name
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 RECONCILER = "reconciler"
 MANY = 24
-
-
-def open_world(*gates: object) -> World:
-    world = World(None, *gates)  # type: ignore[arg-type]
-    world.is_ordered = False
-    return world
 
 
 async def use_once(world: World, pools: int, prefix: str = "aaa") -> None:
@@ -40,7 +34,7 @@ def listed(world: World) -> set[str]:
 
 
 def test_pools_that_nobody_uses_any_more_cost_nothing() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await use_once(world, MANY)
@@ -81,7 +75,7 @@ def test_every_pool_has_its_turn_although_each_run_is_ended(room: int | None, mo
     """Every pool has its turn although each run is ended after some requests, or at one pool that it dies of."""
     monkeypatch.setattr(bounds, "RECONCILED_POOLS", 8)
     ending = Ending()
-    world = open_world(ending)
+    world = unordered(ending)
 
     async def prepare() -> str:
         await use_once(world, MANY)

@@ -15,8 +15,7 @@ from tests.promises.simulator.world import World
 @pytest.mark.parametrize("is_claimed", [False, True], ids=["pending", "claimed"])
 def test_other_definitions_of_a_task_that_exists(is_claimed: bool) -> None:
     def scenario(simulation: Simulation) -> None:
-        world = World(simulation)
-        world.is_ordered = False
+        world = World(simulation, is_ordered=False)
         dates = {**world.definition().body}
         world.fixed = {name: dates[name] for name in ("created", "deadline", "expires")}
         world.run(world.create(A, taskGroupId=GROUP, **fixed(world)))

@@ -15,7 +15,7 @@ from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.partitions import delete_unchanged
 from tests.promises.simulator.registry import DAY, HOUR, expire, listed, poll
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 
 def test_claim_work_notes_the_worker_its_queue_and_its_provisioner(world: World) -> None:
@@ -94,8 +94,7 @@ def test_a_worker_is_not_shown_without_its_task_queue(world: World) -> None:
 
 
 def test_worker_that_was_seen_since_it_was_read_is_not_removed() -> None:
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.create()

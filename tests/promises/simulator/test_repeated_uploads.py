@@ -15,16 +15,8 @@ from tests.promises.simulator import artifact_scenarios as scenes
 from tests.promises.simulator.artifact_scenarios import NAME, relay
 from tests.promises.simulator.situations import A
 from tests.promises.simulator.test_artifact_deletions import HOUR
-from tests.promises.simulator.uploading import (
-    PACKED,
-    Once,
-    create,
-    length_of,
-    open_world,
-    stored,
-    writes_artifact,
-    writes_blob,
-)
+from tests.promises.simulator.uploading import PACKED, Once, create, length_of, stored, writes_artifact, writes_blob
+from tests.promises.simulator.world import unordered
 
 
 @pytest.mark.parametrize("phase", Phase, ids=lambda phase: phase.value)
@@ -32,7 +24,7 @@ from tests.promises.simulator.uploading import (
 def test_relay_uploads_that_overlap_leave_no_mixture(chosen: Callable[[Call], bool], phase: Phase) -> None:
     """Overlapping uploads by relay leave no mixture: what the row is certain of is true of the blob."""
     gate = Once("first", chosen, phase)
-    world = open_world(gate)
+    world = unordered(gate)
 
     async def story() -> None:
         await scenes.relayed(world)
@@ -50,7 +42,7 @@ def test_relay_uploads_that_overlap_leave_no_mixture(chosen: Callable[[Call], bo
 
 
 def test_block_of_an_expired_artifact_is_not_the_content_of_the_next_of_its_name() -> None:
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await world.create(A, deadline=format_date(world.clock.now() + timedelta(hours=20)))

@@ -11,11 +11,10 @@ from shared.base.dates import format_date
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind
-from tests.parts.twin.driver import Simulation
 from tests.parts.twin.gate import Call, Phase, as_process, process_name
 from tests.promises.simulator import invariants
 from tests.promises.simulator.situations import GROUP, A, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import unordered
 
 
 @pytest.mark.parametrize(("delay", "late"), [(60, 100), (0, 5)], ids=["as deployed", "deadlines not delayed"])
@@ -29,8 +28,7 @@ def test_a_task_that_was_run_again_ends_at_its_deadline(delay: int, late: float)
             reached.set()
             await go.wait()
 
-    world = World(Simulation.scripted([]), hold)
-    world.is_ordered = False
+    world = unordered(hold)
     world.services, world.handlers = (world.process(deadline_delay_seconds=delay) for _ in range(2))
 
     async def story() -> None:

@@ -15,7 +15,7 @@ from shared.store.interface import Delete, Page, StorageUnavailable
 from tests.promises.simulator import invariants
 from tests.promises.simulator.expiring import HOUR, LARGE, expire
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 LARGEST = 10_000
 """The most dependencies of one task."""
@@ -39,8 +39,7 @@ def test_a_task_waits_for_all_that_it_names(count: int) -> None:
 def test_the_largest_definition_takes_more_rows_that_are_read_and_deleted_as_one() -> None:
     """The largest definition, of noise in a body of a mebibyte, takes several rows that are read and deleted as one.
     Each process reads it in another way, and knows nothing."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def life() -> None:
         end = format_date(world.clock.now() + timedelta(hours=4))
@@ -70,8 +69,7 @@ def test_the_largest_definition_takes_more_rows_that_are_read_and_deleted_as_one
 def test_an_id_that_is_used_again_while_its_rows_are_read_mixes_no_two_definitions(
     monkeypatch: pytest.MonkeyPatch, old: dict[str, Any], new: dict[str, Any]
 ) -> None:
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def life() -> None:
         await world.create(A, payload=old)
@@ -113,8 +111,7 @@ def test_a_task_may_name_ten_thousand() -> None:
 
 def _waiting(count: int) -> tuple[World, list[str], str]:
     """Returns a world with `count` pending tasks, and one that waits for all of them."""
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     group = world.slugid()
     task_ids = [world.slugid() for _ in range(count)]
     last = world.slugid()

@@ -14,12 +14,12 @@ from shared.queue.tasks.rules import Resolved, State
 from shared.store import keys
 from shared.store.interface import Page
 from tests.parts.twin.gate import Gate, as_process
-from tests.promises.simulator.claimer import Once, a_world, is_commit
+from tests.promises.simulator.claimer import Once, is_commit
 from tests.promises.simulator.depending import complete_tasks, create_tasks, write_edges
 from tests.promises.simulator.running import attempt, in_memory
 from tests.promises.simulator.scenarios import SCENARIOS, Scenario
 from tests.promises.simulator.situations import GROUP, A, B, C
-from tests.promises.simulator.world import World
+from tests.promises.simulator.world import World, unordered
 
 HOUR = 3600.0
 
@@ -52,7 +52,7 @@ def test_an_edge_that_was_written_between_two_parts_of_a_page_is_found() -> None
     wait for this one, and then this one is resolved: a handler that takes both parts for one moment never finds the
     edge."""
     gate = Once(is_commit)
-    world = a_world(gate)
+    world = unordered(gate)
     query = world.memory.tables.query
     is_reached, is_committed = asyncio.Event(), asyncio.Event()
 

@@ -14,7 +14,7 @@ import pytest
 from shared.auth.clients.rows import ROOT_CLIENT_ID
 from tests.promises.simulator.queue_host import App
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import World, settings
+from tests.promises.simulator.world import World, settings, unordered
 
 URL = f"https://tc.example.com/api/queue/v1/task/{A}/cancel"
 CONTEXT: Any = SimpleNamespace(invocation_id="1", trace_context=SimpleNamespace(trace_parent=None))
@@ -44,8 +44,7 @@ def test_the_body_that_arrives_is_the_one_that_was_signed(
 ) -> None:
     from functions import http  # reads its settings, which `app` has set
 
-    world = World()
-    world.is_ordered = False
+    world = unordered()
     monkeypatch.setattr(app.messages.process, "services", AsyncMock(return_value=world.services))
 
     async def story() -> func.HttpResponse:

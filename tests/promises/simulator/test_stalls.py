@@ -14,7 +14,7 @@ from shared.telemetry.instruments import STALLED
 from tests.promises.simulator.test_health import _create_queues, health_of
 from tests.promises.simulator.test_health import codes as codes_of
 from tests.promises.simulator.test_short_pages import one_row_a_page
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 SECOND = timedelta(seconds=1)
 
@@ -29,9 +29,7 @@ async def stalled(world: World) -> str | None:
 
 @pytest.fixture
 def world() -> World:
-    world = World()
-    world.is_ordered = False
-    return world
+    return unordered()
 
 
 async def _pass(world: World, time: timedelta) -> None:

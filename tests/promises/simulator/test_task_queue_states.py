@@ -9,14 +9,12 @@ import pytest
 from shared.base.remembered import WORKER_COUNTS
 from shared.queue.pools.states import CurrentTaskQueue
 from shared.store.counting import counting
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 
 @pytest.fixture
 def world() -> World:
-    world = World()
-    world.is_ordered = False
-    return world
+    return unordered()
 
 
 async def state_of(world: World) -> CurrentTaskQueue:

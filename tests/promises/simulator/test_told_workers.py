@@ -14,9 +14,9 @@ from shared.queue.claims.polling import BUSY_INTERVAL
 from shared.store.counting import Kind
 from shared.telemetry.instruments import TOLD
 from tests.parts.twin.gate import Call, Phase
-from tests.promises.simulator.claimer import WAIT, a_world, of_worker
+from tests.promises.simulator.claimer import WAIT, of_worker
 from tests.promises.simulator.clients import KINDS, Client
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 REPEATING = ["scriptworker", "generic-worker", "a client that calls at once"]
 MOST = {"scriptworker": 0.3, "generic-worker": 0.85, "a client that calls at once": 0.3}
@@ -24,7 +24,7 @@ MOST = {"scriptworker": 0.3, "generic-worker": 0.85, "a client that calls at onc
 
 def a_pool(processes: int, *gates: Any) -> tuple[World, list[Services]]:
     """Returns a task queue that has had work, and the processes that workers call."""
-    world = a_world(*gates)
+    world = unordered(*gates)
     world.run(world.services.stores.pools.queues.ensure_band(POOL, "lowest"))
     return world, [world.process() for _ in range(processes)]
 

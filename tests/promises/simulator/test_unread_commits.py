@@ -18,7 +18,7 @@ from shared.store.counting import Kind, counting
 from tests.parts.twin.gate import Killed, Phase, as_process
 from tests.promises.simulator import claimer, invariants
 from tests.promises.simulator.situations import GROUP, A, B, C, running
-from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, World
+from tests.promises.simulator.world import CLAIM_TIMEOUT, POOL, World, unordered
 
 ELSEWHERE = Worker(worker_group="group", worker_id="elsewhere")
 
@@ -88,7 +88,7 @@ def test_renewal_that_is_refused_hides_no_run_of_others() -> None:
     """A refused renewal hides no run of others: another process has died after a retry, whose message is hidden until
     takenUntil of the first run."""
     gate = claimer.Once(claimer.is_commit, Phase.AFTER, Killed)
-    world = claimer.a_world(gate)
+    world = unordered(gate)
     other = world.process()
 
     async def interrupted() -> None:
@@ -137,7 +137,7 @@ def test_task_that_has_expired_is_not_taken_for_the_next_one_of_its_id() -> None
 
 def test_dependency_that_was_seen_resolved_stays_so_whatever_an_earlier_read_shows_later() -> None:
     gate = claimer.Once(lambda call: call.kind is Kind.TABLE_READ and call.subject == A, Phase.AFTER)
-    world = claimer.a_world(gate)
+    world = unordered(gate)
     other = world.process()
 
     async def story() -> None:

@@ -13,7 +13,7 @@ from shared.queue.tasks.effects import PendingContent
 from shared.queue.tasks.messages import pending_queue
 from shared.store.limits import MAX_MESSAGES
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 MANY = MAX_MESSAGES - 1
 
@@ -35,8 +35,7 @@ async def orphaned(world: World) -> None:
 def test_the_run_behind_them_is_claimed_by_the_same_call(
     put: Callable[[World], Awaitable[None]], wait: float, count: int
 ) -> None:
-    world = World()
-    world.is_ordered = False
+    world = unordered()
 
     async def story() -> None:
         await world.services.stores.pools.queues.ensure_band(POOL, "lowest")

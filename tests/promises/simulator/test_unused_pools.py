@@ -16,16 +16,10 @@ from shared.store import keys
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Kill, Killed, Phase, as_process, process_name
 from tests.promises.simulator.situations import A, C
-from tests.promises.simulator.world import POOL, WORKER, World
+from tests.promises.simulator.world import POOL, WORKER, World, unordered
 
 DAY = 24 * 3600.0
 MINUTE = 60.0
-
-
-def a_world(*gates: Any) -> World:
-    world = World(None, *gates)
-    world.is_ordered = False
-    return world
 
 
 def queues(world: World) -> list[str]:
@@ -78,7 +72,7 @@ def deleted_beside_a_creation(number: int, phase: Phase, *, warm: bool, of_rows:
     """Creates and claims a task at that request of a deletion; returns False if there is no such request. `of_rows`
     says that the rows are being deleted that say, for a day, that the queues were deleted."""
     gate = Between(number, phase)
-    world = a_world(gate)
+    world = unordered(gate)
     creator = world.process()
 
     async def create() -> None:
@@ -133,7 +127,7 @@ def test_nothing_is_left_of_a_pool_that_nobody_uses(phase: Phase) -> None:
     while True:
         number += 1
         kill = Kill(process="deleter")
-        world = a_world(kill)
+        world = unordered(kill)
 
         async def script(world: World = world, kill: Kill = kill, number: int = number) -> None:
             await world.create(C, expires="2026-03-01T00:00:00.000Z")
@@ -163,7 +157,7 @@ def test_a_deletion_that_is_interrupted_anywhere_is_taken_up_again(phase: Phase)
     while True:
         number += 1
         kill = Kill(process="deleter")
-        world = a_world(kill)
+        world = unordered(kill)
 
         async def script(world: World = world, kill: Kill = kill, number: int = number) -> None:
             await used_once(world)

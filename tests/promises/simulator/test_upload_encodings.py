@@ -10,13 +10,14 @@ from shared.queue.artifacts.rules import Upload
 from tests.promises.simulator import artifact_scenarios as scenes
 from tests.promises.simulator.artifact_scenarios import CONTENT, NAME, place
 from tests.promises.simulator.situations import A, running
-from tests.promises.simulator.uploading import PACKED, complete, create, open_world, stored
+from tests.promises.simulator.uploading import PACKED, complete, create, stored
+from tests.promises.simulator.world import unordered
 
 
 @pytest.mark.parametrize("stated", [len(PACKED), len(PACKED) + 1, None])
 def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated: int | None) -> None:
     """Content is unpacked only if its length is not the stated one, which stays."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await running(world)
@@ -37,7 +38,7 @@ def test_content_is_unpacked_only_where_its_length_is_not_the_stated_one(stated:
 
 def test_an_empty_file_has_no_bytes_whatever_its_gzip_has() -> None:
     """An empty file has no bytes, whatever its gzip has. A worker that leaves out a length of 0 has stated none."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await scenes.relayed(world)
@@ -49,7 +50,7 @@ def test_an_empty_file_has_no_bytes_whatever_its_gzip_has() -> None:
 
 def test_resolution_keeps_the_encoding_that_a_reader_found_out() -> None:
     """The resolution keeps the encoding that a reader found out, which a commit without new content would take away."""
-    world = open_world()
+    world = unordered()
 
     async def story() -> None:
         await running(world)

@@ -8,14 +8,14 @@ import pytest
 
 from shared.store.counting import Kind
 from tests.parts.twin.gate import Call, Phase, as_process, process_name
-from tests.promises.simulator.claimer import WAIT, a_world, calls_again
+from tests.promises.simulator.claimer import WAIT, calls_again
 from tests.promises.simulator.registry import DAY, HOUR, expire
 from tests.promises.simulator.situations import A
-from tests.promises.simulator.world import POOL, WORKER
+from tests.promises.simulator.world import POOL, WORKER, unordered
 
 
 def test_a_worker_that_calls_again_and_again_has_one_wait() -> None:
-    world = a_world()
+    world = unordered()
 
     async def story() -> None:
         waits = [asyncio.ensure_future(world.services.work.claim_work(POOL, WORKER, 1, WAIT))]
@@ -41,7 +41,7 @@ def test_an_older_wait_gets_nothing_although_its_worker_was_not_seen_for_a_day(i
         if process_name() == "claimer" and call.kind is Kind.QUEUE_GET:
             await is_live.wait()
 
-    world = a_world(be_slow)
+    world = unordered(be_slow)
     claimer, another = world.process(), world.process()
 
     async def story() -> None:

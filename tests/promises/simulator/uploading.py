@@ -14,8 +14,7 @@ from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind
 from tests.parts.twin.blobs import StoredBlob
-from tests.parts.twin.driver import Simulation
-from tests.parts.twin.gate import Call, Gate, Phase, Resent, as_process, process_name
+from tests.parts.twin.gate import Call, Phase, Resent, as_process, process_name
 from tests.promises.simulator.artifact_scenarios import CONTENT, NAME, artifact, place
 from tests.promises.simulator.situations import A
 from tests.promises.simulator.test_artifact_deletions import HOUR
@@ -43,12 +42,6 @@ class Once:
             await as_process("other", self.meanwhile())
             if self.is_resent:
                 raise Resent
-
-
-def open_world(*gates: Gate) -> World:
-    world = World(Simulation.scripted([]), *gates)
-    world.is_ordered = False
-    return world
 
 
 def writes_blob(call: Call) -> bool:

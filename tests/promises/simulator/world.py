@@ -91,12 +91,13 @@ class World:
         *gates: Gate,
         disorder: Disorder | None = None,
         open_account: OpenAccount | None = None,
+        is_ordered: bool = True,
     ) -> None:
         """Takes gates, a simulation, and the account: by default the in-memory twin, with `disorder` in its queues."""
         self.simulation = simulation or Simulation.scripted([])
         self.clock = self.simulation.clock
         self.history = History(self.rows, lambda: len(self.topics.messages))
-        self.is_ordered = True
+        self.is_ordered = is_ordered
         """Whether the simulation orders the requests; otherwise each call's run one after the other."""
         self.slack = timedelta(seconds=5 + 2 * max(map(abs, self.clocks), default=0))
         """By how much a message may come too late: visibility is in whole seconds and begins when a request takes
@@ -330,3 +331,8 @@ class World:
 def resolved_message(body: dict[str, Any]) -> ResolvedBody:
     """Returns the message of a body in the resolved queue."""
     return ResolvedBody.read(json.dumps(body))
+
+
+def unordered(*gates: Any) -> World:
+    """Returns a world in which each call's requests are made one after the other."""
+    return World(None, *gates, is_ordered=False)
