@@ -1,8 +1,7 @@
 """Creating artifacts and finishing their uploads (contract 7.1 to 7.5).
 
 `blob` artifacts are finished by completeArtifact, `object` artifacts by finishArtifact. The number of a task's
-artifacts is bounded without a counter in any row (design 2, principle 6).
-"""
+artifacts is bounded without a counter in any row (design 2, principle 6)."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class Artifacts:
     async def create(self, task_id: str, run_id: int, wanted: Artifact) -> CreatedArtifact:
         """Creates the artifact, or finds it created alike (contract 7.1, 7.3).
 
-        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
-        """
+        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable."""
         now = self._runtime.now()
         if wanted.expires < now - CLIENT_CLOCK_SKEW:
             raise InputError("`expires` must be in the future")
@@ -185,8 +183,7 @@ class Artifacts:
         """Returns whether a run without a guard row is running now.
 
         Raises InputError, RequestConflict (contract 7.1). A resolved run is no conflict if an earlier try of this call
-        has written the artifact and its answer was lost: then nothing is left to write.
-        """
+        has written the artifact and its answer was lost: then nothing is left to write."""
         run = rules.claimed_run(await self._stores.tasks.status(task_id), run_id)
         try:
             rules.check_run_takes_artifacts(run, self._runtime.now())

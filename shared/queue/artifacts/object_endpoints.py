@@ -1,7 +1,6 @@
 """Endpoints of the object service that public clients use for `object` artifacts, and the upload route (design 8).
 
-The upload route belongs to no API: createArtifact makes its URLs.
-"""
+The upload route belongs to no API: createArtifact makes its URLs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """The object service as far as artifacts need it: what the public clients' upload and download helpers call.
 
-Every object is an artifact's: `t/<taskId>/<runId>/<name>` (contract 7.2). Its state lies in the artifact's row.
-"""
+Every object is an artifact's: `t/<taskId>/<runId>/<name>` (contract 7.2). Its state lies in the artifact's row."""
 
 from __future__ import annotations
 
@@ -82,8 +81,7 @@ class Objects:
         without its length.
 
         Raises RequestConflict when the upload is finished, InputError if the data is too large, or comes in chunks:
-        storage refuses these, and the Functions host loses them.
-        """
+        storage refuses these, and the Functions host loses them."""
         self._check_open(stored)
         if content_length > rules.MAX_PUT:
             raise InputError(f"an object must not have more than {rules.MAX_PUT} bytes")
@@ -116,8 +114,7 @@ class Objects:
         """Finishes the upload of an object.
 
         Raises InputError if no data was uploaded, RequestConflict if the hashes contradict those stated before,
-        ServiceUnavailable.
-        """
+        ServiceUnavailable."""
         joined = _joined(stored.artifact, hashes)
         if stored.artifact.details.get("isFinished"):
             return

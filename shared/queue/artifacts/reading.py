@@ -50,8 +50,7 @@ class Reading:
     async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
         """Returns an artifact that may be read now, links followed. The caller is authorised for `name` already.
 
-        Raises ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises.
-        """
+        Raises ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises."""
         return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
 
     async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:

@@ -61,8 +61,7 @@ class ArtifactStore:
     ) -> Stored:
         """Creates the artifact, or replaces the one that was read, as it was read: one request.
 
-        Its content may be uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged.
-        """
+        Its content may be uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged."""
         guard: list[tables.Operation] = [tables.Merge(keys.upload(run_id), {})] if guarded else []
         operations = guard + operations_for(run_id, artifact, until, old=old)
         try:
@@ -101,8 +100,7 @@ class ArtifactStore:
         """Notes content that was uploaded through this service, for an artifact that was read before.
 
         If the artifact has changed since, other content may have been uploaded, so encoding and length are unknown.
-        False if the artifact was deleted, or its content is now uploaded in another way. Raises StorageUnavailable.
-        """
+        False if the artifact was deleted, or its content is now uploaded in another way. Raises StorageUnavailable."""
         known = replace(stored.artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         latest: Stored | None = stored
         artifact = known
@@ -119,8 +117,7 @@ class ArtifactStore:
 
     async def arrived_first(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
         """Notes the first content of an artifact, without reading it. False unless its run is running and its row has
-        not changed since its creation. Raises StorageUnavailable.
-        """
+        not changed since its creation. Raises StorageUnavailable."""
         known: dict[str, tables.Value] = {"isPresent": True, "isSettled": True, "encoding": encoding}
         if length is not None:
             known["length"] = length

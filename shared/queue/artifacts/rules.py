@@ -36,8 +36,7 @@ MAX_OF_TASK = 10_000
 """
 COUNTED_EVERY = 50
 """Number of new artifacts of a task after which a process counts all of the task's artifacts. Each process may let a
-task exceed `MAX_OF_TASK` by this number. A task with fewer artifacts never costs a count.
-"""
+task exceed `MAX_OF_TASK` by this number. A task with fewer artifacts never costs a count."""
 MAX_PARTS = 50_000
 """The most blocks of a blob."""
 OPAQUE = "application/octet-stream"
@@ -175,8 +174,7 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
     """Returns what a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
 
     The content keeps its place as long as it is uploaded in the same way, and may be replaced there. An artifact that
-    now refers to something else gets a new version, so that its event is no duplicate.
-    """
+    now refers to something else gets a new version, so that its event is no duplicate."""
     if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
         raise RequestConflict("the artifact exists with another content type")
     if wanted.expires < stored.expires:
@@ -208,8 +206,7 @@ def upload_of(mode: UploadMode, content_length: int | None, relayed: int) -> Upl
 
     The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
     is stated. So content without a stated length is relayed in every mode. `auto` relays what certainly has at most
-    `relayed` bytes. Raises InputError for what no block can hold.
-    """
+    `relayed` bytes. Raises InputError for what no block can hold."""
     if content_length is None:
         return Upload.RELAY
     if content_length > MAX_BLOCK:
@@ -237,8 +234,7 @@ LONGEST_UPLOAD = timedelta(minutes=45)
 def upload_life(content_length: int | None) -> timedelta:
     """Returns how long a URL for an upload of that size is needed: for retries, and for a slow line.
 
-    Azure judges a request by when it begins, so a shorter life never ends an upload that is under way.
-    """
+    Azure judges a request by when it begins, so a shorter life never ends an upload that is under way."""
     if content_length is None:
         return LONGEST_UPLOAD
     return min(_UPLOAD_LIFE + timedelta(seconds=content_length // _BYTES_PER_SECOND), LONGEST_UPLOAD)

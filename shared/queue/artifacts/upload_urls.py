@@ -1,8 +1,7 @@
 """The URLs to which the content of an artifact is put (contract 7, 7.2, design 8).
 
 Some workers insist on an answer of 200, as S3 gives it, so they upload through this service (the relay). The URLs of
-its route are signed and short-lived, like those of a storage service, and hold everything that the upload needs.
-"""
+its route are signed and short-lived, like those of a storage service, and hold everything that the upload needs."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ class Relay:
         """Returns a URL to PUT the content of an artifact to, until `expiry` (whole seconds).
 
         If the ETag of the artifact's row is known (see `Created`), the first content that this process receives can be
-        stored without a read.
-        """
+        stored without a read."""
         until = str(int(expiry.timestamp()))
         length = "" if artifact.sent_length is None else str(artifact.sent_length)
         words = (artifact.content_type, artifact.version, until, length, CURRENT.get())
@@ -86,8 +84,7 @@ class Relay:
         Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, InputError for content of
         another length than createArtifact was told, ResourceNotFound when the artifact has expired, RequestConflict
         when its content can no longer change or is uploaded in another way, ServiceUnavailable while too many are
-        stored, StorageUnavailable.
-        """
+        stored, StorageUnavailable."""
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         if self.share(params, query) is None:
             raise errors.InsufficientScopes("the signature of this URL is not valid")

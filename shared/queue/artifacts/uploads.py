@@ -2,8 +2,7 @@
 
 A bare PUT leaves an uncommitted block, which no reader sees. The block is committed as the blob when its artifact is
 first read, and again when the run is resolved, so that the last PUT counts. If no resolution comes in time, or the PUT
-ends after it, the expiry job commits the block.
-"""
+ends after it, the expiry job commits the block."""
 
 from __future__ import annotations
 
@@ -32,8 +31,7 @@ class Uploads:
     """The blobs behind artifacts. Every step may be repeated.
 
     A client that has a URL for uploads may do to its blob what the URL allows: whatever is found there is an upload, or
-    none, and never a failure.
-    """
+    none, and never a failure."""
 
     def __init__(self, storage: Storage, artifacts: ArtifactStore, expiry: ExpiryStore, runtime: Runtime) -> None:
         self._blobs = storage.blobs
@@ -56,8 +54,7 @@ class Uploads:
     async def settled(self, stored: Stored) -> Artifact | None:
         """Returns the artifact with what is known of its content; None if the content was not uploaded yet.
 
-        No request for an artifact that was examined before.
-        """
+        No request for an artifact that was examined before."""
         artifact = stored.artifact
         if artifact.is_settled or not artifact.has_blob:
             return artifact
@@ -91,8 +88,7 @@ class Uploads:
 
         With `is_first` it stores the first content of an artifact that was not read since it was created: its row must
         be as it was then, and its run must be running. Nothing is overwritten. False if a read has to decide what may
-        be done. Nobody sees the blob until the row says that it is there. Raises StorageUnavailable.
-        """
+        be done. Nobody sees the blob until the row says that it is there. Raises StorageUnavailable."""
         headers = rules.blob_headers(stored.artifact.name, content_type, encoding)
         known, container, path = headers["content_encoding"], stored.container, stored.path
         if not await self._blobs.upload(container, path, content, **headers, only_new=is_first):
@@ -110,8 +106,7 @@ class Uploads:
         `details`.
 
         So a slow write that takes effect after the upload was finished changes nothing. Raises RequestConflict when the
-        upload is finished, ServiceUnavailable when the object was changed meanwhile.
-        """
+        upload is finished, ServiceUnavailable when the object was changed meanwhile."""
         if stored.artifact.details.get("isFinished"):
             raise RequestConflict("the object's upload is finished")
         details = {**stored.artifact.details, **details, "hasData": True}
@@ -167,8 +162,7 @@ class Uploads:
 
         Workers state the length before they encode. Content that begins as gzip and has another length was encoded.
         With the same length it counts as encoded only if its gzip trailer names that length. The result is noted only
-        on the content that was read: another may have been committed meanwhile.
-        """
+        on the content that was read: another may have been committed meanwhile."""
         if not rules.begins_as_gzip(await self._part(stored, 0, rules.GZIP_HEAD), found.length):
             return ""
         is_as_stated = found.length == stored.artifact.sent_length

@@ -63,8 +63,7 @@ class Claiming:
         If an attempt fails, for whatever reason, its message is released and the others go on. The same holds if a
         definition does not fit into the answer any more. Nothing is claimed when the worker may not be given a run in
         this request any more. Raises StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a
-        defect is logged and counted.
-        """
+        defect is logged and counted."""
         share = self._stores.tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Prepared | None:
@@ -95,8 +94,7 @@ class Claiming:
 
     async def _attempt(self, at: _Attempt, share: MemoryShare) -> Prepared | None:
         """Prepares the claim of one message by the table of design 4, without its rows; None if the message leads to no
-        claim.
-        """
+        claim."""
         message, content = at.message, at.message.content
         now = self._runtime.now()
         age = _age(message, now)  # before the task is looked for: its commit may come while the answer is under way
@@ -175,8 +173,7 @@ class Claiming:
         call can have moved it, its run gets a new message, provided that the run is still pending. Otherwise the run
         would be hidden for as long as a claim lasts.
 
-        Raises StorageUnavailable, ServiceUnavailable.
-        """
+        Raises StorageUnavailable, ServiceUnavailable."""
         content, hint_id = at.message.content, self._runtime.slugid()
 
         def decide(read: Loaded, _: datetime) -> Decision:

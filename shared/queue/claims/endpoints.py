@@ -51,8 +51,7 @@ class ClaimWorkRequest(TaskClaimRequest):
 class PollTaskUrl(Closed):
     """Where to poll the pending messages of one priority, and where to delete them.
 
-    In the latter, `{{messageId}}` and `{{popReceipt}}` stand for the message's, URI-encoded.
-    """
+    In the latter, `{{messageId}}` and `{{popReceipt}}` stand for the message's, URI-encoded."""
 
     signedPollUrl: Url
     signedDeleteUrl: Url

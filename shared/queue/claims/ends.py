@@ -31,8 +31,7 @@ def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id:
 
     If the run was retried or exhausted before, its index rows are put right and its events announced again: an earlier
     handler may have died before it did so. If the run was resolved in another way, its claim message should be gone;
-    the resolution is followed up again, without its event. Raises NotExpired.
-    """
+    the resolution is followed up again, without its event. Raises NotExpired."""
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if run is None or run.started != started:
         if now - put < ORPHAN_AFTER:
@@ -90,8 +89,7 @@ def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = No
 
     If the task's status does not have the claim, the claim's index row is given back. If the claim's commit may still
     be under way, the task is committed unchanged, so that the claim's commit is refused. Raises NoDecision if the run
-    must not be given back any more.
-    """
+    must not be given back any more."""
     run_id, worker = claim.run_id, claim.worker
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if task.sequence < claim.sequence or run is None or run.started != claim.started:

@@ -1,7 +1,6 @@
 """Hands out claims whose messages are in place: their rows and the worker's, the commits, the events (design 4).
 
-Those that no worker has received are given back: the run is pending again at once, without a retry.
-"""
+Those that no worker has received are given back: the run is pending again at once, without a retry."""
 
 from __future__ import annotations
 
@@ -93,8 +92,7 @@ class HandingOut:
 
         Returns the claims that may be delivered. After the transaction, a failed claim restores its run's index row but
         leaves its claim message: if the call dies or a request takes effect late, only that message's handler can
-        repair the row.
-        """
+        repair the row."""
         indexed = await self._write_rows(prepared, record, request)
         commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]
@@ -169,8 +167,7 @@ class HandingOut:
 
     async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
         """Undoes a claim that will not be committed: replaces its index row, if that exists, and shows the run's
-        message.
-        """
+        message."""
         try:
             await self._stores.pools.give_back(prepared.undone(task))
         except StorageUnavailable:
@@ -215,8 +212,7 @@ def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -
 AT_ONCE = timedelta(0)
 AFTER_DEFECT = timedelta(minutes=1)
 """Delay until a run is shown to workers again after its claim failed for a defect, as the next claim is likely to fail
-too.
-"""
+too."""
 AGAIN = 5.0
 """Delay in seconds of the message that gives a claim back if its call could not."""
 
@@ -230,8 +226,7 @@ class GivingBack:
 
     async def give_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
         """Gives a claim back, or leaves that to a message. If that fails too, the claim ends at takenUntil. The run may
-        be claimed again when `after` has passed.
-        """
+        be claimed again when `after` has passed."""
         try:
             await self.take_back(claim, after)
         except (StorageUnavailable, ApiError):
@@ -243,8 +238,7 @@ class GivingBack:
     async def take_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
         """Gives a claim back if the status row has it. If its commit may still be under way, makes that commit fail.
 
-        May be repeated. Raises StorageUnavailable, ServiceUnavailable.
-        """
+        May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
         visible = self._stores.runtime.now() + after if after else None
         try:
             await self._executor.run(claim.task_id, lambda read, _: claim_ends.take_back(read.task, claim, visible))

@@ -1,8 +1,7 @@
 """pollTaskUrls: signed URLs with which workers poll the pending queues themselves (contract 15, design 4).
 
 Workers hand in Azure's answers to a Get Messages request, in which nothing can be trusted. Idle workers are advised to
-come back later and later. Waiting workers are counted, for autoscalers other than KEDA.
-"""
+come back later and later. Waiting workers are counted, for autoscalers other than KEDA."""
 
 from __future__ import annotations
 
@@ -45,8 +44,7 @@ def parse_poll_answer(text: str, now: datetime) -> list[Message]:
     """Returns the messages of an answer, each once. Entities are not expanded, nor is anything loaded.
 
     A message without a usable id and receipt is left out; one without a time counts as inserted now.
-    Raises MalformedAnswer.
-    """
+    Raises MalformedAnswer."""
     if len(text) > LONGEST_ANSWER:
         raise MalformedAnswer(f"longer than {LONGEST_ANSWER} characters")
     try:
@@ -160,8 +158,7 @@ class BackOff:
     """Counts vain requests for each pool in this process, in windows of 10 s.
 
     The advised pause doubles after a window with more than FREE of them, and halves after one with at most half as
-    many. It ends when there is work. A long poll has waited before it gets the advice.
-    """
+    many. It ends when there is work. A long poll has waited before it gets the advice."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now

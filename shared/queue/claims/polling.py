@@ -3,8 +3,7 @@
 A call is given the messages of a poll that begins after the call arrived. If there are none, the call waits until there
 is work. Then it is told so, and its client, if still connected, calls again.
 
-Bands are polled strictly by priority. A setting can put those first whose runs have waited too long (design 4).
-"""
+Bands are polled strictly by priority. A setting can put those first whose runs have waited too long (design 4)."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ class Starvation:
         """Returns the bands in the order in which to poll them: the starving ones, the longest waiting first, then the
         others as given.
 
-        Which bands starve is remembered for 10 s. Raises StorageUnavailable.
-        """
+        Which bands starve is remembered for 10 s. Raises StorageUnavailable."""
         if not self._starves_after or len(bands) < 2:
             return bands
         known = await self._starving.read(task_queue_id, lambda: self._read(task_queue_id))
@@ -59,14 +57,12 @@ class Starvation:
 
 BUSY_INTERVAL = 1.0
 """Seconds between two polls of a pool that had work lately. A task that another process made pending waits for the next
-poll.
-"""
+poll."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 CALLS_AGAIN = 1.0
 """Seconds within which a client whose wait was ended should call again. If none has, the next poll ends twice as many
-waits.
-"""
+waits."""
 STILL_THERE = 5.0
 """Seconds after its arrival for which a call may take messages again, if none of its first messages led to a claim."""
 
@@ -121,8 +117,7 @@ class Poller:
     """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
 
     The service cannot see that a client has disconnected (contract 5.1). So calls that wait are given no messages: only
-    the first poll of a call is, since its client was there a moment ago.
-    """
+    the first poll of a call is, since its client was there a moment ago."""
 
     _messages: Messages
     _stores: PoolStore
@@ -149,8 +144,7 @@ class Poller:
         polls the pool once, and another one returns at once.
 
         Nothing is left running when it returns but what others wait for: the last caller to leave waits for the poll
-        under way. If it is cancelled, it releases the messages that it was given. Raises StorageUnavailable.
-        """
+        under way. If it is cancelled, it releases the messages that it was given. Raises StorageUnavailable."""
         if seconds <= 0 and not is_new:
             return []
         pool = self._pools.get(task_queue_id)
@@ -193,8 +187,7 @@ class Poller:
 
     async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
         """Removes the waiter, so that it is given no messages any more. The last one waits until the poll under way has
-        ended, or is another call's to wait for.
-        """
+        ended, or is another call's to wait for."""
         if waiter in pool.waiters:
             pool.waiters.remove(waiter)
         loop = pool.loop
@@ -253,8 +246,7 @@ class Poller:
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
         """Polls the bands in use once, in order, for the calls that have not been part of a poll yet.
 
-        Returns whether there was anything.
-        """
+        Returns whether there was anything."""
         found = 0
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
             while wanted := min(sum(waiter.lacks for waiter in pool.new), MAX_MESSAGES):
@@ -334,8 +326,7 @@ def _who_calls_soonest(waiters: Sequence[_Waiter], now: float, urgency: int) -> 
     after an empty answer, then those that pause.
 
     Of the former, those come first that have had no task for longest. If nobody came, the latest do: of older ones more
-    clients are gone.
-    """
+    clients are gone."""
     waiting = [waiter for waiter in reversed(waiters) if not waiter.is_new]
     repeating = [waiter for waiter in waiting if waiter.wait.series.is_told_by_503]
     if urgency == 1:

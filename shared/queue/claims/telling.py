@@ -2,8 +2,7 @@
 
 Public clients repeat a call that was answered 503 at once; an empty answer makes the worker's own loop pause. So a
 worker is told by 503. If its client repeats the call and finds nothing, the next answer is an empty one: clients pause
-longer before each repetition. A client that does not repeat is told by empty answers.
-"""
+longer before each repetition. A client that does not repeat is told by empty answers."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ class Series:
         """Returns the series of the call that came at `came`, once the worker's row is known.
 
         `waits` are the times at which its last calls began in any process, oldest first, in seconds since the epoch.
-        `elsewhere` is when its last call began, if another process may have answered it 503.
-        """
+        `elsewhere` is when its last call began, if another process may have answered it 503."""
         series = self._judged(came, waits)
         return series if elsewhere is None or series.is_vain else replace(series, began=elsewhere, is_vain=True)
 

@@ -104,8 +104,7 @@ class Work:
         A worker that has waited gets none when there is work: it has to call again. `told` is set if an answer suits it
         after which its client repeats the call. A quarantined worker waits and gets none. A newer wait of the same
         worker ends this one: a worker waits only once at a time, so this call's client must have gone. If the call is
-        ended or cancelled, claims that are being made are given back. Raises StorageUnavailable, ServiceUnavailable.
-        """
+        ended or cancelled, claims that are being made are given back. Raises StorageUnavailable, ServiceUnavailable."""
         request = self._request(task_queue_id, worker, ended, waits=True)
         caller = task_queue_id, worker
         if (older := self._waiting.get(caller)) is not None:
@@ -178,8 +177,7 @@ class Work:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
         answer; but messages that lead to no claim do not end the call, up to 32 of them.
 
-        Sets `found` when there is work for the first time.
-        """
+        Sets `found` when there is work for the first time."""
         until, left, vain = self._runtime.now() + timedelta(seconds=wait), wait, 0
         while messages := await self._poller.take(
             request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE
@@ -200,8 +198,7 @@ class Work:
         self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest
     ) -> list[Loaded]:
         """Claims the runs of the messages. If the call is cancelled, or the worker has called again, claims under way
-        are completed and then given back.
-        """
+        are completed and then given back."""
         claiming = asyncio.ensure_future(self._claiming.claim(messages, record, request))
         try:
             claimed = await asyncio.shield(claiming)
@@ -223,8 +220,7 @@ class Work:
         learns from the row whether the call repeats one to another process.
 
         If this process knows of no wait elsewhere, it reads the row only after a moment. So a worker that gets work at
-        once costs no request.
-        """
+        once costs no request."""
         series = waits.series
 
         def may_repeat(row: WorkerRecord, process: str) -> bool:
@@ -281,8 +277,7 @@ class Work:
         """Returns the task that a call of claimTask is about. Old workers delete their message on a 404, so it is
         looked for a while.
 
-        Raises ResourceNotFound.
-        """
+        Raises ResourceNotFound."""
         waited = 0.0
         while (found := await self._stores.tasks.load(task_id)) is None:
             if waited >= LOOKED_FOR:

@@ -1,7 +1,6 @@
 """Failures to send events: what is raised, and the circuit breaker.
 
-In a module of its own, so that importing it does not load the Service Bus SDK.
-"""
+In a module of its own, so that importing it does not load the Service Bus SDK."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ class Breaker:
     """A circuit breaker that opens after `threshold` failures in a row. Not thread-safe.
 
     While it is open, nothing is tried until a pause is over. Then it lets a single attempt through, the probe: success
-    closes the breaker, and failure starts a longer pause.
-    """
+    closes the breaker, and failure starts a longer pause."""
 
     _monotonic: Callable[[], float]
     _: KW_ONLY

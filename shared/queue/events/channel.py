@@ -1,8 +1,7 @@
 """One topic's sender: shared by every call of the process, opened ahead and again when it fails or has been idle.
 
 Calls that publish while a send is under way are sent together in the next one. Every message that is sent belongs to a
-call that still waits: when the last of them has left, the send is given up.
-"""
+call that still waits: when the last of them has left, the send is given up."""
 
 from __future__ import annotations
 
@@ -52,8 +51,7 @@ def may_be_about_one_message(error: exceptions.ServiceBusError) -> bool:
 
 OPEN_SECONDS = 10.0
 """How long opening a connection may take. Opening continues after its callers have left, so that the next one finds it
-open.
-"""
+open."""
 
 OPEN_WAIT_SECONDS = 0.1
 """How long callers wait for an opening that has begun: about what a message in the fallback queue costs them."""
@@ -119,8 +117,7 @@ class Channel:
     async def keep_open(self, idle: float = REOPEN_SECONDS) -> None:
         """Opens the connection if there is none, and replaces one that was not used for `idle` seconds.
 
-        For a task in the background. A failure shows in the breaker only.
-        """
+        For a task in the background. A failure shows in the breaker only."""
         if self._callers or self._connectivity.blocks() or self._refusals.blocks():
             return
         if self._opening is None:
@@ -181,8 +178,7 @@ class Channel:
 
     async def _send_batch(self, batch: list[_Item]) -> None:
         """Sends the batch. If Service Bus refuses the batch for a reason that may concern one message only, sends each
-        message alone.
-        """
+        message alone."""
         try:
             await self._send_on_a_new_link_if_needed(batch)
         except exceptions.ServiceBusError as error:
@@ -193,8 +189,7 @@ class Channel:
 
     async def _send_one_by_one(self, batch: Sequence[_Item]) -> None:
         """Sends each message alone. Raises when two in a row are refused, since the reason is then not a single
-        message.
-        """
+        message."""
         refused_before = False
         for item in batch:
             if item.done.done():
@@ -260,8 +255,7 @@ class Channel:
 
     def _opened(self, opening: asyncio.Task[Link]) -> None:
         """Drops a link that could not be opened, so that the next call opens another. The breaker counts the failure
-        once.
-        """
+        once."""
         error = None if opening.cancelled() else opening.exception()
         if error is None:
             return

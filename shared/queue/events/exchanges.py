@@ -157,8 +157,7 @@ ENTRY_OF = {entry.exchange: entry for entry in ENTRIES}
 def parse_exchange(name: str) -> Exchange:
     """Returns an exchange by its short name, its full name or its name in the reference.
 
-    Raises ValueError that lists the short names.
-    """
+    Raises ValueError that lists the short names."""
     short = name.removeprefix(EXCHANGE_PREFIX)
     for entry in ENTRIES:
         if short in (entry.exchange.value, entry.name):

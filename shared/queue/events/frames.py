@@ -1,7 +1,6 @@
 """Messages and transfers as AMQP 1.0 has them on the wire, byte for byte as the SDK writes them. Pure.
 
-The SDK describes each value before it encodes it, and a batch twice: 0.2 ms a message, where this takes 0.02.
-"""
+The SDK describes each value before it encodes it, and a batch twice: 0.2 ms a message, where this takes 0.02."""
 
 from __future__ import annotations
 
@@ -54,8 +53,7 @@ def transfer(
     """Returns the frame that transfers encoded messages on a link, as one delivery; `first_id` is the first one's
     message id.
 
-    It must not be longer than the receiver takes: OVERHEAD and OVERHEAD_EACH say what it has besides the messages.
-    """
+    It must not be longer than the receiver takes: OVERHEAD and OVERHEAD_EACH say what it has besides the messages."""
     if len(messages) == 1:
         message_format, payload = _ONE_MESSAGE, messages[0]
     else:

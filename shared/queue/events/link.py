@@ -59,8 +59,7 @@ class _Delivery:
 class Link:
     """An open sender, and its socket, which the SDK (7.15) leaves to the garbage collector if the connection fails.
 
-    Private names of the SDK are used: test_link.py and test_frames.py (tests/promises/events) fail when they change.
-    """
+    Private names of the SDK are used: test_link.py and test_frames.py (tests/promises/events) fail when they change."""
 
     _sender: Any
     _socket: Any
@@ -81,8 +80,7 @@ class Link:
     async def send(self, messages: Sequence[EventMessage]) -> int:
         """Sends as many of the messages, in order, as fit into one frame, and returns how many; a large one alone.
 
-        It is 0 if the first alone is too large. Raises what the SDK raises.
-        """
+        It is 0 if the first alone is too large. Raises what the SDK raises."""
         count: int = await self._sender._do_retryable_operation(self._transfer, messages=messages)
         if count:
             return count
@@ -96,8 +94,7 @@ class Link:
         """Sends as many messages as fit into one frame, and returns how many; 0 if the SDK has to send.
 
         Only the frame is written here. The SDK does everything else: opening, tokens and their renewal, credit,
-        incoming frames, the meaning of outcomes, and messages of several frames. Raises what the SDK raises.
-        """
+        incoming frames, the meaning of outcomes, and messages of several frames. Raises what the SDK raises."""
         handler = self._sender._handler
         if handler is None or not await handler.client_ready_async():
             return 0
@@ -140,8 +137,7 @@ class Link:
 def _prepare_handlers(sender: Any) -> list[Any]:
     """Returns the connections that the sender will make; it forgets those that fail, without closing their sockets.
 
-    They open without pauses.
-    """
+    They open without pauses."""
     handlers: list[Any] = []
     create = sender._create_handler
 

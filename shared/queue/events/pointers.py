@@ -1,7 +1,6 @@
 """Pointers to events that could not be sent, as they lie in the `events` queue (design 2.5).
 
-A pointer names the event and carries what the status row forgets.
-"""
+A pointer names the event and carries what the status row forgets."""
 
 from __future__ import annotations
 

@@ -3,8 +3,7 @@
 The SDK gives every sender a connection of its own. Sharing one is switched off in the SDK, and would fail: each sender
 opens a `$cbs` link, and Service Bus takes only one of these on a connection. So a process has one connection for each
 topic that it publishes to, shared by all calls. `keep_open` has them opened ahead and kept, so that hardly a call waits
-for that.
-"""
+for that."""
 
 from __future__ import annotations
 
@@ -74,8 +73,7 @@ class EventPublisher:
         """Returns when Service Bus has accepted all; topics are sent to side by side.
 
         `timeout` is in seconds. Raises EventsUnavailable when it is over or when sending failed, at once while Service
-        Bus is known to be down. It may be called again with the same messages: duplicate detection hides repeats.
-        """
+        Bus is known to be down. It may be called again with the same messages: duplicate detection hides repeats."""
         by_topic: dict[str, list[EventMessage]] = {}
         for message in messages:
             by_topic.setdefault(message.topic, []).append(message)

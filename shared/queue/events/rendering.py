@@ -1,8 +1,7 @@
 """Events rendered as the messages of contract 10, with routing keys, as of when they happened (design 2.5). Pure.
 
 An event that is rendered for the first time, right after its transition, takes a snapshot of what the status row
-forgets. A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late.
-"""
+forgets. A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late."""
 
 from __future__ import annotations
 
@@ -62,8 +61,7 @@ def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int
     """Returns the message of something that happened to a task, as of then: later runs and changes are left out.
 
     `task` with the tags is left out of a message that would exceed `size_limit` bytes. Raises ValueError if the event
-    cannot have happened to that task.
-    """
+    cannot have happened to that task."""
     then = _as_of(event, definition, task)
     taken_until = then.last_run.taken_until if then.state is State.RUNNING else None
     snapshot = Snapshot(priority=then.priority, runs=len(then.runs), state=then.state, taken_until=taken_until)

@@ -11,8 +11,7 @@ to the next route. So routes are written twice:
 * `cc0`, `cc1`, … have one route each, its words numbered in base 36: `00|index.01|project.02|latest.03`. A `%`
   between two numbers cannot leave its word, which makes patterns with `*` exact.
 
-In both, `|` in a route is written `~1` and `~` is written `~0`, so that `|` and `.` are ours alone.
-"""
+In both, `|` in a route is written `~1` and `~` is written `~0`, so that `|` and `.` are ours alone."""
 
 from __future__ import annotations
 
@@ -60,8 +59,7 @@ class Snapshot:
     """What the status row of a task forgets: enough to restore the status of an earlier time from a later one.
 
     It needs to say nothing of earlier runs than the last one: they are resolved, and a resolved run never changes. Nor
-    do a run's dates and worker change.
-    """
+    do a run's dates and worker change."""
 
     priority: Priority
     runs: int

@@ -24,8 +24,7 @@ class UnsentEvents:
     """Puts off deletions while there are unsent events: a pointer to an event names its task, and cannot be rendered
     without the task's rows.
 
-    While the queue of pointers is not empty, each of them may belong to any expired task.
-    """
+    While the queue of pointers is not empty, each of them may belong to any expired task."""
 
     def __init__(self, queues: Queues, runtime: Runtime) -> None:
         self._queues = queues
@@ -37,8 +36,7 @@ class UnsentEvents:
         """Checks whether there are unsent events: one request, before a run of the expiry job deletes the first task.
 
         The result holds for the whole run. A call that may still put a pointer has changed its task so recently that
-        the task stays anyway (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable.
-        """
+        the task stays anyway (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable."""
         self._are_some = await self._queues.length(EVENTS_QUEUE) > 0
 
     def held_until(self, expires: datetime) -> datetime | None:

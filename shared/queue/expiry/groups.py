@@ -1,7 +1,6 @@
 """The expiry job for groups: their expired tasks, then the group itself (design 3).
 
-A task's rows are deleted before its member row, which leads to them.
-"""
+A task's rows are deleted before its member row, which leads to them."""
 
 from __future__ import annotations
 
@@ -61,8 +60,7 @@ class MemberExpiry:
     """Deletes tasks, and then their rows in their group. Every step may be repeated.
 
     A task that cannot be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its
-    group. So it holds up no other task.
-    """
+    group. So it holds up no other task."""
 
     _storage: Storage
     _stores: Stores
@@ -77,8 +75,7 @@ class MemberExpiry:
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Handles a task that has a row of its own in the Expiry table. Returns when it is due again, None if never.
-        Raises OutOfTime.
-        """
+        Raises OutOfTime."""
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         looked = self._now()
         later = await self._tasks.delete(task_id, task_group_id, until, is_final=False)
@@ -94,8 +91,7 @@ class MemberExpiry:
         which.
 
         Returns when to look again at those that stay although they are due, None if there are none. Raises OutOfTime
-        with the member row to go on from; the first failure when many tasks in a row cannot be deleted.
-        """
+        with the member row to go on from; the first failure when many tasks in a row cannot be deleted."""
         first, end = keys.MEMBERS
         pages = rows_of(self._tables, keys.GROUPS, task_group_id, start=start or first, end=end, select=FINAL_COLUMNS)
         sweep = _Sweep(task_group_id, until, is_apart)
@@ -152,8 +148,7 @@ class MemberExpiry:
 
     async def _leave_to_own_rows(self, sweep: _Sweep, members: Sequence[Row], batch: _Batch) -> None:
         """Gives each task that is left over a row of its own, after a back-off if it has failed. A task that is not
-        known to have expired stays in its group.
-        """
+        known to have expired stays in its group."""
         failed = []
         for member in members:
             error = batch.failed.get(member.key)
@@ -207,8 +202,7 @@ class MemberExpiry:
         If the member row shows a resolution, there is no active row any more.
 
         Rows that a call has written or rewritten in the minutes before the task was `looked` for, or since, stay: it
-        may be creating a new task of this id. Returns when to look again, None if never.
-        """
+        may be creating a new task of this id. Returns when to look again, None if never."""
         rows = [] if member is None else [member]
         if member is None or not final_status(member):
             start, end = keys.actives(task_id)
@@ -231,8 +225,7 @@ class MemberExpiry:
         self, task_group_id: str, task_ids: Sequence[str], looked: datetime, until: datetime
     ) -> None:
         """Deletes the edges out of tasks that are being deleted. These can be listed as long as the tasks exist. An
-        edge that a refused call is writing at this moment is deleted with the group. Raises OutOfTime.
-        """
+        edge that a refused call is writing at this moment is deleted with the group. Raises OutOfTime."""
         going = set(task_ids)
         await sweep(
             self._tables,
@@ -245,8 +238,7 @@ class MemberExpiry:
 
 DEATHS = 2
 """After this many deaths of a process that was deleting a group, the group's tasks are deleted one by one. At the last
-of these deaths the process was deleting nothing else.
-"""
+of these deaths the process was deleting nothing else."""
 
 
 @dataclass(eq=False, repr=False)
@@ -271,8 +263,7 @@ class GroupExpiry:
 
         Header and guards go in one transaction that holds only if no call has raised, sealed or joined the group since
         they were read. After that no task can join the group: a later task creates it again,
-        with new rows, which this sweep leaves. All other rows go page by page. Raises OutOfTime.
-        """
+        with new rows, which this sweep leaves. All other rows go page by page. Raises OutOfTime."""
         (task_group_id,) = expiring.words
         start = expiring.resume if (expiring.resume or "").startswith(keys.MEMBERS[0]) else None
         later = await self._members.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
@@ -319,8 +310,7 @@ class GroupExpiry:
 
     async def listed(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Deletes a row of the list of groups if its group is gone, or if the group does not name it: then a call that
-        died has left it. Returns when it is due again while the group exists.
-        """
+        died has left it. Returns when it is due again while the group exists."""
         task_group_id, *key = expiring.words
         listed = "~".join(key)
         header = await self._groups.header(task_group_id)

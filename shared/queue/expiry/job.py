@@ -62,8 +62,7 @@ class Expiration:
 
     A failed item is due again after a back-off, in a later bucket, so that it never holds up other items. The death of
     the process counts as a failure, too: a run notes what it is about to delete, and items that have killed a process
-    are tried last, one at a time. What takes long is deleted in parts, each of which is due in a later hour.
-    """
+    are tried last, one at a time. What takes long is deleted in parts, each of which is due in a later hour."""
 
     def __init__(
         self, expiry: ExpiryStore, unsent_events: UnsentEvents, by_kind: Mapping[str, Expire], runtime: Runtime
@@ -78,8 +77,7 @@ class Expiration:
         """Deletes what is due, for about `seconds`. Returns how many items were handled.
 
         Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table itself
-        cannot be read or written. The next run continues there.
-        """
+        cannot be read or written. The next run continues there."""
         until = self._now() + timedelta(seconds=seconds)
         position = await self._expiry.position()
         hour, is_noted = position.hour, bool(position.bucket)
@@ -172,8 +170,7 @@ class Expiration:
 
     async def _leave_rest(self, expiring: Expiring, resume: str | None, until: datetime) -> _Outcome:
         """Leaves the rest of an item for later: to the next run if this one is out of time, else to a later hour, so
-        that other items have their turn.
-        """
+        that other items have their turn."""
         if self._now() < until:
             await self._expiry.reschedule(expiring, self._now(), resume)
             return _Outcome.DONE

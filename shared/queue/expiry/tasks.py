@@ -1,7 +1,6 @@
 """The expiry job for tasks: their blobs, their partition, and what a dead call has left there (design 3).
 
-For artifacts it also commits uploads that no other code would commit.
-"""
+For artifacts it also commits uploads that no other code would commit."""
 
 from __future__ import annotations
 
@@ -56,8 +55,7 @@ class ArtifactExpiry:
         """Deletes an artifact that expires before its task; returns its expiration if that is later by now.
 
         The row goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in
-        between, the blob goes with the task.
-        """
+        between, the blob goes with the task."""
         task_id, run_id, name = _words(expiring)
         stored = await self._artifacts.get(task_id, run_id, name)
         if stored is None:
@@ -81,8 +79,7 @@ class ArtifactExpiry:
         """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
 
         No URL for uploads outlasts its task, but an upload that began in time may go on for `UNDER_WAY`. No URL was
-        given out after `written`, the time of the last write to the task's status row.
-        """
+        given out after `written`, the time of the last write to the task's status row."""
         first, end = keys.ARTIFACTS
         has_uploads = any(  # content may still come, or an artifact that is gone had a blob
             row.key == keys.STRAYS or (first <= row.key < end and row.values["version"]) for row in rows
@@ -170,8 +167,7 @@ class TaskExpiry:
 
         A task whose resolution has yet to be handled stays for some hours. `is_final`: the member row shows that the
         resolution was handled. Returns None if there is no task of this id in the group any more, else when to look
-        again: at its expiration, if that is ahead. Raises OutOfTime.
-        """
+        again: at its expiration, if that is ahead. Raises OutOfTime."""
         first, end = keys.WHOLE_TASK  # the rows that make it a task are deleted last
         for _ in range(LOST_RACE.tries):
             looked = self._now()
@@ -220,8 +216,7 @@ class TaskExpiry:
 
         Its messages should have been handled long ago. While handlers may only be late, the task stays and its deadline
         message is put again, whose handler does all that is missing. Later the task is deleted, and before it its index
-        row, which a handler would have removed.
-        """
+        row, which a handler would have removed."""
         task = await self._stores.tasks.status(task_id)
         if task is None:
             return False  # just now
@@ -239,8 +234,7 @@ class TaskExpiry:
         """Deletes rows of a task's partition, with their blobs, page by page, and a hundred at a time: what is deleted
         stays deleted, however the run ends. Returns whether any stay. Raises OutOfTime.
 
-        An artifact that cannot be deleted holds up nothing but its task: its failure is raised at the end.
-        """
+        An artifact that cannot be deleted holds up nothing but its task: its failure is raised at the end."""
         failures: list[Exception] = []
         some_stay = False
         async for page in rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES):

@@ -57,8 +57,7 @@ class GroupCheck:
 
         Returns the seconds after which to check again: until a row is old enough to be removed as an orphan, or at once
         if there are more orphans than one check removes. Returns None if nothing is left to do, or if another
-        `resolution` is due, whose handler will check. Raises StorageUnavailable.
-        """
+        `resolution` is due, whose handler will check. Raises StorageUnavailable."""
         for _ in range(bounds.ACTIVE_PAGES):
             look = await self._looks.read_anew(task_group_id, lambda: self._look(task_group_id))
             if look.has_removed:

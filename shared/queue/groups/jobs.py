@@ -1,7 +1,6 @@
 """Calls on every unresolved task of a group: cancel, change priority (design 2.6, 5; contract 2.4).
 
-A job message carries on when the call dies or runs out of time; it goes when nothing is left.
-"""
+A job message carries on when the call dies or runs out of time; it goes when nothing is left."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ class GroupJobs:
 
     The function continues the jobs of calls that died or ran out of time. Other calls may have been answered in the
     meantime, and a job must not undo them. So each call raises the group's number, and a job changes only tasks that
-    were opened, or have their priority, as of a lower number (design 5).
-    """
+    were opened, or have their priority, as of a lower number (design 5)."""
 
     _stores: Stores
     _executor: Executor
@@ -74,8 +72,7 @@ class GroupJobs:
         """Does the job as far as a call's time allows; returns the tasks that were changed.
 
         The number is raised before anything else: a call that dies in between has done nothing. Raises
-        ResourceNotFound; StorageUnavailable, ServiceUnavailable: the job may go on without the call.
-        """
+        ResourceNotFound; StorageUnavailable, ServiceUnavailable: the job may go on without the call."""
         body = await self._counted(job)
         note(entry, None)
         handle, first = await both(
@@ -110,8 +107,7 @@ class GroupJobs:
     async def job_due(self, body: GroupJobBody) -> None:
         """Handles a job message: does the rest of a call, unless its group has been deleted, and perhaps created anew.
 
-        Raises what has kept one of the tasks from being changed, once all others were tried.
-        """
+        Raises what has kept one of the tasks from being changed, once all others were tried."""
         groups = self._stores.groups
         group, first = await both(groups.header(body.task_group_id), groups.active_page(body.task_group_id, None))
         if group is None or group.listed != body.listed:

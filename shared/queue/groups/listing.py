@@ -1,7 +1,6 @@
 """Listings of groups and of dependents, sealing, and lookups of many tasks (contract 2.4, 3.4, 13).
 
-Reading by a list is limited to a few callers at a time (design 12).
-"""
+Reading by a list is limited to a few callers at a time (design 12)."""
 
 from __future__ import annotations
 
@@ -41,8 +40,7 @@ S = TypeVar("S")
 class Listed:
     """A task in an answer with others.
 
-    Holds the definition directly: its memory is released when this object is garbage-collected.
-    """
+    Holds the definition directly: its memory is released when this object is garbage-collected."""
 
     definition: Definition
     priority: Priority
@@ -77,8 +75,7 @@ class Pages:
 
         It waits for its turn. The caller must have read the page's rows before: reading a slow group or pool must not
         block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
-        room for that, ServiceUnavailable when too many wait.
-        """
+        room for that, ServiceUnavailable when too many wait."""
         filled: list[T] = []
         async with self._turns.hold():
             share = self._tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
@@ -131,8 +128,7 @@ class Groups:
         or read.
 
         All of one share who ask for the same page at the same time have one reading of it (design 11).
-        Raises ResourceNotFound, InputError for a start outside of the group, NoRoom.
-        """
+        Raises ResourceNotFound, InputError for a start outside of the group, NoRoom."""
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.existing(task_group_id), ListedTasks(tasks=[], resume=None)
@@ -234,8 +230,7 @@ class Batches:
     async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
         """Returns a page of the tasks that wait, or waited, for this one, in the order of taskId.
 
-        Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom.
-        """
+        Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom."""
         first = page_start(start, keys.DEPENDENTS)
         task = await self._stores.tasks.status(task_id)
         if task is None:

@@ -1,8 +1,7 @@
 """How tasks join and leave groups: rows of the Groups table that are written before a task is committed (design 3, 5).
 
 The transaction that adds a member also touches guard rows, and fails without them: the scheduler's guard row ("same
-scheduler, not sealed"), and the active rows of the required tasks ("not settled yet").
-"""
+scheduler, not sealed"), and the active rows of the required tasks ("not settled yet")."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
 _SMALL_IN_MEMORY = 256 * 1024
 """Bytes that such a definition may take once unpacked. A small packed one may be large: compression can shrink text to
-a thousandth.
-"""
+a thousandth."""
 
 
 class MemberExists(ServiceError):
@@ -62,8 +60,7 @@ class MemberStore:
         """Adds a new task as an active member, with edges out of tasks of its group, as of the group's number. If the
         group ends before the task, its expiration is raised in the same transaction.
 
-        Returns what was written, and the group as it is then. Raises MemberExists, GroupChanged, RequiredSettled.
-        """
+        Returns what was written, and the group as it is then. Raises MemberExists, GroupChanged, RequiredSettled."""
         own = self._own_rows(definition, packed, edges)
         operations: list[tables.Operation] = [
             tables.Merge(keys.scheduler(definition.scheduler_id, group.number), {}),
@@ -146,8 +143,7 @@ class MemberStore:
         if it is not there, it has expired, and its id is used again. Otherwise an active row that is written now would
         stay, and would guard edges that no handler follows.
 
-        Raises GroupChanged, also if another call has changed the rows meanwhile, or has created the task.
-        """
+        Raises GroupChanged, also if another call has changed the rows meanwhile, or has created the task."""
         key, active = keys.member(definition.task_id), keys.active(definition.task_id, 0)
         row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
         member: tables.Operation
@@ -186,6 +182,5 @@ def _member_values(packed: PackedDefinition) -> dict[str, tables.Value]:
 
 def _with_edges(definition: Definition, edges: Edges) -> list[tables.Operation]:
     """Adds the edges to the transaction. An edge may exist already, left by a call that died or was refused; its ETag
-    tells whose it is.
-    """
+    tells whose it is."""
     return [tables.Upsert(keys.unblocks(task_id, definition.task_id), {}) for task_id in edges.first]

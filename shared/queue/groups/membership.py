@@ -61,8 +61,7 @@ class Membership:
         """Adds the task as an active member, with its first edges out of tasks of its group. What will delete it, once
         it has expired, is scheduled then.
 
-        Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
-        """
+        Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable."""
         async for _ in attempts(self._runtime):
             group = await self._joinable(definition)
             try:
@@ -93,8 +92,7 @@ class Membership:
         """Rewrites the rows that an earlier call has added, so that they are not taken for orphans. Adds those that are
         missing, and the first edges. Returns the number of the group as of which this holds.
 
-        `exists` looks whether there is a task of this id. Raises RequestConflict, ServiceUnavailable.
-        """
+        `exists` looks whether there is a task of this id. Raises RequestConflict, ServiceUnavailable."""
         async for _ in attempts(self._runtime):
             group = await self._joinable(definition)
             if group is None:
@@ -109,8 +107,7 @@ class Membership:
     async def _schedule(self, definition: Definition, group: Group) -> None:
         """Schedules the task's deletion. The sweep of the group at the group's expiration deletes all its tasks, so
         only a task that expires much earlier needs a sweep in an earlier hour. Without that sweep it would merely be
-        deleted late.
-        """
+        deleted late."""
         task_group_id, expires = definition.task_group_id, definition.expires
         if group.expires < expires:
             await self._expiry.group(task_group_id, members.group_expires(definition))
@@ -138,8 +135,7 @@ class Membership:
         expiry job does not know would stay for ever. If the process stood still, the job may have come to the end of
         these before the group was created: then they are scheduled again.
 
-        Raises GroupChanged, MemberExists, ServiceUnavailable.
-        """
+        Raises GroupChanged, MemberExists, ServiceUnavailable."""
         entry, began = self._recent.entry(definition), self._runtime.now()
         await self._schedule_group(definition, entry)
         try:

@@ -1,8 +1,7 @@
 """The list of task groups, latest first (contract 2.5).
 
 It is one partition of the directory, so that a page is one range query. A row is written ahead of its group, and
-counts only while the group's header names it. Others are orphans of failed calls, which the expiry job removes.
-"""
+counts only while the group's header names it. Others are orphans of failed calls, which the expiry job removes."""
 
 from __future__ import annotations
 
@@ -101,8 +100,7 @@ class RecentGroups:
         """Returns a page of at most 100 groups, latest first, and the key at which the next one starts.
 
         Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
-        listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
-        """
+        listing, StorageUnavailable, ServiceUnavailable when too many lists are read."""
         first = page_start(start, keys.CREATED_GROUPS)
         if limit == 0:
             return [], None

@@ -86,8 +86,7 @@ class Edges:
     required: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
     """The required tasks whose active rows must exist: if they do, none of these tasks has been settled, so each will
-    find its edge.
-    """
+    find its edge."""
 
     @classmethod
     def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
@@ -192,8 +191,7 @@ class Unsettled(Enum):
 
     OPEN = "open"
     """No resolution of the task was settled before this read, so the handler that settles one will read the edges
-    later.
-    """
+    later."""
     UNKNOWN = "unknown"
     """There is no such row, or the task may have been opened again: its status row decides."""
 
@@ -202,8 +200,7 @@ def settled_state(row: Row | None) -> State | Unsettled:
     """Returns the state in which a member's task is resolved, as its row shows it.
 
     A rerun marks its generation in the row before it commits, and marks and states stay. So a state without a later
-    mark is the state of the task when the row was read.
-    """
+    mark is the state of the task when the row was read."""
     if row is None:
         return Unsettled.UNKNOWN
     states, opened = generations(row, STATE), max(generations(row, OPENED), default=0)

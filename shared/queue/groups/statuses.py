@@ -24,8 +24,7 @@ TASKS_A_PAGE = 4
 SCHEDULED_BEFORE_SEEN = LATEST_COMMIT + 2 * STORAGE_CLOCK_SKEW + timedelta(seconds=30)
 """If a task was seen unscheduled, its `scheduled` will be at most this much earlier than that moment.
 
-`scheduled` is decided up to `LATEST_COMMIT` before the commit, by another clock.
-"""
+`scheduled` is decided up to `LATEST_COMMIT` before the commit, by another clock."""
 
 
 @dataclass(frozen=True, slots=True)

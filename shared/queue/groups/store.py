@@ -1,7 +1,6 @@
 """The Groups table: headers, members and active rows of task groups that are there (design 3).
 
-How a task joins its group is in members.py.
-"""
+How a task joins its group is in members.py."""
 
 from __future__ import annotations
 
@@ -103,8 +102,7 @@ class GroupStore:
     async def rewrite_member(self, task_group_id: str, task_id: str, number: int | None = None) -> None:
         """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11).
 
-        With `number` it says as well that this is the group's number still: raises NumberPassed.
-        """
+        With `number` it says as well that this is the group's number still: raises NumberPassed."""
         # Refused if there is no member row: then no listing shows the task.
         member = Merge(keys.member(task_id), {})
         if number is None:
@@ -131,8 +129,7 @@ class GroupStore:
         then, and the ETag of the active row if that is new: None if it existed, and was rewritten.
 
         The member row is marked as well, so that listings and calls with dependents know from that row alone whether
-        the last state in it is current.
-        """
+        the last state in it is current."""
         key = keys.active(task_id, generation)
         active: Operation = Create(key, {})
         member: Operation = Merge(keys.member(task_id), {group_rows.column(group_rows.OPENED, generation): True})
@@ -168,8 +165,7 @@ class GroupStore:
     async def remove_orphan(self, task_group_id: str, row: Active) -> None:
         """Removes the rows of a call that died, unless somebody has rewritten them since `row` was read.
 
-        Both go in one transaction: a member row that is left alone would be in the way of that task id.
-        """
+        Both go in one transaction: a member row that is left alone would be in the way of that task id."""
         active = Delete(keys.active(row.task_id, row.generation), row.etag)
         try:
             await self._tables.transact(keys.GROUPS, task_group_id, [active, Delete(keys.member(row.task_id))])
@@ -190,8 +186,7 @@ class GroupStore:
         generation will follow. The active row of the first generation, on which new edges rely, is deleted with that of
         any later one: the first resolution may be handled after this one, and with another state.
 
-        Returns the ETag of what is due if this has made the group due.
-        """
+        Returns the ETag of what is due if this has made the group due."""
         generation = run.generation
         values: dict[str, Value] = {group_rows.column(group_rows.STATE, generation): run.state.value}
         if task.is_resolved and task.generation == generation:
@@ -220,8 +215,7 @@ class GroupStore:
 
         Nothing becomes due if there is no group, or if a later generation was settled before: the group has been due
         since, and may have been announced. A missing member row is created again, as only that leads the expiry job to
-        the task.
-        """
+        the task."""
         key = keys.member(task.task_id)
         member = _made_again(key, values, generation) if row is None else Merge(key, values, row.etag)
         is_latest = row is None or generation > max(group_rows.generations(row, group_rows.STATE), default=-1)
@@ -251,8 +245,7 @@ class GroupStore:
         """Returns the first active rows. If there are fewer than `limit`, also what is due and the header, as they are
         after them.
 
-        They are not of one moment: storage may answer a range in several parts.
-        """
+        They are not of one moment: storage may answer a range in several parts."""
         start, end = keys.ACTIVE_AND_GROUP
         rows: list[Row] = []
         # Not all of the range: storage may end a page after any row.

@@ -75,8 +75,7 @@ class DirectoryStore:
         """Notes that a task queue and its provisioner are in use: they are listed for at least `life` from now. Raises
         StorageUnavailable.
 
-        No request when this process knows of a refresh in the last minutes.
-        """
+        No request when this process knows of a refresh in the last minutes."""
         expires = self._now() + life
         await self.lasts(task_queue_id, expires, enough=expires - REFRESHED_EVERY)
 
@@ -85,8 +84,7 @@ class DirectoryStore:
         least.
 
         Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
-        after the other. Raises StorageUnavailable, ServiceUnavailable.
-        """
+        after the other. Raises StorageUnavailable, ServiceUnavailable."""
         names = {DirectoryKind.TASK_QUEUE: task_queue_id, DirectoryKind.PROVISIONER: task_queue_id.split("/", 1)[0]}
         await together(*(self._refresh(kind, name, expires, enough or expires) for kind, name in names.items()))
 
@@ -167,8 +165,7 @@ class DirectoryStore:
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Removes an entry that has expired. Returns when it is due again, None if never. Raises StorageUnavailable.
 
-        The row of a task queue stays: its pool may still hold work for the reconciler.
-        """
+        The row of a task queue stays: its pool may still hold work for the reconciler."""
         kind, name = DirectoryKind(expiring.kind), "/".join(expiring.words)
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))
         entry = None if row is None else _decode(row)
@@ -184,8 +181,7 @@ class DirectoryStore:
 
     async def _refresh(self, kind: DirectoryKind, name: str, expires: datetime, enough: datetime) -> None:
         """Notes that an entry was seen, and moves its expiration to `expires`. Writes nothing if it was noted a moment
-        ago and expires late enough.
-        """
+        ago and expires late enough."""
 
         def is_fresh(written: datetime, until: datetime) -> bool:
             return self._now() - written < REFRESHED_EVERY and until >= enough

@@ -1,8 +1,7 @@
 """Reading the index rows of pools: which runs of a task queue are pending and running (design 3, contract 9).
 
 A snapshot is read once for all who ask at the same time. Rows that have not changed prove that statuses seen before
-are still current (design 11).
-"""
+are still current (design 11)."""
 
 from __future__ import annotations
 
@@ -92,8 +91,7 @@ class PoolIndex:
     async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[tuple[str, int]], str | None]:
         """Returns the runs of a worker among a page of the pool's claimed rows, and where the next page starts.
 
-        Raises StorageUnavailable.
-        """
+        Raises StorageUnavailable."""
         pool, columns = keys.pool(task_queue_id), ("workerGroup", "workerId")
         page = await self._tables.query(keys.POOLS, pool, start=start, end=keys.CLAIMED[1], select=columns)
         named = worker.worker_group, worker.worker_id
@@ -109,8 +107,7 @@ class PoolIndex:
 
         Pending rows are read before claimed ones, so a run that is claimed in between is seen twice. A run that becomes
         pending in between would be missed, but that changes the ETag of the row `keys.RETURNED`. Raises
-        StorageUnavailable.
-        """
+        StorageUnavailable."""
         first_pending, first_claimed = keys.indexed_since(since)
         returns = await self._returns(task_queue_id) if with_claimed else ""
         pending, left = await self._range(task_queue_id, first_pending, keys.PENDING[1], most)
@@ -149,8 +146,7 @@ class PoolSnapshots:
     """Reads a pool's index, one reading at a time.
 
     Callers that come during a reading wait for the next one and share it. So every answer was read after the question
-    came. The answer for a large pool may be a copy that is a second older.
-    """
+    came. The answer for a large pool may be a copy that is a second older."""
 
     def __init__(self, index: PoolIndex, runtime: Runtime) -> None:
         self._index = index

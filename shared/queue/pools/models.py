@@ -125,8 +125,7 @@ class TaskQueueCountsListResponse(types.Closed):
 class TaskQueueState(TaskQueueCountsResponse):
     """A task queue with what waits and runs in it. No `lastDateActive`: no worker has asked it for work lately.
 
-    `workers` are those that are known, of the first thousand, `quarantinedWorkers` those of them in quarantine.
-    """
+    `workers` are those that are known, of the first thousand, `quarantinedWorkers` those of them in quarantine."""
 
     workers: types.Count
     quarantinedWorkers: types.Count

@@ -139,8 +139,7 @@ def task_queue_of(params: Mapping[str, str]) -> str:
 def new_task_queue_of(params: Mapping[str, str]) -> str:
     """Like `task_queue_of`, for calls that may create it: a URL allows names that no worker type may have (trap 29).
 
-    Raises InputError.
-    """
+    Raises InputError."""
     task_queue_id = task_queue_of(params)
     if not _TASK_QUEUE.fullmatch(task_queue_id):
         raise InputError(f"{params['workerType']!r} cannot be a worker type: it must match {TASK_QUEUE_PATTERN}")

@@ -7,8 +7,7 @@ Queues of a pool that was not used for a while are deleted, and made again with 
 * Queues are deleted only after the header was replaced, by its ETag, while it said "not used for days". So no call has
   put a message since, or will put one that relies on what was read before.
 * From then on the header says since when they are being deleted. For two minutes no call makes them again: Azure
-  refuses to for about 40 s, and a delete that is under way could meet the new queue.
-"""
+  refuses to for about 40 s, and a delete that is under way could meet the new queue."""
 
 from __future__ import annotations
 
@@ -31,8 +30,7 @@ NOTED_EVERY = timedelta(days=1)
 """How often a process notes in the pool's header that the pool is in use."""
 DELETED_WITHIN = timedelta(minutes=2)
 """Time since the header was marked as being deleted. Deleting stops after half of it, and creating queues is refused
-for all of it.
-"""
+for all of it."""
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for queues that are being deleted before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
@@ -105,8 +103,7 @@ class PoolQueues:
         """Deletes the queues of a pool that was unused for that time and has no pending or running run.
 
         Returns when to call again: a day later, the pool's own rows are deleted as well. An interrupted deletion is
-        continued. Raises StorageUnavailable.
-        """
+        continued. Raises StorageUnavailable."""
         began = self._now()
         header = await self._header(task_queue_id)
         if header is None:
@@ -145,8 +142,7 @@ class PoolQueues:
 
         Every user of the pool writes the header first, then the row. So the header is read after the row. If it says
         that the pool is not in use, a caller that uses the pool now will change the row before its deletion, or create
-        it again afterwards.
-        """
+        it again afterwards."""
         key = keys.listed(task_queue_id)
         row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)
         header = await self._header(task_queue_id)
@@ -164,8 +160,7 @@ class PoolQueues:
     async def _used(self, task_queue_id: str, header: Row | None = None) -> Row | None:
         """Returns the header, after it was noted there that the pool is in use; None for a new pool.
 
-        Raises StorageUnavailable while its queues are being deleted.
-        """
+        Raises StorageUnavailable while its queues are being deleted."""
         waited = 0
         while True:
             header = header or await self._header(task_queue_id)

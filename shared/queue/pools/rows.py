@@ -1,8 +1,7 @@
 """Writes the index rows of a pool's pending and running runs (design 3, contract 9). index.py reads them.
 
 Projections only: callers act by the task's status row. A run may have more than one row for a moment,
-and a row may have outlived its task: readers remove duplicates and look at the task.
-"""
+and a row may have outlived its task: readers remove duplicates and look at the task."""
 
 from __future__ import annotations
 
@@ -43,8 +42,7 @@ class IndexRow:
 
 class ClaimRowTaken(ServiceError):
     """Another call claims the run in the same millisecond, and the index row with this key belongs to that call's
-    claim.
-    """
+    claim."""
 
     def __init__(self, row: PoolRow) -> None:
         super().__init__(row.task_id)
@@ -116,8 +114,7 @@ class PoolStore:
 
     async def give_back(self, row: ReturnRow) -> None:
         """Replaces the row of a claim that failed by the row of the pending run. If the claim's row is missing, nothing
-        changes: the pending row was never removed, or another call has restored it.
-        """
+        changes: the pending row was never removed, or another call has restored it."""
         key = keys.claimed(row.claimed)
         found = await self._tables.get(keys.POOLS, keys.pool(row.claimed.task_queue_id), key)
         if found is None or not _is_of_claim(found, row.claimed):
@@ -164,8 +161,7 @@ class PoolStore:
         is that of the rows, or `task_queue_id` where there may be none.
 
         Rows to remove that do not exist are skipped. If a late request leaves such a row, readers ignore it and the
-        reconciler removes it. Raises ClaimRowTaken; TransactionRefused only for the worker's row.
-        """
+        reconciler removes it. Raises ClaimRowTaken; TransactionRefused only for the worker's row."""
         rows = [row for change in changes for row in (*change.remove, *change.add)]
         partition = keys.pool(rows[0].task_queue_id if rows else task_queue_id)
         removals = [_key(row) for change in changes for row in change.remove]

@@ -213,8 +213,7 @@ class TaskQueueStates:
         starts.
 
         Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
-        start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read.
-        """
+        start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read."""
         first = page_start(start, keys.LISTED)
         if limit == 0:
             return [], None

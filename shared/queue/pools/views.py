@@ -72,8 +72,7 @@ class PoolViews:
 
         The row of a reported run is removed a second or two later. If few runs are claimed, such a difference would be
         noticed, so their status rows are read. If many are claimed, it is hardly noticed, and reading them all would be
-        expensive. Raises ServiceUnavailable when too many lists are read.
-        """
+        expensive. Raises ServiceUnavailable when too many lists are read."""
         found = await self._lookups.each(self._snapshots.of_pool, task_queue_ids)
         return list(zip(task_queue_ids, await self._counts(task_queue_ids, found), strict=True))
 

@@ -92,8 +92,7 @@ class WorkerRecord:
 
     def repeated_by(self, began: datetime, process: str, wait: timedelta) -> datetime | None:
         """Returns when the call began that a call of `process`, which began at `began`, may repeat: one to another
-        process that ended before its `wait` was over. None if it repeats no call.
-        """
+        process that ended before its `wait` was over. None if it repeats no call."""
         if not self.may_repeat or self.waits_in == process:
             return None
         last = datetime.fromtimestamp(self.recent_waits[-1], UTC)

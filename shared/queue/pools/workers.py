@@ -74,8 +74,7 @@ class Presence:
     async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
         """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
         worker, up to 30 s old: a call that follows a removal which this process has not seen yet gets no run. Raises
-        StorageUnavailable.
-        """
+        StorageUnavailable."""
         worker = request.worker
         record, _ = await both(
             self.workers.known(request.task_queue_id, worker.worker_group, worker.worker_id),
@@ -108,8 +107,7 @@ class Presence:
         `may_repeat` is asked, with the row as it was and this process, whether the wait may end with an answer after
         which the client repeats the call. A wait that was noted before this one has read the row counts as older. The
         worker is noted as seen if that is due, so that its row, and with it this wait's number, outlasts the wait. No
-        request when the row says all that already. Raises StorageUnavailable.
-        """
+        request when the row says all that already. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             if attempt:
                 record = await self.workers.read_again(record)
@@ -135,8 +133,7 @@ class Presence:
 
         False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. If somebody
         else has written the row meanwhile, it is read and checked again. After too many tries the answer is False too,
-        since the worker's latest state was not checked. Raises StorageUnavailable.
-        """
+        since the worker's latest state was not checked. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             record = await self.workers.read_again(record) if attempt else self.workers.latest(record)
             if request.ended.is_set() or not record.admits(request.removals, request.wait, self._process, self._now()):
@@ -189,8 +186,7 @@ class Workers:
     async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
         """Returns one worker that has not expired, or is quarantined, of a task queue that is listed.
 
-        Raises ResourceNotFound, StorageUnavailable.
-        """
+        Raises ResourceNotFound, StorageUnavailable."""
         (record, history), entry = await both(
             self._with_history(task_queue_id, worker), self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
         )
@@ -201,8 +197,7 @@ class Workers:
     async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
         """Returns a page of workers that have not expired, or are quarantined, and where the next one starts.
 
-        Raises InputError, StorageUnavailable.
-        """
+        Raises InputError, StorageUnavailable."""
         first = page_start(start, keys.WORKERS)
         if limit == 0:
             return [], None
@@ -221,8 +216,7 @@ class Workers:
     ) -> KnownWorker:
         """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
 
-        Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable.
-        """
+        Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable."""
         now = self._runtime.now()
         quarantine = Quarantine(
             client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid()
@@ -246,8 +240,7 @@ class Workers:
     async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:
         """Makes or extends a worker, its task queue and its provisioner, until that time at least.
 
-        Raises ServiceUnavailable, StorageUnavailable.
-        """
+        Raises ServiceUnavailable, StorageUnavailable."""
         await self._directory.lasts(task_queue_id, expires)
         now = self._runtime.now()
 
@@ -263,8 +256,7 @@ class Workers:
         """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil.
 
         Returns task and run of those that ended now and, if the call ran out of time, where to continue. Raises
-        InputError, ServiceUnavailable, StorageUnavailable; a repeat continues.
-        """
+        InputError, ServiceUnavailable, StorageUnavailable; a repeat continues."""
         until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
         await self._mark_removed(task_queue_id, worker)
         ended: list[tuple[str, int]] = []

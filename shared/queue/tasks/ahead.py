@@ -1,7 +1,6 @@
 """Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2).
 
-Also decides whether to try a commit on the remembered task, without a read (design 2.8).
-"""
+Also decides whether to try a commit on the remembered task, without a read (design 2.8)."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ _WEIGHT = 1 / 16
 """Weight of the latest first try in the moving average, which reflects the last few dozen."""
 _ENOUGH = 0.75
 """Share of successes from which first tries are worth it: a failure costs up to three requests, and a success saves
-one.
-"""
+one."""
 
 
 class FirstTries:
@@ -88,8 +86,7 @@ class WriteAhead:
 
         With `replaces_lost`, a message of the task that somebody else holds is replaced by a new one. Raises
         ReceiptLost without it, or if a message that should become a lease is not held any more; ServiceUnavailable;
-        StorageUnavailable.
-        """
+        StorageUnavailable."""
         missing = [effect for effect in wanted if effect not in self._written]
         if missing:
             self.begin()
@@ -107,8 +104,7 @@ class WriteAhead:
 
     def refuse_late(self) -> None:
         """Raises ServiceUnavailable if it is too late to write ahead, or to commit: readers may take what was written
-        for orphans by then, and what the call has read may be long over.
-        """
+        for orphans by then, and what the call has read may be long over."""
         if self.is_later_than(LATEST_COMMIT):
             raise ServiceUnavailable("the call took too long; send it again")
 

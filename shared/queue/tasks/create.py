@@ -87,8 +87,7 @@ class CreateTask:
     async def __call__(self, definition: Definition) -> Task:
         """Creates the task, or finds it created with an equal definition; returns its present status.
 
-        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable.
-        """
+        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable."""
         runtime = self._stores.runtime
         now = runtime.now()
         creation.check_definition(definition, now, self._max_deadline)
@@ -205,8 +204,7 @@ class CreateTask:
         """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows.
 
         A dependency that is not settled there counts as open: the handler of its resolution will settle it, and read
-        the edges afterwards (design 5).
-        """
+        the edges afterwards (design 5)."""
         definition, edges = attempt.definition, attempt.edges
         attempt.ahead.refuse_late()
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
@@ -250,8 +248,7 @@ class CreateTask:
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
         """Deletes the pending row if nobody owns it: the task was finally created by a call at another time.
 
-        Calls in the same millisecond use the same row key.
-        """
+        Calls in the same millisecond use the same row key."""
         for effect in creation.create(attempt.task, attempt.now).ahead:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:

@@ -55,8 +55,7 @@ class _Read(Generic[T]):
 class Definition:
     """What createTask was given, with every default filled in and every date normalised (contract 3.1).
 
-    `body` is the object that the `task` endpoint returns, except that its priority is the one at creation.
-    """
+    `body` is the object that the `task` endpoint returns, except that its priority is the one at creation."""
 
     task_id: str
     body: Json
@@ -151,8 +150,7 @@ def initial_task(definition: Definition) -> Task:
 def refuse_dependencies(definition: Definition, found: Mapping[str, Task | None]) -> None:
     """Raises InputError for dependencies that are missing, and for those that expire before this task's deadline.
 
-    `found` has the dependencies that were read, or as many missing ones as a refusal names.
-    """
+    `found` has the dependencies that were read, or as many missing ones as a refusal names."""
     missing = [task_id for task_id, required in found.items() if required is None]
     if missing:
         raise InputError(f"`dependencies` names tasks that do not exist: {', '.join(missing[:MOST_NAMED])}")

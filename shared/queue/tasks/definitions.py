@@ -1,7 +1,6 @@
 """Definitions: unpacked from their rows, and kept in memory for later calls (design 2.8).
 
-A definition never changes, so a process may keep it for as long as its task can exist.
-"""
+A definition never changes, so a process may keep it for as long as its task can exist."""
 
 from __future__ import annotations
 
@@ -96,8 +95,7 @@ class MemoryShare:
         """Takes `peak` bytes of the room to read a definition that will then have `memory` bytes.
 
         Only the first definition is waited for: two calls that both wait for more would wait for each other. Raises
-        NoRoom.
-        """
+        NoRoom."""
         is_first, place = not self._used, Place(units=peak)
         self.count(memory)
         try:
@@ -126,8 +124,7 @@ class DefinitionCache:
 
     An id may be used again once its task has expired and was deleted. So a definition is not returned after its
     expiration, half an hour before the expiry job may delete the task. Callers that have read the status row compare
-    the fingerprint as well.
-    """
+    the fingerprint as well."""
 
     memory: Memory
     """The memory budget of the process. Kept definitions that are large are dropped when calls need their room."""
@@ -156,8 +153,7 @@ class DefinitionCache:
     def put(self, definition: Definition, fingerprint: str, weight: int) -> None:
         """Remembers a definition, and forgets those that were not used for longest if it gets too much.
 
-        The caller has taken room for a large one before.
-        """
+        The caller has taken room for a large one before."""
         self.forget(definition.task_id)
         self._entries[definition.task_id] = Cached(definition, fingerprint, weight)
         self._weight += weight

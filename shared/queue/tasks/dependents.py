@@ -109,8 +109,7 @@ class Dependents:
     the next commit.
 
     Any number of required tasks may be resolved at about the same time, and each commit of the dependent makes all the
-    others lose their race. The first bit is never delayed.
-    """
+    others lose their race. The first bit is never delayed."""
 
     def __init__(self, stores: Stores, executor: Executor) -> None:
         self._stores = stores
@@ -122,8 +121,7 @@ class Dependents:
         """Notes with a dependent that this run has resolved a required task, and waits until that is committed.
         `at_deadline` is as of the message that says so.
 
-        Returns whether there is such a dependent. Raises ServiceUnavailable, StorageUnavailable.
-        """
+        Returns whether there is such a dependent. Raises ServiceUnavailable, StorageUnavailable."""
         assert run.resolved is not None, "a resolved run has a time"
         bit = _Bit(required, run.state, run.resolved, row, at_deadline)
         queue = self._queues.get(dependent)

@@ -1,7 +1,6 @@
 """What is due: claim and deadline messages (design 4, 5), and events that could not be sent (design 2.5).
 
-Each handler may run twice; the second run finds it done.
-"""
+Each handler may run twice; the second run finds it done."""
 
 from __future__ import annotations
 
@@ -66,8 +65,7 @@ class Timers:
         while the commit may still come that it was put for: a creation, or a rerun of a task that is resolved.
 
         A message of a call that died, or was refused, may name a task that does not exist in that group. Then the group
-        is checked, as it may have been waiting for that task. Raises StorageUnavailable.
-        """
+        is checked, as it may have been waiting for that task. Raises StorageUnavailable."""
         now = self._stores.runtime.now()
         may_be_ahead = now - put < ORPHAN_AFTER
         again: datetime | None = None
@@ -131,8 +129,7 @@ class Redelivery:
         """Renders and publishes the event as of then. A pointer of a claim that was given back is dropped. A pointer of
         a deleted task is dropped, logged and counted as lost, also if the id is used again.
 
-        Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task.
-        """
+        Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task."""
         breaker, loaded = self._breakers[event.exchange], None
         if breaker.blocks():
             raise self._postponed(breaker)

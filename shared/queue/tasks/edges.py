@@ -1,8 +1,7 @@
 """Edges from a required task to its dependents, in its partition or, within one group, in the group's (design 3, 5).
 
 The rows of uploads that wait for their commit lie behind a task's edges and are read with them. Also reads what member
-rows say of the tasks that a new one waits for.
-"""
+rows say of the tasks that a new one waits for."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """What a transition asks for besides the commit of the status row. Data only; the executor carries it out (design 5).
 
-Write-ahead effects are put before the commit, the others follow it (design 2.2).
-"""
+Write-ahead effects are put before the commit, the others follow it (design 2.2)."""
 
 from __future__ import annotations
 
@@ -38,8 +37,7 @@ class PutPending:
 class HoldPending:
     """Move the pending message to `visible`, with this content; None means at once.
 
-    When somebody else holds it, a new one with `spare_hint_id` takes its place.
-    """
+    When somebody else holds it, a new one with `spare_hint_id` takes its place."""
 
     handle: MessageHandle | None
     content: PendingContent
@@ -52,8 +50,7 @@ class HoldPending:
 class TakeLease:
     """Hide the received message until takenUntil, as the one of the run after the claimed one.
 
-    If another process has received the message since, this claim is given up, and that process claims the run.
-    """
+    If another process has received the message since, this claim is given up, and that process claims the run."""
 
     handle: MessageHandle = field(compare=False)
     content: PendingContent
@@ -161,8 +158,7 @@ class RemoveMessage:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ShowPending:
     """Make the lease visible as the message of a run that is now pending: at once, or at `visible`. If somebody else
-    holds the message, it becomes visible by itself later.
-    """
+    holds the message, it becomes visible by itself later."""
 
     handle: MessageHandle
     content: PendingContent
@@ -180,8 +176,7 @@ class ChangePoolRows:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ReturnRow:
     """Replace the index row of a failed claim by that of the pending run, if the run is pending. Both happen in one
-    transaction; nothing happens if the claim has no row.
-    """
+    transaction; nothing happens if the claim has no row."""
 
     claimed: PoolRow
     pending: PoolRow | None
@@ -209,13 +204,11 @@ class Decision:
     ahead: tuple[Ahead, ...] = ()
     after: tuple[tuple[After, ...], ...] = ()
     """The steps after the commit. The effects of a step run in parallel, and a step starts when the one before has
-    ended.
-    """
+    ended."""
     events: tuple[TaskEvent, ...] = field(default=())
     refusal: ApiError | None = None
     """An error that is raised after the effects were carried out. The call is refused, but what an earlier call did may
-    still have to be announced.
-    """
+    still have to be announced."""
 
 
 class NoDecision(ServiceError):

@@ -1,8 +1,7 @@
 """Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5).
 
 What was written ahead is rolled back only when the commit is known not to have happened. A commit without an answer, or
-in doubt, leaves it: if the commit did not happen, readers recognise the orphans.
-"""
+in doubt, leaves it: if the commit did not happen, readers recognise the orphans."""
 
 from __future__ import annotations
 
@@ -145,8 +144,7 @@ class Executor:
     async def run(self, task_id: str, decide: Decide) -> Loaded:
         """Reads the task, decides, and carries the decision out; returns the task as it is then.
 
-        Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable.
-        """
+        Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable."""
         read = await self._stores.tasks.existing(task_id)
         return await self.carry_out(read, decide, self.write_ahead(read))
 
@@ -198,8 +196,7 @@ class Executor:
         as it is now, if that is known by then.
 
         Only a read can tell what to answer where that is a refusal, no change, or a message that somebody else holds.
-        Raises CommitInDoubt, ServiceUnavailable, StorageUnavailable.
-        """
+        Raises CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
         try:
             decision = decide(last, self._runtime.now())
         except (ApiError, NoDecision):
@@ -246,8 +243,7 @@ class Executor:
         """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
 
         Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
-        ServiceUnavailable, StorageUnavailable.
-        """
+        ServiceUnavailable, StorageUnavailable."""
         async for attempt in attempts(self._runtime, at_least=at_least):
             try:
                 if attempt:
@@ -266,8 +262,7 @@ class Executor:
         """Commits what was decided on a task as read, and counts it. If the race is lost, what was written ahead stays.
         Otherwise what only an earlier attempt needed is rolled back.
 
-        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable.
-        """
+        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
         committed = read
         if decision.task is not None:
             ahead.refuse_late()
@@ -284,8 +279,7 @@ class Executor:
         """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller.
 
         A commit that took effect when readers may have taken what it needs for orphans is undone. Raises CommitLost,
-        CommitInDoubt, ServiceUnavailable, StorageUnavailable.
-        """
+        CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
         assert decision.task is not None, "a task is created"
         await ahead.ensure(decision.ahead)
         ahead.refuse_late()

@@ -35,8 +35,7 @@ class Following:
 
     No caller waits for this work, and the platform may stop the process in the middle of it. So it is only an early
     handler: whatever it leaves undone is done when the message is handled. No more than `at_once` go on at a time;
-    those that would wait for too long are left to their messages.
-    """
+    those that would wait for too long are left to their messages."""
 
     def __init__(self, resolution: Resolution, stores: Stores, at_once: int) -> None:
         """Takes the number of resolutions that are followed up at a time; if `at_once` is 0, all are left to their

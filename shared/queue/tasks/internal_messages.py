@@ -1,7 +1,6 @@
 """Messages of the internal queues, which wake functions: what they say, how they are written and read (design 3).
 
-Here is their one definition. What this service did not write is refused as malformed.
-"""
+Here is their one definition. What this service did not write is refused as malformed."""
 
 from __future__ import annotations
 
@@ -151,8 +150,7 @@ class EventBody(Body):
 class ResolvedBody(Body):
     """A resolved message: the run, when the message was first put, and which part of the work is left.
 
-    Without `start`, `end`, `waiting` and `group_only`, all of the work is left.
-    """
+    Without `start`, `end`, `waiting` and `group_only`, all of the work is left."""
 
     queue = RESOLVED_QUEUE
 

@@ -6,8 +6,7 @@ no read (design 2.8).
 A status may be shown again for a second after it was seen. The status of a task that is neither running nor resolved
 may be shown for longer: as long as its member row in the group is unchanged, and for a pending run its index row in the
 pool (design 11). Range queries bring these rows along. Each row's ETag is kept with a sequence number: a row proves
-that a status is current only if the row was read first.
-"""
+that a status is current only if the row was read first."""
 
 from __future__ import annotations
 
@@ -99,8 +98,7 @@ class KnownStatuses:
 
     def made(self, task: Task, etag: str, since: Moment) -> None:
         """Notes a status that was committed, and its row's ETag ("" if other commits have followed). `since` is the
-        moment when the commit was sent.
-        """
+        moment when the commit was sent."""
         self.saw(task, since)
         known = self._entry(task.task_id).task
         if etag and not task.is_resolved and known is not None and _version(known) == _version(task):
@@ -150,8 +148,7 @@ def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
 def _supersedes(task: Task, since: Moment, known: Task, known_since: Moment) -> bool:
     """Returns whether a status is newer than the one that is known, or as new and seen later.
 
-    An id may be used again after its task has expired: then the numbers of commits start again.
-    """
+    An id may be used again after its task has expired: then the numbers of commits start again."""
     if task.fingerprint != known.fingerprint or since.at - known_since.at > VOUCHED_FOR:
         return since.order > known_since.order
     return (task.sequence, since.order) > (known.sequence, known_since.order)
@@ -166,8 +163,7 @@ class KnownTasks:
     """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that.
 
     An id may be used again after its task has expired, so an entry counts only for callers that need the task no longer
-    than it lasts.
-    """
+    than it lasts."""
 
     def __init__(self) -> None:
         self._known: Memo[str, tuple[str, datetime, datetime | None]] = Memo(remembered.DEPENDENCIES)
@@ -184,8 +180,7 @@ class KnownTasks:
         """Returns the group of a task that will not expire before `until`; None if this process does not know one.
 
         None also for a task that this process has just seen resolved. A client that saw the resolution may expect a
-        task that depends on nothing else to be pending at once, so createTask has to read the status.
-        """
+        task that depends on nothing else to be pending at once, so createTask has to read the status."""
         task_group_id, expires, resolved = self._known.get(task_id) or (None, until, None)
         if expires < until or (resolved is not None and now - resolved < SETTLED_BY):
             return None

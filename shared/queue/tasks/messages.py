@@ -51,8 +51,7 @@ def poison_queue(queue: str) -> str:
 class Signer:
     """Signs what a pending message says, so that a worker cannot name another task (design 4).
 
-    The first key signs; all of them verify, so that keys can be rotated.
-    """
+    The first key signs; all of them verify, so that keys can be rotated."""
 
     def __init__(self, signing_keys: Sequence[str]) -> None:
         self._keys = [key.encode() for key in signing_keys]
@@ -111,8 +110,7 @@ class Messages:
         self, task_queue_id: str, priority: Priority, *, count: int, hidden_for: float
     ) -> list[PendingMessage]:
         """Takes up to `count` pending messages of a band. What this service did not write is removed, up to 32 of it,
-        and others are taken in its place.
-        """
+        and others are taken in its place."""
         queue = pending_queue(task_queue_id, priority)
         messages: list[PendingMessage] = []
         removed = 0
@@ -143,8 +141,7 @@ class Messages:
         """Returns a pending message of that pool, its signature verified. Raises MalformedMessage.
 
         The band is not signed. A worker that states a wrong band gains nothing: the message's receipt is not valid in
-        that queue.
-        """
+        that queue."""
         body = bodies.PendingBody.decode(message.text)
         content = PendingContent(
             task_queue_id=task_queue_id, task_id=body.task_id, run_id=body.run_id, hint_id=body.hint_id
@@ -195,8 +192,7 @@ class Messages:
         """Puts a message that cannot be handled into its poison queue, cut to what fits.
 
         A message that this service did not write may have become too long: what is not valid UTF-8 was replaced by more
-        bytes.
-        """
+        bytes."""
         self._meter.add(POISONED, queue)
         content = text.encode()[: MAX_MESSAGE // 4 * 3]
         await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())

@@ -1,7 +1,6 @@
 """Restores what a pool's index says should be there (design 4).
 
-A worker that holds a poll URL can hide messages for a week, or delete them; calls that died leave index rows behind.
-"""
+A worker that holds a poll URL can hide messages for a week, or delete them; calls that died leave index rows behind."""
 
 from __future__ import annotations
 
@@ -55,8 +54,7 @@ class Reconciler:
     async def after_empty_poll(self, task_queue_id: str) -> None:
         """Called when a worker waited in vain. Checks the oldest rows, unless they were checked within the last minute.
 
-        Raises StorageUnavailable.
-        """
+        Raises StorageUnavailable."""
         if task_queue_id not in self._checked:
             self._checked[task_queue_id] = True
             oldest, _ = await self._stores.pools.pending(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT)
@@ -67,8 +65,7 @@ class Reconciler:
 
         The next run continues where this one ended. If the process dies, the next run begins with the pools that were
         being checked. If it dies of them again, the run after that begins behind them. A failure in one pool does not
-        keep others from being checked. Raises StorageUnavailable when the directory cannot be read.
-        """
+        keep others from being checked. Raises StorageUnavailable when the directory cannot be read."""
         until = self._now() + timedelta(seconds=seconds)
         if self._next is None:  # asked once: a process knows where its own runs have ended
             self._next = await self._stores.pools.next_to_check()
@@ -101,8 +98,7 @@ class Reconciler:
         is lost.
 
         The work is bounded: the oldest page of rows each time and, if there are more, some pages from where the last
-        check ended, so that every row has its turn. Raises StorageUnavailable.
-        """
+        check ended, so that every row has its turn. Raises StorageUnavailable."""
         pools = self._stores.pools
         looked_into = await self._check_claimed(task_queue_id)
         rows, resume = await pools.pending(task_queue_id, MAX_PAGE)
@@ -128,8 +124,7 @@ class Reconciler:
         """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined.
 
         It is enough to check the rows of the oldest claims: all rows in front of a leftover one are removed at their
-        own deadlines at the latest.
-        """
+        own deadlines at the latest."""
         if task_queue_id in self._claimed_checked:
             return 0
         rows, _ = await self._stores.pools.claimed(task_queue_id, MAX_PAGE)
@@ -145,8 +140,7 @@ class Reconciler:
         """Checks rows, given in the order in which their runs were scheduled. A band's messages are taken in about the
         same order.
 
-        A row is rewritten when its message is put again, so a row is as old as its message.
-        """
+        A row is rewritten when its message is put again, so a row is as old as its message."""
         bands: dict[Priority, list[IndexRow]] = defaultdict(list)
         suspects: list[IndexRow] = []
         for row in rows:
@@ -170,8 +164,7 @@ class Reconciler:
         """Decides by the status row whether the run gets a new message or its index row is removed.
 
         If the task belongs to another pool, the row is an orphan of a call that was refused, or died. If it were kept
-        for that task, callers who are authorised for this pool alone could see the task, and end its run.
-        """
+        for that task, callers who are authorised for this pool alone could see the task, and end its run."""
         looked = self._now()
         loaded = await self._stores.tasks.load(row.task_id)
         if loaded is not None and loaded.task.task_queue_id != task_queue_id:

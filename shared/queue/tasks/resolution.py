@@ -73,8 +73,7 @@ class Resolution:
         The edges of other groups and the uploads are read together with the status row, or after it. The edges of the
         group are read after the rows of the group show the resolution. A call that adds an edge reads the same rows
         afterwards, so either that call or this handler sees the other (design 5). Raises StorageUnavailable,
-        ServiceUnavailable: then it is to be handled again.
-        """
+        ServiceUnavailable: then it is to be handled again."""
         looked, tasks = self._stores.runtime.now(), self._stores.tasks
         at_once = await tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if message.is_whole else None
         read = await tasks.load(message.task_id) if at_once is None else at_once.loaded
@@ -98,8 +97,7 @@ class Resolution:
         them once more.
 
         A page that fails is put again, as a message that ends where the next page starts. If the whole message were
-        retried, each retry would put a message for the next page again, and so on for each page after it.
-        """
+        retried, each retry would put a message for the next page again, and so on for each page after it."""
         try:
             await together(*self._work(page, at_once))
             await together(*(self._put(page.message, visible_in=wait, **left) for wait, left in page.left))
@@ -126,8 +124,7 @@ class Resolution:
         """Returns the parts of a page's work, which run in parallel.
 
         The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
-        removed last, and only when no other message has work left.
-        """
+        removed last, and only when no other message has work left."""
         message = page.message
         if message.group_only:
             return [self._check_group(page, None)]

@@ -1,8 +1,7 @@
 """The Tasks table: definitions, status rows and their guards (design 3).
 
 Definitions never change, so a process may keep them for as long as their task can exist (design 2.8). A status that is
-kept serves only to commit the next one on condition that the row is still the same.
-"""
+kept serves only to commit the next one on condition that the row is still the same."""
 
 from __future__ import annotations
 
@@ -64,8 +63,7 @@ class Surroundings:
 @dataclass(eq=False)
 class CommitLost(ServiceError):
     """Another call has committed since the task was read, or has created it, and the row proves that this commit did
-    not happen. Decide again, on `latest` or on what is read later.
-    """
+    not happen. Decide again, on `latest` or on what is read later."""
 
     latest: Loaded
 
@@ -73,8 +71,7 @@ class CommitLost(ServiceError):
 class CommitInDoubt(ServiceUnavailable):
     """The answer to a commit was lost, and the row does not show any more whether it happened.
 
-    What was written ahead of the commit must stay. If the commit did not happen, readers recognise it as orphans.
-    """
+    What was written ahead of the commit must stay. If the commit did not happen, readers recognise it as orphans."""
 
 
 class TaskStore:
@@ -82,8 +79,7 @@ class TaskStore:
 
     Every commit leaves an id in the row. A refused commit may have happened all the same: its first try was applied,
     the answer was lost, and the second try was refused. Others may have committed since. The ids tell what has
-    happened.
-    """
+    happened."""
 
     def __init__(
         self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str], known: KnownStatuses
@@ -216,8 +212,7 @@ class TaskStore:
 
         Returns the task as this commit has left it; `etag` is empty if others have followed already.
 
-        Raises CommitLost when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well).
-        """
+        Raises CommitLost when another call has created it, CommitInDoubt, StorageUnavailable (in doubt as well)."""
         task = replace(task.after_commit(None, self._new_id()), fingerprint=packed.fingerprint)
         operations: list[tables.Operation] = [
             tables.Create(keys.TASK_STATUS, codec.encode_task(task)),
@@ -251,8 +246,7 @@ class TaskStore:
         """Commits the next state of a task that was read, and with it `beside`, on other rows.
 
         Returns the task as this commit has left it, even if others have followed: `etag` is then a stale one.
-        Raises CommitLost, CommitInDoubt, StorageUnavailable (in doubt as well).
-        """
+        Raises CommitLost, CommitInDoubt, StorageUnavailable (in doubt as well)."""
         before = loaded.task
         committed = task.after_commit(before, self._new_id())
         operations: list[tables.Operation] = [

@@ -238,8 +238,7 @@ class Task:
         history.
 
         None: unknown, since too many commits have followed. A different definition proves that another call has created
-        the task.
-        """
+        the task."""
         if attempt.sequence == 0 and self.fingerprint != attempt.fingerprint:
             return False
         since = self.sequence - attempt.sequence

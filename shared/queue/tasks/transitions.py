@@ -1,7 +1,6 @@
 """The state machine (contract 4), as pure functions: (task, command, now) to a decision, or an ApiError.
 
-A repeat that changes nothing still yields the effects that repair and re-announce (design 5).
-"""
+A repeat that changes nothing still yields the effects that repair and re-announce (design 5)."""
 
 from __future__ import annotations
 
@@ -167,8 +166,7 @@ def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0.
 
     The index row is removed here, and a process that has seen the task unscheduled may have missed that row. So a task
-    that had to wait shows the change in its member row, whatever state it is in.
-    """
+    that had to wait shows the change in its member row, whatever state it is in."""
     run_id = max(task.last_run_id, 0)
     rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
     if not task.runs:
