@@ -40,18 +40,17 @@ from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.jobs import GroupJobs
 from shared.queue.groups.listing import Batches, Groups, Pages
-from shared.queue.groups.members import MemberStore
 from shared.queue.groups.membership import Membership
-from shared.queue.groups.recent import RecentGroups, RecentGroupStore
+from shared.queue.groups.recent import RecentGroups
 from shared.queue.groups.statuses import GroupStatuses
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
-from shared.queue.pools.index import PoolIndex, PoolSnapshots
+from shared.queue.pools.index import PoolIndex
 from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.states import Stalls, TaskQueueStates, WaitingStore
 from shared.queue.pools.views import PoolViews
 from shared.queue.pools.worker_rows import WorkerStore
-from shared.queue.pools.workers import Presence, Workers
+from shared.queue.pools.workers import Workers
 from shared.queue.services import ArtifactUseCases
 from shared.queue.tasks.create import CreateTask
 from shared.queue.tasks.definitions import DefinitionCache
@@ -85,13 +84,11 @@ def assemble(
     signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
     messages = Messages(storage, runtime, signer, deadline_delay)
     pool_rows = PoolStore(storage, runtime, known)
-    pool_index = PoolIndex(storage)
-    snapshots = PoolSnapshots(pool_index, runtime)
+    pool_index = PoolIndex(storage, runtime)
     worker_rows = WorkerStore(storage, runtime)
     waiting_rows = WaitingStore(storage)
     directory = DirectoryStore(storage, expiry, runtime)
-    stalls = Stalls(directory, worker_rows, snapshots, waiting_rows, now)
-    recent_groups = RecentGroupStore(storage, runtime)
+    stalls = Stalls(directory, worker_rows, pool_index, waiting_rows, now)
 
     client_rows = ClientStore(storage.tables, runtime)
     role_rows = RoleStore(storage.tables, runtime)
@@ -127,6 +124,7 @@ def assemble(
         announcer=Announcer(publisher, messages, wake, settings.event_size_limit),
         runtime=runtime,
     )
+    recent_groups = RecentGroups(storage, stores.groups, lookups, runtime)
     pages = Pages(stores.tasks)
     executor = Executor(stores)
     group_check = GroupCheck(stores)
@@ -138,8 +136,8 @@ def assemble(
     following = Following(resolution, stores, settings.max_followed_resolutions)
     # The executor of calls that resolve tasks: this process itself follows those resolutions up.
     following_executor = Executor(stores, following.begin, following.delay)
-    presence = Presence(stores, worker_rows, directory, expiry)
-    membership = Membership(stores.groups, MemberStore(storage, known), expiry, recent_groups, runtime)
+    workers = Workers(stores, executor, worker_rows, directory, pool_index, expiry)
+    membership = Membership(storage, stores.groups, known, expiry, recent_groups, runtime)
     group_statuses = GroupStatuses(stores.groups, pool_index, known, runtime)
 
     unsent_events = UnsentEvents(storage.queues, runtime)
@@ -185,7 +183,7 @@ def assemble(
             giving_back,
             poller,
             reconciler,
-            presence,
+            workers,
             issuer,
             first_claim=settings.first_claim,
             claim_timeout=settings.claim_timeout,
@@ -198,15 +196,15 @@ def assemble(
         following=following,
         redelivery=Redelivery(stores),
         groups=Groups(stores, pages, group_statuses),
-        recent_groups=RecentGroups(stores.groups, recent_groups, lookups),
+        recent_groups=recent_groups,
         group_jobs=GroupJobs(stores, executor),
         batches=Batches(stores, pages, lookups),
         artifacts=artifacts,
         directory=directory,
-        task_queue_states=TaskQueueStates(directory, snapshots, stalls, worker_rows, lookups, now),
-        workers=Workers(stores, executor, worker_rows, directory, pool_index, expiry),
-        pool_views=PoolViews(stores, pages, lookups, snapshots, stalls),
-        gauges=Gauges(stores, snapshots, stalls, storage.queues, ending, refused, waiting_rows),
+        task_queue_states=TaskQueueStates(directory, pool_index, stalls, worker_rows, lookups, now),
+        workers=workers,
+        pool_views=PoolViews(stores, pages, lookups, pool_index, stalls),
+        gauges=Gauges(stores, pool_index, stalls, storage.queues, ending, refused, waiting_rows),
         waiting_workers=WaitingWorkerCounts(runtime, {"claimWork": poller.waiting, "pollTaskUrls": poll_urls.waiting}),
         refused_credentials=refused,
         operations=Operations(storage.queues, expiry, pool_rows, waiting_rows, runtime),

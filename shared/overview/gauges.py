@@ -8,7 +8,7 @@ from datetime import timedelta
 from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
 from shared.base import bounds
 from shared.base.concurrency import in_waves, together
-from shared.queue.pools.index import PoolSnapshots
+from shared.queue.pools.index import PoolIndex
 from shared.queue.pools.states import GRACE, Stalls, Waiting, WaitingStore
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
@@ -41,7 +41,7 @@ class Gauges:
     """
 
     _stores: Stores
-    _snapshots: PoolSnapshots
+    _index: PoolIndex
     _stalls: Stalls
     _queues: Queues
     _ending: EndingCredentials
@@ -99,7 +99,7 @@ class Gauges:
 
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
-        snapshot = await self._snapshots.of_pool(task_queue_id)
+        snapshot = await self._index.of_pool(task_queue_id)
         stall = await self._stalls.of(task_queue_id, snapshot)
         counts = snapshot.counts
         age = 0.0 if snapshot.oldest is None else max((now - snapshot.oldest).total_seconds(), 0.0)

@@ -16,7 +16,7 @@ from shared.queue.claims.rules import rows_ahead
 from shared.queue.events.rules import Exchange
 from shared.queue.pools.rows import ClaimRowTaken
 from shared.queue.pools.worker_rows import WorkerRecord
-from shared.queue.pools.workers import Presence, WorkRequest
+from shared.queue.pools.workers import Workers, WorkRequest
 from shared.queue.tasks.ahead import WriteAhead
 from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision, ReturnRow
 from shared.queue.tasks.executor import Executor, Stores
@@ -83,7 +83,7 @@ class HandingOut:
 
     _stores: Stores
     _executor: Executor
-    _presence: Presence
+    _workers: Workers
     _giving_back: GivingBack
 
     async def hand_out(self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
@@ -119,7 +119,7 @@ class HandingOut:
             for each in prepared:
                 each.ahead.refuse_late()
             rows = [each.rows for each in prepared]
-            if await self._presence.claimed(record, request, [each.run for each in prepared], rows):
+            if await self._workers.claimed(record, request, [each.run for each in prepared], rows):
                 return prepared
             request.ended.set()
         except ClaimRowTaken as taken:
@@ -136,7 +136,7 @@ class HandingOut:
             if len(prepared) > 1:
                 written: list[Prepared] = []
                 for each in prepared:
-                    written += await self._write_rows([each], self._presence.workers.latest(record), request)
+                    written += await self._write_rows([each], self._workers.rows.latest(record), request)
                 return written
             await self._undo(prepared[0], prepared[0].read.task, is_defect=True)
             return []

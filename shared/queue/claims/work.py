@@ -21,7 +21,7 @@ from shared.queue.claims.poll_urls import MalformedAnswer, parse_poll_answer
 from shared.queue.claims.polling import STILL_THERE, Poller
 from shared.queue.claims.telling import Tellings, Wait
 from shared.queue.pools.worker_rows import WorkerRecord
-from shared.queue.pools.workers import LIFE_BY_CLAIM_TASK, Presence, WorkRequest
+from shared.queue.pools.workers import LIFE_BY_CLAIM_TASK, Workers, WorkRequest
 from shared.queue.tasks.definition import Json
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.internal_messages import MalformedMessage
@@ -74,7 +74,7 @@ class Work:
     _giving_back: GivingBack
     _poller: Poller
     _reconciler: Reconciler
-    _presence: Presence
+    _workers: Workers
     _issuer: Issuer
     _: KW_ONLY
     first_claim: timedelta
@@ -83,7 +83,7 @@ class Work:
     """How long a claim lasts after each renewal."""
 
     def __post_init__(self) -> None:
-        handing_out = HandingOut(self._stores, self._executor, self._presence, self._giving_back)
+        handing_out = HandingOut(self._stores, self._executor, self._workers, self._giving_back)
         self._claiming = Claiming(self._stores, self._executor, handing_out, self.first_claim)
         self._waiting: dict[tuple[str, Worker], WorkRequest] = {}
         self._tellings = Tellings(self._stores.runtime.now)
@@ -126,9 +126,9 @@ class Work:
         )
 
     async def _wait_for_work(self, request: WorkRequest, count: int, wait: float, told: asyncio.Event) -> list[Claim]:
-        record = await self._presence.arrived(request)
+        record = await self._workers.arrived(request)
         if record.is_quarantined(self._runtime.now()):
-            await self._presence.seen(record)
+            await self._workers.seen(record)
             await comes_within(request.ended, wait)
             return []
         caller = request.task_queue_id, request.worker
@@ -161,7 +161,7 @@ class Work:
         if is_latest:
             self._tellings.ended(caller, waits)
         if not claimed:
-            seen = self._presence.seen(self._presence.workers.latest(record))
+            seen = self._workers.seen(self._workers.rows.latest(record))
             await together(seen, self._reconciler.after_empty_poll(request.task_queue_id))
         return await self._claims(claimed)
 
@@ -183,7 +183,7 @@ class Work:
             request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE
         ):
             found.set()
-            record = self._presence.workers.latest(record)
+            record = self._workers.rows.latest(record)
             if request.ended.is_set() or record.is_quarantined(self._runtime.now()):
                 await self._stores.messages.release(messages)
                 await comes_within(request.ended, max((until - self._runtime.now()).total_seconds(), 0))
@@ -230,11 +230,11 @@ class Work:
             return waits.series.is_told_by_503
 
         with suppress(StorageUnavailable):  # an older wait may then still get a run, which is lost until takenUntil
-            if not record.etag or self._presence.is_noted(record):
+            if not record.etag or self._workers.is_noted(record):
                 if await comes_within(found, NOTED_AFTER):
                     return
-                record = await self._presence.workers.read_again(record)
-            await self._presence.waits(record, request, may_repeat)
+                record = await self._workers.rows.read_again(record)
+            await self._workers.waits(record, request, may_repeat)
             if waits.series.is_vain:
                 left = (waits.series.ends - self._runtime.now()).total_seconds()
                 if not await comes_within(found, left):
@@ -261,13 +261,13 @@ class Work:
         except MalformedAnswer as error:
             raise InputError(f"xmlMessage is not the answer of a poll URL: {error}") from None
         request = self._request(task_queue_id, worker, ended, waits=False)
-        record = await self._presence.arrived(request)
+        record = await self._workers.arrived(request)
         if record.is_quarantined(self._runtime.now()):
-            await together(self._presence.seen(record), self._stores.messages.release(messages))
+            await together(self._workers.seen(record), self._stores.messages.release(messages))
             await comes_within(request.ended, wait)
             return []
         if not messages:
-            await self._presence.seen(record)
+            await self._workers.seen(record)
             return []
         await self._stores.messages.release(messages[count:])  # done first: nothing may fail once there are claims
         claimed = await self._claim_to_the_end(messages[:count], record, request)
@@ -293,7 +293,7 @@ class Work:
         now = self._runtime.now()
         refuse_after_deadline(read.task, now)
         request = self._request(read.task.task_queue_id, worker, None, waits=False)
-        record = await self._presence.arrived(request, LIFE_BY_CLAIM_TASK)
+        record = await self._workers.arrived(request, LIFE_BY_CLAIM_TASK)
         if record.is_quarantined(now):
             raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} is quarantined")
         taken_until = now + self.first_claim
@@ -307,7 +307,7 @@ class Work:
         loaded = await self._executor.run_unread(
             task_id, lambda read, at: claims.reclaim(read.task, run_id, taken_until, at, spare_hint_id)
         )
-        await self._presence.still_works(loaded.task)
+        await self._workers.still_works(loaded.task)
         return self._claim(loaded, taken_until)
 
     async def _give_back(self, claimed: Sequence[Loaded], after: timedelta = AT_ONCE) -> None:
@@ -339,7 +339,7 @@ class Work:
         return Claim(
             task=task,
             run_id=run_id,
-            definition=loaded.definition.at_priority(task.priority),
+            definition=loaded.body,
             credentials=temporary_credentials(
                 client_id=task_client_id(
                     task_id=task.task_id,

@@ -16,7 +16,7 @@ from shared.base.protocol import LATE_TIMERS
 from shared.queue.expiry.failures import UnsentEvents, note_failure
 from shared.queue.expiry.tasks import TaskExpiry
 from shared.queue.groups.check import GroupCheck
-from shared.queue.groups.recent import RecentGroupStore
+from shared.queue.groups.recent import RecentGroups
 from shared.queue.groups.rows import FINAL_COLUMNS, final_status
 from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.executor import Stores
@@ -248,7 +248,7 @@ class GroupExpiry:
     _storage: Storage
     _groups: GroupStore
     _check: GroupCheck
-    _recent: RecentGroupStore
+    _recent: RecentGroups
     _members: MemberExpiry
     _unsent_events: UnsentEvents
     _runtime: Runtime

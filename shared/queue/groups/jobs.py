@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import logging
 from contextlib import suppress
+from dataclasses import field
 from datetime import datetime, timedelta
+from itertools import compress
 from typing import Literal
 
 from shared.auth.audit import Entry, note
@@ -47,12 +49,12 @@ class GroupJob:
     new_priority: Priority | None = None
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Progress:
+@dataclass(kw_only=True, slots=True)
+class _Progress:
     """The tasks that were changed, and the seconds until the rest is due; None if nothing is left."""
 
-    changed: list[str]
-    again: float | None
+    changed: list[str] = field(default_factory=list)
+    again: float | None = None
     failure: Exception | None = None
     """The reason why one of the tasks could not be changed."""
 
@@ -122,11 +124,8 @@ class GroupJobs:
         """Returns the number of tasks of the group: one request for each thousand."""
         return sum([len(page) async for page in self._stores.groups.all_members(task_group_id)])
 
-    async def _work(self, job: GroupJobBody, seconds: float, first: tuple[list[Active], str | None]) -> Progress:
-        until = self._stores.runtime.now() + timedelta(seconds=seconds)
-        changed: list[str] = []
-        young = False
-        failure: Exception | None = None
+    async def _work(self, job: GroupJobBody, seconds: float, first: tuple[list[Active], str | None]) -> _Progress:
+        until, progress = self._stores.runtime.now() + timedelta(seconds=seconds), _Progress()
 
         async def read(start: str | None) -> tuple[list[Active], str | None]:
             return first if start is None else await self._stores.groups.active_page(job.task_group_id, start)
@@ -134,35 +133,34 @@ class GroupJobs:
         async for rows in PageReader(read):
             for at in range(0, len(rows), bounds.TASKS_AT_A_TIME):
                 if self._stores.runtime.now() >= until:
-                    return Progress(changed=changed, again=0, failure=failure)
+                    progress.again = 0
+                    return progress
                 some = rows[at : at + bounds.TASKS_AT_A_TIME]
-                for outcome in await together(*(self._one(job, row) for row in some)):
-                    changed.extend(outcome.changed)
-                    young = young or outcome.again is not None
-                    failure = failure or outcome.failure
-        return Progress(changed=changed, again=YOUNG_AGAIN if young else None, failure=failure)
+                are_changed = await together(*(self._one(job, row, progress) for row in some))
+                progress.changed += compress([row.task_id for row in some], are_changed)
+        return progress
 
-    async def _one(self, job: GroupJobBody, row: Active) -> Progress:
+    async def _one(self, job: GroupJobBody, row: Active, progress: _Progress) -> bool:
+        """Applies the job to one task. Returns whether this has changed the task; else notes what is left to do."""
         age = self._stores.runtime.now() - row.written
         try:
-            changed = await self._change(job, row)
+            return await self._change(job, row)
         except ResourceNotFound:
-            return Progress(changed=[], again=YOUNG_AGAIN if age < ORPHAN_AFTER else None)
+            if age < ORPHAN_AFTER:
+                progress.again = YOUNG_AGAIN
         except (RequestConflict, NoDecision):
-            return Progress(changed=[], again=None)
+            pass
         except (StorageUnavailable, ApiError) as failure:
-            return Progress(changed=[], again=None, failure=failure)
+            progress.failure = progress.failure or failure
         except Exception as defect:
             log.exception("task %s of a group was not changed", row.task_id, extra={"taskId": row.task_id})
-            return Progress(changed=[], again=None, failure=defect)
-        return Progress(changed=[row.task_id] if changed else [], again=None)
+            progress.failure = progress.failure or defect
+        return False
 
     async def _change(self, job: GroupJobBody, row: Active) -> bool:
-        """Applies the job to one task. Returns whether this has changed the task.
-
-        A refused createTask can leave a row that names any task. The caller is authorised for this group only, so the
-        status row decides whether the task belongs to the group. Raises RequestConflict, ResourceNotFound, NoDecision.
-        """
+        """A refused createTask can leave a row that names any task. The caller is authorised for this group only, so
+        the status row decides whether the task belongs to the group. Raises RequestConflict, ResourceNotFound,
+        NoDecision."""
         changed = False
         hint_id = self._stores.runtime.slugid()
 

@@ -16,7 +16,7 @@ from shared.queue.tasks.definition import Definition
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.columns import Columns
-from shared.store.interface import Delete, Storage, Upsert
+from shared.store.interface import Delete, Row, Storage, Upsert
 from shared.store.partitions import page_start, try_transact
 
 
@@ -37,11 +37,27 @@ class CreatedGroup:
     source: str
 
 
-class RecentGroupStore:
+CREATED_COLUMNS = Columns(CreatedGroup, without={"key"})
+"""The columns of a row. They have the names of the answer's properties."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecentGroup:
+    """A group as it is now, and as its first task described it."""
+
+    created: CreatedGroup
+    header: Group
+    is_single: bool
+    """Whether the group has a single task."""
+
+
+class RecentGroups:
     """Reads and writes the list of task groups."""
 
-    def __init__(self, storage: Storage, runtime: Runtime) -> None:
+    def __init__(self, storage: Storage, groups: GroupStore, lookups: Lookups, runtime: Runtime) -> None:
         self._tables = storage.tables
+        self._groups = groups
+        self._lookups = lookups
         self._runtime = runtime
 
     def entry(self, definition: Definition) -> CreatedGroup:
@@ -66,36 +82,6 @@ class RecentGroupStore:
         """Removes the row, if it is there. Raises StorageUnavailable."""
         await try_transact(self._tables, keys.DIRECTORY, keys.GROUP, [Delete(key)])
 
-    async def page(self, start: str, limit: int) -> tuple[list[CreatedGroup], str | None]:
-        """Returns a page of rows, and where the next one starts. Raises StorageUnavailable."""
-        page = await self._tables.query(
-            keys.DIRECTORY, keys.GROUP, start=start, end=keys.CREATED_GROUPS[1], limit=limit
-        )
-        return [CREATED_COLUMNS.decode(row.values, key=row.key) for row in page.rows], page.resume
-
-
-CREATED_COLUMNS = Columns(CreatedGroup, without={"key"})
-"""The columns of a row. They have the names of the answer's properties."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class RecentGroup:
-    """A group as it is now, and as its first task described it."""
-
-    created: CreatedGroup
-    header: Group
-    is_single: bool
-    """Whether the group has a single task."""
-
-
-@dataclass(eq=False, repr=False)
-class RecentGroups:
-    """Lists task groups."""
-
-    _groups: GroupStore
-    _recent: RecentGroupStore
-    _lookups: Lookups
-
     async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
         """Returns a page of at most 100 groups, latest first, and the key at which the next one starts.
 
@@ -104,11 +90,13 @@ class RecentGroups:
         first = page_start(start, keys.CREATED_GROUPS)
         if limit == 0:
             return [], None
-        created, resume = await self._recent.page(first, min(limit, bounds.PAGE_OF_READINGS))
-        found = await self._lookups.each(self._find, created)
-        return [group for group in found if group is not None], resume
+        end, most = keys.CREATED_GROUPS[1], min(limit, bounds.PAGE_OF_READINGS)
+        page = await self._tables.query(keys.DIRECTORY, keys.GROUP, start=first, end=end, limit=most)
+        found = await self._lookups.each(self._find, page.rows)
+        return [group for group in found if group is not None], page.resume
 
-    async def _find(self, created: CreatedGroup) -> RecentGroup | None:
+    async def _find(self, row: Row) -> RecentGroup | None:
+        created = CREATED_COLUMNS.decode(row.values, key=row.key)
         header, is_single = await self._groups.header_and_whether_single(created.task_group_id)
         if header is None or header.listed != created.key:
             return None

@@ -12,8 +12,8 @@ from shared.queue.pools import models
 from shared.queue.pools.directory import DirectoryEntry, DirectoryKind
 from shared.queue.pools.index import Counts
 from shared.queue.pools.states import CurrentTaskQueue, Stall
-from shared.queue.pools.views import ListedRun
 from shared.queue.services import QueueServices
+from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import ids_of
 
 ENDPOINTS = Endpoints[QueueServices]("Tasks")
@@ -146,7 +146,7 @@ async def task_queue_load(services: QueueServices, call: Call) -> Annotated[Json
 async def list_pending_tasks(services: QueueServices, call: Call) -> Annotated[Json, models.ListPendingTasksResponse]:
     """Lists the pending runs of a task queue, a page at a time, first scheduled first."""
     page = await services.pool_views.pending(call.params["taskQueueId"], **place_of(call.query))
-    return page_of("tasks", page, lambda run: {**_listed(run), "inserted": format_date(run.run.scheduled)})
+    return page_of("tasks", page, _pending)
 
 
 @ENDPOINTS(
@@ -201,11 +201,15 @@ def _counts(task_queue_id: str, counts: Counts) -> dict[str, Any]:
     return {**ids_of(task_queue_id), "pendingTasks": counts.pending, "claimedTasks": counts.claimed}
 
 
-def _listed(listed: ListedRun) -> dict[str, Any]:
-    return {"taskId": listed.loaded.task.task_id, "runId": listed.run_id, "task": listed.definition}
+def _pending(listed: Loaded) -> dict[str, Any]:
+    return {**_listed(listed), "inserted": format_date(listed.task.last_run.scheduled)}
 
 
-def _claimed(listed: ListedRun) -> dict[str, Any]:
-    run = listed.run
+def _claimed(listed: Loaded) -> dict[str, Any]:
+    run = listed.task.last_run
     claimed = format_date(run.started or run.scheduled)
     return {**_listed(listed), "workerGroup": run.worker_group, "workerId": run.worker_id, "claimed": claimed}
+
+
+def _listed(listed: Loaded) -> dict[str, Any]:
+    return {"taskId": listed.task.task_id, "runId": listed.task.last_run_id, "task": listed.body}

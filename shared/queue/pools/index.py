@@ -1,7 +1,4 @@
-"""Reading the index rows of pools: which runs of a task queue are pending and running (design 3, contract 9).
-
-A snapshot is read once for all who ask at the same time. Rows that have not changed prove that statuses seen before
-are still current (design 11)."""
+"""Reading the index rows of pools: which runs of a task queue are pending and running (design 3, contract 9)."""
 
 from __future__ import annotations
 
@@ -65,8 +62,26 @@ class _Different:
 class PoolIndex:
     """Reads index rows, 1000 a request."""
 
-    def __init__(self, storage: Storage) -> None:
+    def __init__(self, storage: Storage, runtime: Runtime) -> None:
         self._tables = storage.tables
+        self._now = runtime.now
+        self._readings: Memo[str, PoolSnapshot] = Memo(remembered.POOL_READINGS)
+        self._copies: Memo[str, PoolSnapshot] = Memo(remembered.POOL_COPIES, runtime.now)
+
+    async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
+        """Returns a snapshot of a pool's index. Callers that come during a reading wait for the next one and share it,
+        so every answer was read after the question came. That for a large pool may be a copy that is a second older.
+        Raises StorageUnavailable."""
+        return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
+
+    async def _read(self, task_queue_id: str) -> PoolSnapshot:
+        if (copy := self._copies.get(task_queue_id)) is not None:
+            return copy
+        began = self._now()
+        found = await self.snapshot(task_queue_id, began)
+        if found.rows >= bounds.LARGE_POOL:
+            self._copies.put(task_queue_id, found, read=began)
+        return found
 
     async def snapshot(self, task_queue_id: str, now: datetime) -> PoolSnapshot:
         """Returns the pending runs before their deadline, and the claimed runs. Raises StorageUnavailable."""
@@ -104,6 +119,7 @@ class PoolIndex:
     ) -> tuple[Mapping[tuple[str, int], str], frozenset[str] | None]:
         """Returns the ETags of the rows of runs that are pending since that time or later, by run; if they take no more
         than `most` pages, `with_claimed` also the tasks that have any row of a run that was scheduled or claimed since.
+        Rows that have not changed prove that statuses seen before are still current (design 11).
 
         Pending rows are read before claimed ones, so a run that is claimed in between is seen twice. A run that becomes
         pending in between would be missed, but that changes the ETag of the row `keys.RETURNED`. Raises
@@ -140,29 +156,3 @@ def _run_of(row: Row) -> tuple[str, int]:
     """Returns the task and the run of an index row."""
     _, _, task_id, run_id = row.key.split("~")
     return task_id, int(run_id)
-
-
-class PoolSnapshots:
-    """Reads a pool's index, one reading at a time.
-
-    Callers that come during a reading wait for the next one and share it. So every answer was read after the question
-    came. The answer for a large pool may be a copy that is a second older."""
-
-    def __init__(self, index: PoolIndex, runtime: Runtime) -> None:
-        self._index = index
-        self._now = runtime.now
-        self._readings: Memo[str, PoolSnapshot] = Memo(remembered.POOL_READINGS)
-        self._copies: Memo[str, PoolSnapshot] = Memo(remembered.POOL_COPIES, runtime.now)
-
-    async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
-        """Returns a snapshot of a pool's index. Raises StorageUnavailable."""
-        return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
-
-    async def _read(self, task_queue_id: str) -> PoolSnapshot:
-        if (copy := self._copies.get(task_queue_id)) is not None:
-            return copy
-        began = self._now()
-        found = await self._index.snapshot(task_queue_id, began)
-        if found.rows >= bounds.LARGE_POOL:
-            self._copies.put(task_queue_id, found, read=began)
-        return found

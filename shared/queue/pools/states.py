@@ -11,7 +11,7 @@ from shared.base.concurrency import Lookups, both, in_waves
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.queue.pools.directory import REFRESHED_EVERY, DirectoryEntry, DirectoryKind, DirectoryStore
-from shared.queue.pools.index import PoolSnapshot, PoolSnapshots
+from shared.queue.pools.index import PoolIndex, PoolSnapshot
 from shared.queue.pools.worker_rows import WorkerCounts, WorkerStore
 from shared.store import keys
 from shared.store.columns import Columns
@@ -105,7 +105,7 @@ class Stalls:
 
     _directory: DirectoryStore
     _workers: WorkerStore
-    _snapshots: PoolSnapshots
+    _index: PoolIndex
     _waiting: WaitingStore
     _now: Callable[[], datetime]
 
@@ -150,7 +150,7 @@ class Stalls:
             return []
 
         async def look(task_queue_id: str) -> Stall | None:
-            return await self.of(task_queue_id, await self._snapshots.of_pool(task_queue_id))
+            return await self.of(task_queue_id, await self._index.of_pool(task_queue_id))
 
         found = await in_waves(bounds.POOLS_AT_A_TIME, look, waiting.task_queue_ids)
         stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
@@ -199,7 +199,7 @@ class TaskQueueStates:
     """Lists task queues."""
 
     _directory: DirectoryStore
-    _snapshots: PoolSnapshots
+    _index: PoolIndex
     _stalls: Stalls
     _workers: WorkerStore
     _lookups: Lookups
@@ -223,7 +223,7 @@ class TaskQueueStates:
 
     async def _state(self, task_queue_id: str, entry: DirectoryEntry | None) -> CurrentTaskQueue:
         snapshot, workers = await both(
-            self._snapshots.of_pool(task_queue_id),
+            self._index.of_pool(task_queue_id),
             self._counted.read(task_queue_id, lambda: self._workers.counted(task_queue_id)),
         )
         return CurrentTaskQueue(

@@ -3,37 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from shared.base import bounds
 from shared.base.concurrency import Lookups, both, together
 from shared.base.frozen import dataclass, replace
 from shared.queue.groups.listing import Pages
-from shared.queue.pools.index import Counts, PoolSnapshot, PoolSnapshots
+from shared.queue.pools.index import Counts, PoolIndex, PoolSnapshot
 from shared.queue.pools.rows import IndexRow
 from shared.queue.pools.states import Stall, Stalls
-from shared.queue.tasks.definition import Json
-from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
-from shared.queue.tasks.rules import Run, State
+from shared.queue.tasks.rules import State
 from shared.store import keys
 from shared.store.partitions import page_start
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class ListedRun:
-    """A pending or running run, and its task as it is now."""
-
-    loaded: Loaded
-    run_id: int
-
-    @property
-    def run(self) -> Run:
-        return self.loaded.task.runs[self.run_id]
-
-    @property
-    def definition(self) -> Json:
-        return self.loaded.definition.at_priority(self.loaded.task.priority)
 
 
 @dataclass(eq=False, repr=False)
@@ -43,7 +26,7 @@ class PoolViews:
     _stores: Stores
     _pages: Pages
     _lookups: Lookups
-    _snapshots: PoolSnapshots
+    _index: PoolIndex
     _stalls: Stalls
 
     def __post_init__(self) -> None:
@@ -51,16 +34,16 @@ class PoolViews:
 
     async def pending_count(self, task_queue_id: str) -> int:
         """Counts the index rows of pending runs: one request per thousand. Raises StorageUnavailable."""
-        return (await self._snapshots.of_pool(task_queue_id)).counts.pending
+        return (await self._index.of_pool(task_queue_id)).pending
 
     async def counts(self, task_queue_id: str) -> Counts:
         """Returns the counts of one pool, as `counts_of_many` does. Raises StorageUnavailable."""
-        (counts,) = await self._counts([task_queue_id], [await self._snapshots.of_pool(task_queue_id)])
+        (counts,) = await self._counts([task_queue_id], [await self._index.of_pool(task_queue_id)])
         return counts
 
     async def load(self, task_queue_id: str) -> tuple[Counts, Stall | None]:
         """Returns the counts of one pool, and why nothing takes its tasks if that is so. Raises StorageUnavailable."""
-        snapshot = await self._snapshots.of_pool(task_queue_id)
+        snapshot = await self._index.of_pool(task_queue_id)
         (counts,), stall = await both(
             self._counts([task_queue_id], [snapshot]), self._stalls.of(task_queue_id, snapshot)
         )
@@ -73,7 +56,7 @@ class PoolViews:
         The row of a reported run is removed a second or two later. If few runs are claimed, such a difference would be
         noticed, so their status rows are read. If many are claimed, it is hardly noticed, and reading them all would be
         expensive. Raises ServiceUnavailable when too many lists are read."""
-        found = await self._lookups.each(self._snapshots.of_pool, task_queue_ids)
+        found = await self._lookups.each(self._index.of_pool, task_queue_ids)
         return list(zip(task_queue_ids, await self._counts(task_queue_ids, found), strict=True))
 
     async def _counts(self, task_queue_ids: Sequence[str], found: Sequence[PoolSnapshot]) -> list[Counts]:
@@ -93,27 +76,29 @@ class PoolViews:
         until = task.last_run.taken_until
         return task.state is State.RUNNING and until is not None and until > self._now()
 
-    async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
-        """Returns a page of the pending runs, first scheduled first. Raises InputError, NoRoom, StorageUnavailable."""
-        return await self._list(State.PENDING, task_queue_id, page_start(start, keys.PENDING), limit)
+    async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[Loaded], str | None]:
+        """Returns a page of the tasks whose last run is pending, first scheduled first. Raises InputError, NoRoom,
+        StorageUnavailable."""
+        return await self._list(State.PENDING, task_queue_id, start, limit)
 
-    async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[ListedRun], str | None]:
-        """Returns a page of the running runs, first claimed first. Raises InputError, NoRoom, StorageUnavailable."""
-        return await self._list(State.RUNNING, task_queue_id, page_start(start, keys.CLAIMED), limit)
+    async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[Loaded], str | None]:
+        """Returns a page of the tasks whose last run is running, first claimed first. Raises InputError, NoRoom,
+        StorageUnavailable."""
+        return await self._list(State.RUNNING, task_queue_id, start, limit)
 
-    async def _list(
-        self, wanted: State, task_queue_id: str, start: str, limit: int
-    ) -> tuple[list[ListedRun], str | None]:
+    async def _list(self, wanted: State, task_queue_id: str, start: str, limit: int) -> tuple[list[Loaded], str | None]:
+        start = page_start(start, keys.PENDING if wanted is State.PENDING else keys.CLAIMED)
         if limit == 0:
             return [], None
         pools = self._stores.pools
         rows, resume = await (pools.pending if wanted is State.PENDING else pools.claimed)(task_queue_id, limit, start)
-        runs, rest = await self._pages.fill(rows, lambda row: self._find(task_queue_id, row, wanted), self._run)
-        return runs, resume if rest is None else rows[rest].key
+        find, unpack = partial(self._find, task_queue_id, wanted), self._stores.tasks.unpacked
+        found, rest = await self._pages.fill(rows, find, unpack)
+        return found, resume if rest is None else rows[rest].key
 
-    async def _find(self, task_queue_id: str, row: IndexRow, wanted: State) -> tuple[Found, int] | None:
-        """Returns the task and the run of an index row, as the status row has them. Returns None for an outdated index
-        row, and for a task of another pool, for which the caller may not be authorised."""
+    async def _find(self, task_queue_id: str, wanted: State, row: IndexRow) -> Found | None:
+        """Returns the task of an index row, if its last run is the row's. Returns None for an outdated index row, and
+        for a task of another pool, for which the caller may not be authorised."""
         found = await self._stores.tasks.find(row.task_id)
         if found is None or row.run_id != found.task.last_run_id:
             return None
@@ -122,9 +107,4 @@ class PoolViews:
             return None
         if task.state is not wanted or row.since != (task.last_run.started or task.last_run.scheduled):
             return None
-        if wanted is State.PENDING and task.deadline <= self._now():
-            return None
-        return found, row.run_id
-
-    async def _run(self, found: tuple[Found, int], share: MemoryShare) -> ListedRun | None:
-        return ListedRun(loaded=await self._stores.tasks.unpacked(found[0], share), run_id=found[1])
+        return None if wanted is State.PENDING and task.deadline <= self._now() else found

@@ -20,7 +20,6 @@ from shared.base.frozen import dataclass, replace
 from shared.queue.claims.rules import worker_removed
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolIndex
-from shared.queue.pools.rows import PoolStore
 from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerRecord, WorkerStore
 from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision
 from shared.queue.tasks.executor import Executor, Stores
@@ -58,18 +57,33 @@ class WorkRequest:
     """Transient failures that have kept the call from some claims, or from all."""
 
 
-class Presence:
-    """Notes that workers and task queues are in use. Makes no request if this process knows that this was noted
-    recently."""
+REMOVAL_SECONDS = 15.0
+"""Time budget of one call, in seconds; a repeat of the call continues."""
 
-    def __init__(self, stores: Stores, workers: WorkerStore, directory: DirectoryStore, expiry: ExpiryStore) -> None:
-        self._pools: PoolStore = stores.pools
-        self._now = stores.runtime.now
-        self.workers = workers
-        self._directory = directory
-        self._expiry = expiry
-        self._runtime = stores.runtime
-        self._process = stores.runtime.slugid()
+
+class KnownWorker(NamedTuple):
+    """A worker with the history of its quarantines, oldest first."""
+
+    record: WorkerRecord
+    history: list[Quarantine]
+
+
+@dataclass(eq=False, repr=False)
+class Workers:
+    """Notes that workers and task queues are in use, without a request if this process knows that this was noted
+    recently; shows workers, and carries out what operators and provisioners do to them."""
+
+    _stores: Stores
+    _executor: Executor
+    rows: WorkerStore
+    _directory: DirectoryStore
+    _index: PoolIndex
+    _expiry: ExpiryStore
+
+    def __post_init__(self) -> None:
+        self._runtime = self._stores.runtime
+        self._now = self._runtime.now
+        self._process = self._runtime.slugid()
 
     async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
         """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
@@ -77,7 +91,7 @@ class Presence:
         StorageUnavailable."""
         worker = request.worker
         record, _ = await both(
-            self.workers.known(request.task_queue_id, worker.worker_group, worker.worker_id),
+            self.rows.known(request.task_queue_id, worker.worker_group, worker.worker_id),
             self._directory.seen(request.task_queue_id, life),
         )
         request.removals = record.removals
@@ -88,15 +102,15 @@ class Presence:
         run = task.last_run
         who = task.task_queue_id, run.worker_group or "", run.worker_id or ""
         await self._directory.seen(task.task_queue_id, LIFE)
-        if not self.workers.was_seen(*who):
-            await self.seen(await self.workers.read(*who))
+        if not self.rows.was_seen(*who):
+            await self.seen(await self.rows.read(*who))
 
     async def seen(self, record: WorkerRecord) -> None:
         """Notes a worker that has claimed nothing now. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             if attempt:
-                record = await self.workers.read_again(record)
-            if not self.workers.is_due(record) or await self._write(record.claimed([], self._now()), []):
+                record = await self.rows.read_again(record)
+            if not self.rows.is_due(record) or await self._write(record.claimed([], self._now())):
                 return
 
     async def waits(
@@ -110,11 +124,11 @@ class Presence:
         request when the row says all that already. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
             if attempt:
-                record = await self.workers.read_again(record)
-            repeats, is_due = may_repeat(record, self._process), self.workers.is_due(record)
+                record = await self.rows.read_again(record)
+            repeats, is_due = may_repeat(record, self._process), self.rows.is_due(record)
             seen = record.claimed([], self._now()) if is_due else record
             noted = seen.waiting(request.began, self._process, may_repeat=repeats)
-            if (self.is_noted(record) and not is_due) or await self._write(noted, []):
+            if (self.is_noted(record) and not is_due) or await self._write(noted):
                 request.wait = noted.waits
                 return
 
@@ -135,7 +149,7 @@ class Presence:
         else has written the row meanwhile, it is read and checked again. After too many tries the answer is False too,
         since the worker's latest state was not checked. Raises StorageUnavailable."""
         async for attempt in attempts(self._runtime):
-            record = await self.workers.read_again(record) if attempt else self.workers.latest(record)
+            record = await self.rows.read_again(record) if attempt else self.rows.latest(record)
             if request.ended.is_set() or not record.admits(request.removals, request.wait, self._process, self._now()):
                 return False
             updated = record.claimed(tasks, self._now())
@@ -145,43 +159,16 @@ class Presence:
                 return True
         return False
 
-    async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows]) -> bool:
-        """Writes a worker's row and index rows together. Returns whether it could: nobody else has written the worker's
-        row since it was read."""
+    async def _write(self, record: WorkerRecord, rows: Sequence[ChangePoolRows] = ()) -> WorkerRecord | None:
+        """Writes a worker's row and index rows together. If the worker has no row yet, its deletion is scheduled first.
+        Returns None if somebody else has written the worker's row since it was read."""
         if not record.etag:
             await self._expiry.worker(record.task_queue_id, record.worker_group, record.worker_id, record.expires)
         try:
-            etag = await self._pools.change(rows, record.task_queue_id, [self.workers.write(record)])
+            etag = await self._stores.pools.change(rows, record.task_queue_id, [self.rows.write(record)])
         except TransactionRefused:
-            return False
-        self.workers.written(record, etag)
-        return True
-
-
-REMOVAL_SECONDS = 15.0
-"""Time budget of one call, in seconds; a repeat of the call continues."""
-
-
-class KnownWorker(NamedTuple):
-    """A worker with the history of its quarantines, oldest first."""
-
-    record: WorkerRecord
-    history: list[Quarantine]
-
-
-@dataclass(eq=False, repr=False)
-class Workers:
-    """Shows workers, and carries out what operators and provisioners do to them."""
-
-    _stores: Stores
-    _executor: Executor
-    _workers: WorkerStore
-    _directory: DirectoryStore
-    _index: PoolIndex
-    _expiry: ExpiryStore
-
-    def __post_init__(self) -> None:
-        self._runtime = self._stores.runtime
+            return None
+        return self.rows.written(record, etag)
 
     async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
         """Returns one worker that has not expired, or is quarantined, of a task queue that is listed.
@@ -201,7 +188,7 @@ class Workers:
         first = page_start(start, keys.WORKERS)
         if limit == 0:
             return [], None
-        records, resume = await self._workers.page(task_queue_id, first, limit)
+        records, resume = await self.rows.page(task_queue_id, first, limit)
         return [record for record in records if self._is_shown(record)], resume
 
     async def quarantine(
@@ -217,7 +204,7 @@ class Workers:
         """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
 
         Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable."""
-        now = self._runtime.now()
+        now = self._now()
         quarantine = Quarantine(
             client_id=client_id, updated=now, until=until, info=info, entry_id=self._runtime.slugid()
         )
@@ -230,7 +217,7 @@ class Workers:
                 return KnownWorker(record, history)  # the answer to our own write was lost
             note(entry, None)
             changed = replace(record, quarantine_until=until, expires=max(record.expires, now + LIFE))
-            written = await self._workers.quarantine(changed, quarantine)
+            written = await self.rows.quarantine(changed, quarantine)
             if written is None:
                 continue
             note(entry, not history or not quarantine.repeats(history[-1]))
@@ -242,13 +229,13 @@ class Workers:
 
         Raises ServiceUnavailable, StorageUnavailable."""
         await self._directory.lasts(task_queue_id, expires)
-        now = self._runtime.now()
+        now = self._now()
 
         def declared(read: WorkerRecord) -> WorkerRecord:
             return replace(read, expires=max(expires, read.expires) if read.etag else expires, last_active=now)
 
-        written = await self._write(task_queue_id, worker, declared)
-        return KnownWorker(written, await self._workers.history(task_queue_id, worker.worker_group, worker.worker_id))
+        written = await self._change(task_queue_id, worker, declared)
+        return KnownWorker(written, await self.rows.history(task_queue_id, worker.worker_group, worker.worker_id))
 
     async def removed(
         self, task_queue_id: str, worker: Worker, *, start: str
@@ -257,7 +244,7 @@ class Workers:
 
         Returns task and run of those that ended now and, if the call ran out of time, where to continue. Raises
         InputError, ServiceUnavailable, StorageUnavailable; a repeat continues."""
-        until = self._runtime.now() + timedelta(seconds=REMOVAL_SECONDS)
+        until = self._now() + timedelta(seconds=REMOVAL_SECONDS)
         await self._mark_removed(task_queue_id, worker)
         ended: list[tuple[str, int]] = []
         first = page_start(start, keys.CLAIMED)
@@ -266,31 +253,28 @@ class Workers:
             runs = list(dict.fromkeys(held))
             outcomes = await in_waves(bounds.TASKS_AT_A_TIME, lambda run: self._end(task_queue_id, *run, worker), runs)
             ended.extend(run for run, has_ended in zip(runs, outcomes, strict=True) if has_ended)
-            if self._runtime.now() >= until:
+            if self._now() >= until:
                 break
         return ended, pages.resume
 
     async def _mark_removed(self, task_queue_id: str, worker: Worker) -> None:
         """Notes the removal in the worker's row. After this, no earlier call of the worker can write index rows of
         claims. So every claim that is committed, or may still be, has its index row already."""
-        now = self._runtime.now()
+        now = self._now()
 
         def removed(read: WorkerRecord) -> WorkerRecord:
             # It may be claiming for the first time. Its row is not listed, and the expiry job deletes it.
             return replace(read, removals=read.removals + 1, expires=read.expires if read.etag else now)
 
-        await self._write(task_queue_id, worker, removed)
+        await self._change(task_queue_id, worker, removed)
 
-    async def _write(
+    async def _change(
         self, task_queue_id: str, worker: Worker, change: Callable[[WorkerRecord], WorkerRecord]
     ) -> WorkerRecord:
-        """Writes what `change` makes of a worker. If the worker has no row yet, its deletion is scheduled first."""
+        """Writes what `change` makes of a worker."""
         async for _ in attempts(self._runtime):
-            record = change(await self._workers.read(task_queue_id, worker.worker_group, worker.worker_id))
-            if not record.etag:
-                due = max(record.expires, self._runtime.now())
-                await self._expiry.worker(task_queue_id, worker.worker_group, worker.worker_id, due)
-            if (written := await self._workers.put(record)) is not None:
+            read = await self.rows.read(task_queue_id, worker.worker_group, worker.worker_id)
+            if (written := await self._write(change(read))) is not None:
                 return written
         raise ServiceUnavailable("the worker is contended; send the call again")
 
@@ -316,12 +300,12 @@ class Workers:
 
     async def _with_history(self, task_queue_id: str, worker: Worker) -> tuple[WorkerRecord | None, list[Quarantine]]:
         return await both(
-            self._workers.existing(task_queue_id, worker.worker_group, worker.worker_id),
-            self._workers.history(task_queue_id, worker.worker_group, worker.worker_id),
+            self.rows.existing(task_queue_id, worker.worker_group, worker.worker_id),
+            self.rows.history(task_queue_id, worker.worker_group, worker.worker_id),
         )
 
     def _is_shown(self, record: WorkerRecord) -> bool:
-        now = self._runtime.now()
+        now = self._now()
         return record.expires > now or record.is_quarantined(now)
 
 

@@ -12,8 +12,7 @@ from shared.base import bounds
 from shared.base.concurrency import both, in_waves, together
 from shared.base.errors import ApiError, InputError
 from shared.base.frozen import replace
-from shared.queue.groups.members import NO_EDGES, MemberExists
-from shared.queue.groups.membership import Membership
+from shared.queue.groups.membership import NO_EDGES, MemberExists, Membership
 from shared.queue.groups.rows import Edges
 from shared.queue.tasks import definition as creation
 from shared.queue.tasks import transitions

@@ -43,8 +43,7 @@ class Lifecycle:
 
     async def definition(self, task_id: str) -> Json:
         """Returns the definition, with the task's present priority."""
-        loaded = await self._stores.tasks.existing(task_id)
-        return loaded.definition.at_priority(loaded.task.priority)
+        return (await self._stores.tasks.existing(task_id)).body
 
     async def existing(self, task_id: str) -> Loaded:
         """Returns a task so that a call on it can be authorised, by properties that never change, and then move it. The

@@ -12,7 +12,7 @@ from shared.base.errors import ResourceNotFound, ServiceError, ServiceUnavailabl
 from shared.base.frozen import dataclass, replace
 from shared.queue.tasks import codec
 from shared.queue.tasks.codec import PackedDefinition
-from shared.queue.tasks.definition import Definition
+from shared.queue.tasks.definition import Definition, Json
 from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, MemoryShare
 from shared.queue.tasks.edges import WAITING_COLUMNS, Edge, TaskEdges, Waiting, edges_and_uploads
 from shared.queue.tasks.known import KnownStatuses, Moment
@@ -37,6 +37,11 @@ class Loaded:
     definition: Definition
     read: datetime | None = None
     """When the read began that has shown this; None for a task as this process has committed it last."""
+
+    @property
+    def body(self) -> Json:
+        """The definition as the `task` endpoint returns it, with the task's present priority."""
+        return self.definition.at_priority(self.task.priority)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -268,7 +268,7 @@ async def shown(world: World, *, counts_messages: bool) -> list[object]:
         counts = await services.pool_views.counts(pool)
         pending = await _all(partial(services.pool_views.pending, pool, limit=50))
         claimed = await _all(partial(services.pool_views.claimed, pool, limit=50))
-        runs = [sorted((run.loaded.task.task_id, run.run_id) for run in listed) for listed in (pending, claimed)]
+        runs = [sorted((each.task.task_id, each.task.last_run_id) for each in listed) for listed in (pending, claimed)]
         seen.append((pool, counts.claimed, *runs))
     for group in (GROUP, OTHER_GROUP):
         members = await _all(partial(_members, services, group))

@@ -124,12 +124,12 @@ async def batch(services: Services, task_ids: Sequence[str], start: Any) -> Page
 
 async def pending(services: Services, task_ids: Sequence[str], start: Any) -> Page:
     runs, resume = await services.pool_views.pending(POOL, start=start or "", limit=1000)
-    return [(run.loaded.task.task_id, run.definition) for run in runs], resume
+    return [(each.task.task_id, each.body) for each in runs], resume
 
 
 async def claimed(services: Services, task_ids: Sequence[str], start: Any) -> Page:
     runs, resume = await services.pool_views.claimed(POOL, start=start or "", limit=1000)
-    return [(run.loaded.task.task_id, run.definition) for run in runs], resume
+    return [(each.task.task_id, each.body) for each in runs], resume
 
 
 async def claim_all(services: Services, number: int) -> list[list[Claim]]:

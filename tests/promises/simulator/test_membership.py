@@ -9,11 +9,10 @@ import pytest
 
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
-from shared.queue.groups.members import MemberExists, MemberStore
+from shared.queue.groups.membership import MemberExists
 from shared.queue.groups.rows import Edges, Group
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.codec import pack_definition
-from shared.queue.tasks.known import KnownStatuses
 from shared.store import keys
 from shared.store.counting import Kind, counting
 from shared.store.interface import Refusal, TransactionRefused
@@ -86,9 +85,9 @@ def test_what_it_means_that_a_row_of_a_new_task_is_there(index: int, meaning: ty
         raise TransactionRefused(index, Refusal.EXISTS)
 
     async def story() -> None:
-        members = MemberStore(world.memory.storage, KnownStatuses(world.clock.now))
+        membership = world.services.create_task._membership
         with pytest.MonkeyPatch.context() as patch, pytest.raises(meaning):
-            patch.setattr(members, "_tables", SimpleNamespace(transact=refuse))
-            await members.join(definition, await pack_definition(definition), group, edges)
+            patch.setattr(membership, "_tables", SimpleNamespace(transact=refuse))
+            await membership._join(definition, await pack_definition(definition), group, edges)
 
     world.run(story())

@@ -10,7 +10,7 @@ import pytest
 
 from shared.base import bounds
 from shared.base.dates import format_date
-from shared.queue.pools.index import Counts, PoolIndex
+from shared.queue.pools.index import Counts
 from shared.queue.tasks.effects import row_of
 from shared.queue.tasks.rules import State
 from shared.store import keys
@@ -103,7 +103,7 @@ def test_a_claim_whose_pending_row_is_left_counts_once() -> None:
         (claim,) = await world.claim()
         row = row_of(claim.task, 0)
         await world.services.stores.pools.add_pending(replace(row, state=State.PENDING, started=None))
-        snapshot = await PoolIndex(world.account.connect()).snapshot(POOL, world.clock.now())
+        snapshot = await world.services.task_queue_states._index.snapshot(POOL, world.clock.now())
         assert snapshot.counts == Counts(pending=1, claimed=1)
         assert snapshot.oldest is not None
         assert snapshot.oldest > row.scheduled, "of the run that waits"
@@ -122,15 +122,15 @@ def test_the_oldest_run_is_the_first_that_waits_and_is_not_over() -> None:
     world, _ = a_world()
 
     async def script() -> None:
-        snapshots = world.services.task_queue_states._snapshots
-        assert (await snapshots.of_pool(POOL)).oldest is None
+        index = world.services.task_queue_states._index
+        assert (await index.of_pool(POOL)).oldest is None
         first = await world.create(deadline=format_date(world.clock.now() + timedelta(seconds=30)))
         await world.clock.sleep(20)
         second = await world.create()
         scheduled = {task_id: world.tasks()[task_id].runs[0].scheduled for task_id in (first, second)}
-        assert (await snapshots.of_pool(POOL)).oldest == scheduled[first]
+        assert (await index.of_pool(POOL)).oldest == scheduled[first]
         await world.clock.sleep(20)
-        assert (await snapshots.of_pool(POOL)).oldest == scheduled[second]
+        assert (await index.of_pool(POOL)).oldest == scheduled[second]
         await world.claim(2)
         await world.create()
         ((state,), _) = await world.services.task_queue_states.page(start="", limit=10)

@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from shared.queue.pools.views import ListedRun
 from shared.queue.tasks.effects import ChangePoolRows, row_of
+from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved, State, Worker
 from tests.parts.twin.gate import Kill, Phase
 from tests.promises.simulator import invariants
@@ -44,8 +44,8 @@ async def removed(world: World, worker: Worker = WORKER) -> list[tuple[str, int]
     return runs
 
 
-def _ids(runs: list[ListedRun]) -> list[str]:
-    return [run.loaded.task.task_id for run in runs]
+def _ids(tasks: list[Loaded]) -> list[str]:
+    return [each.task.task_id for each in tasks]
 
 
 async def create(world: World, count: int) -> list[str]:
@@ -143,12 +143,12 @@ def test_listed_tasks_are_as_they_are_now(world: World) -> None:
         read = await world.services.lifecycle.existing(task_id)
         await world.services.lifecycle.change_priority(read, "high")
         ((listed,), _) = await world.services.pool_views.pending(POOL, start="", limit=10)
-        assert listed.definition["priority"] == "high"
+        assert listed.body["priority"] == "high"
         await world.claim()
         read = await world.services.lifecycle.existing(task_id)
         await world.services.lifecycle.change_priority(read, "low")
         ((listed,), _) = await world.services.pool_views.claimed(POOL, start="", limit=10)
-        assert listed.definition["priority"] == "low"
+        assert listed.body["priority"] == "low"
 
     world.run(story())
 
