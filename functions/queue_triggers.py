@@ -20,7 +20,7 @@ from functions.time_limits import LONGEST_RUN
 from shared.app.services import Services
 from shared.base.errors import ServiceUnavailable
 from shared.base.retrying import FAILED_MESSAGE, WAITING_MESSAGE
-from shared.queue.events.pointers import from_json
+from shared.queue.events.announcer import from_json
 from shared.queue.tasks.due import Postponed
 from shared.queue.tasks.internal_messages import (
     Body,

@@ -22,20 +22,19 @@ from shared.index.entries import Index
 from shared.overview.gauges import Gauges
 from shared.overview.health import Ask, Health, Heartbeat, asks_of
 from shared.overview.operations import Operations
-from shared.queue.artifacts.creating import Artifacts, Finishing
+from shared.queue.artifacts.creating import Artifacts
 from shared.queue.artifacts.objects import Objects
 from shared.queue.artifacts.reading import Reading
 from shared.queue.artifacts.rows import ArtifactStore
-from shared.queue.artifacts.upload_urls import Relay, UploadUrls
+from shared.queue.artifacts.upload_urls import UploadUrls
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
 from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
 from shared.queue.claims.polling import Poller, Starvation
 from shared.queue.claims.work import Issuer, Work
 from shared.queue.events.announcer import Announcer, Publisher
-from shared.queue.expiry.failures import UnsentEvents
 from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
-from shared.queue.expiry.job import LISTED, Expiration, Expire, expire_client, nothing_else
+from shared.queue.expiry.job import LISTED, Expiration, Expire, UnsentEvents, expire_client, nothing_else
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.jobs import GroupJobs
@@ -53,7 +52,7 @@ from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Workers
 from shared.queue.services import ArtifactUseCases
 from shared.queue.tasks.create import CreateTask
-from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.tasks.definitions import Definitions
 from shared.queue.tasks.dependents import Dependents
 from shared.queue.tasks.due import Redelivery, Timers
 from shared.queue.tasks.edges import GroupEdges
@@ -80,7 +79,7 @@ def assemble(
     deadline_delay = timedelta(seconds=settings.deadline_delay_seconds)
     expiry = ExpiryStore(storage, now)
     known = KnownStatuses(now)
-    definitions = DefinitionCache(settings.definition_cache_bytes, now)
+    definitions = Definitions(storage.tables, settings.definition_cache_bytes, now)
     signer = Signer([key.get_secret_value() for key in settings.message_signing_keys])
     messages = Messages(storage, runtime, signer, deadline_delay)
     pool_rows = PoolStore(storage, runtime, known)
@@ -236,19 +235,18 @@ def _artifacts(
     runtime = stores.runtime
     artifacts = ArtifactStore(storage, runtime)
     uploads = Uploads(storage, artifacts, expiry, runtime)
-    creation = Artifacts(stores, artifacts, expiry, storage.blobs)
-    relay = Relay(
+    urls = UploadUrls(
         stores.tasks,
         artifacts,
         uploads,
+        storage.access,
         runtime.now,
         signing_keys=[key.get_secret_value() for key in settings.message_signing_keys],
         root_url=settings.relay_root_url,
         limit=settings.artifact_relay_limit_bytes,
     )
     return ArtifactUseCases(
-        creation=creation,
-        finishing=Finishing(stores, artifacts, storage.blobs, creation),
+        creation=Artifacts(stores, artifacts, expiry, storage.blobs),
         reading=Reading(
             stores.tasks,
             artifacts,
@@ -257,8 +255,7 @@ def _artifacts(
             runtime,
             public_base_url=settings.public_artifact_base_url,
         ),
-        urls=UploadUrls(storage.access, relay, runtime),
-        relay=relay,
+        urls=urls,
         objects=Objects(artifacts, uploads, storage, runtime, issuer),
         uploads=uploads,
         expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime),

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from shared.auth.audit import Audit
 from shared.base.frozen import dataclass
 from shared.base.settings import Settings
-from shared.queue.artifacts.creating import Artifacts, Finishing
+from shared.queue.artifacts.creating import Artifacts
 from shared.queue.artifacts.objects import Objects
 from shared.queue.artifacts.reading import Reading
-from shared.queue.artifacts.upload_urls import Relay, UploadUrls
+from shared.queue.artifacts.upload_urls import UploadUrls
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
 from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
@@ -39,10 +39,8 @@ class ArtifactUseCases:
     """The use-cases of artifacts."""
 
     creation: Artifacts
-    finishing: Finishing
     reading: Reading
     urls: UploadUrls
-    relay: Relay
     objects: Objects
     uploads: Uploads
     expiry: ArtifactExpiry

@@ -20,7 +20,7 @@ from shared.base.concurrency import Lookups
 from shared.index.entries import Index
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
-from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.tasks.definitions import Definitions
 from shared.queue.tasks.edges import GroupEdges
 from shared.queue.tasks.known import KnownStatuses
 from shared.queue.tasks.messages import Messages, Signer
@@ -63,7 +63,7 @@ class Records:
         return cls(
             storage=storage,
             runtime=runtime,
-            tasks=TaskStore(storage, DefinitionCache(_CACHE_BYTES, runtime.now), runtime.slugid, known),
+            tasks=TaskStore(storage, Definitions(storage.tables, _CACHE_BYTES, runtime.now), runtime.slugid, known),
             groups=GroupStore(storage),
             edges=GroupEdges(storage),
             pools=PoolStore(storage, runtime, known),

@@ -18,10 +18,9 @@ import typer
 from azure.core.exceptions import AzureError
 from azure.servicebus import ServiceBusReceivedMessage
 
-from shared.queue.events.exchanges import parse_exchange
 from shared.queue.events.rules import Exchange
 from tools.listen.connect import Namespace
-from tools.listen.filters import CorrelationRule, Rule, SqlRule, TrueRule, pattern_for
+from tools.listen.filters import CorrelationRule, Rule, SqlRule, TrueRule, parse_exchange, pattern_for
 from tools.listen.patterns import selects
 from tools.listen.problems import Trouble, in_words
 from tools.listen.reading import as_json, properties_of, read

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from shared.queue.events.exchanges import ENTRY_OF, ExchangeEntry, Word
+from shared.queue.events.exchanges import ENTRIES, EXCHANGE_PREFIX, TOPICS, ExchangeEntry, Word
 from shared.queue.events.rules import MAX_ROUTES, ROUTES, Exchange, escape, number, slot
 
 MAX_PATTERN = 255
@@ -26,10 +26,21 @@ MAX_SQL = 1024
 MAX_RULES = 64
 """The most rules that one pattern may take. Each is an evaluation, and on Standard a credit, for every message."""
 
+ENTRY_OF = {entry.exchange: entry for entry in ENTRIES}
 _STAR, _HASH = "*", "#"
 _ESCAPES = r"\^!$@&;"
 _WILDCARD = re.compile("[%_]")
 _KEY_WORD = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def parse_exchange(name: str) -> Exchange:
+    """Returns an exchange by its short name, its full name or its name in the reference. Raises ValueError that lists
+    the short names."""
+    short = name.removeprefix(EXCHANGE_PREFIX)
+    for entry in ENTRIES:
+        if short in (entry.exchange.value, entry.name):
+            return entry.exchange
+    raise ValueError(f"there is no exchange {name!r}; the exchanges are {', '.join(TOPICS)}")
 
 
 class PatternError(ValueError):

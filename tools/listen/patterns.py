@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from shared.queue.events.rules import routes_of
+from shared.queue.events.rules import ROUTES
 
 
 def matches(pattern: str, key: str) -> bool:
@@ -24,3 +24,9 @@ def selects(pattern: str, properties: Mapping[str, str]) -> bool:
     matches."""
     keys = [properties.get("routingKey", ""), *(f"route.{route}" for route in routes_of(properties))]
     return any(matches(pattern, key) for key in keys)
+
+
+def routes_of(properties: Mapping[str, str]) -> list[str]:
+    """Returns the routes of a message that was received, from its application properties."""
+    listed = properties.get(ROUTES, "").split("|")[1:-1]
+    return [escaped[1:-1].replace("~1", "|").replace("~0", "~") for escaped in listed]

@@ -9,7 +9,7 @@ from typing import Any
 from azure.servicebus import ServiceBusReceivedMessage
 from azure.servicebus.aio import ServiceBusClient
 
-from shared.queue.events.rules import routes_of
+from tools.listen.patterns import routes_of
 
 BATCH = 100
 WAIT_SECONDS = 20

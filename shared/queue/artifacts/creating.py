@@ -1,11 +1,12 @@
 """Creating artifacts and finishing their uploads (contract 7.1 to 7.5).
 
-`blob` artifacts are finished by completeArtifact, `object` artifacts by finishArtifact. The number of a task's
-artifacts is bounded without a counter in any row (design 2, principle 6)."""
+completeArtifact finishes `blob` artifacts, finishArtifact `object` artifacts. The number of a task's artifacts is
+bounded without a counter in any row (design 2, principle 6)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import KW_ONLY
 from datetime import datetime, timedelta
 from typing import TypeGuard
 
@@ -39,13 +40,14 @@ _UPLOAD_LIFE: Mapping[StorageType, timedelta] = {
 """How long upload URLs of these types live (contract 7.2); others live up to `LONGEST_UPLOAD`."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(frozen=True, slots=True)
 class CreatedArtifact:
-    """A created artifact as stored, and until when its content may be uploaded."""
+    """A created artifact, and until when its content may be uploaded."""
 
-    artifact: Artifact
-    etag: str
-    """The ETag of its row, if this call wrote the row while the run was running and before any content; else ""."""
+    stored: Stored
+    """The artifact as stored. The ETag is that of its row, if this call wrote the row while the run was running and
+    before any content; else ""."""
+    _: KW_ONLY
     upload_until: datetime
     """Until when the content may be uploaded, in whole seconds."""
     loaded: Loaded | None
@@ -53,7 +55,10 @@ class CreatedArtifact:
 
 
 class Artifacts:
-    """Creates artifacts. The normal case is one write: the row, on condition that the run is running."""
+    """Creates artifacts, marks them as present when their upload ends, and announces them, again in a repeat.
+
+    The normal case of a creation is one write: the row, on condition that the run is running. A process counts the
+    artifacts of a task that it creates, and now and then all in storage."""
 
     def __init__(self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, blobs: Blobs) -> None:
         self._stores = stores
@@ -61,12 +66,12 @@ class Artifacts:
         self._expiry = expiry
         self._blobs = blobs
         self._runtime = stores.runtime
-        self._quota = ArtifactQuota(artifacts, stores.runtime.now)
+        self._created: Memo[str, int] = Memo(remembered.NEW_ARTIFACTS)
+        self._full: Memo[str, bool] = Memo(remembered.FULL, stores.runtime.now)
 
     async def create(self, task_id: str, run_id: int, wanted: Artifact) -> CreatedArtifact:
-        """Creates the artifact, or finds it created alike (contract 7.1, 7.3).
-
-        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable."""
+        """Creates the artifact, or finds it created alike (contract 7.1, 7.3). Raises InputError, RequestConflict,
+        ServiceUnavailable, StorageUnavailable."""
         now = self._runtime.now()
         if wanted.expires < now - CLIENT_CLOCK_SKEW:
             raise InputError("`expires` must be in the future")
@@ -78,7 +83,7 @@ class Artifacts:
             raise InputError(f"there is no task {task_id}")
         if wanted.expires > definition.expires:
             raise InputError("the artifact must not expire after its task")
-        await self._quota.check(task_id, run_id, wanted.name)
+        await self._check_number(task_id, run_id, wanted.name)
         call = self._runtime.slugid()
         wanted = replace(wanted, version=call, operation_id=call)
         if wanted.storage_type is StorageType.OBJECT:
@@ -89,21 +94,36 @@ class Artifacts:
         until = min(now + (life or rules.LONGEST_UPLOAD), wanted.expires + EXPIRY_GRACE_PERIOD)
         scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
         try:
-            artifact, etag, loaded = await self._commit(task_id, run_id, wanted, until)
+            stored, loaded = await self._commit(Stored(task_id=task_id, run_id=run_id, artifact=wanted, etag=""), until)
         except (InputError, RequestConflict):
             # These errors show that this call has not written the row; after other failures it may have written it.
             if scheduled is not None:
                 await self._expiry.roll_back(scheduled)
             raise
-        if artifact.version == call:
-            self._quota.add(task_id)
-        if loaded is not None and artifact.storage_type in ANNOUNCED_AT_ONCE:
-            await self.announce(loaded, run_id, artifact)
-        return CreatedArtifact(artifact=artifact, etag=etag, upload_until=until.replace(microsecond=0), loaded=loaded)
+        if stored.artifact.version == call:
+            self._created[task_id] = (self._created.get(task_id) or 0) + 1
+        if loaded is not None and stored.artifact.storage_type in ANNOUNCED_AT_ONCE:
+            await self._announce(loaded, stored)
+        return CreatedArtifact(stored, upload_until=until.replace(microsecond=0), loaded=loaded)
 
-    async def announce(self, loaded: Loaded, run_id: int, artifact: Artifact) -> None:
-        """Announces artifactCreated."""
-        event = announcements.artifact_created(loaded.task, run_id, artifact)
+    async def _check_number(self, task_id: str, run_id: int, name: str) -> None:
+        """Raises RequestConflict for a new artifact of a task that has too many; existing ones may be created again."""
+        if (self._created.get(task_id) or 0) < rules.COUNTED_EVERY:
+            return
+        if task_id not in self._full:
+            number = await self._artifacts.count(task_id)
+            try:
+                rules.check_number(number)
+            except RequestConflict:
+                self._full[task_id] = True
+            else:
+                self._created[task_id] = 0
+                return
+        if await self._artifacts.get(task_id, run_id, name) is None:
+            rules.check_number(rules.MAX_OF_TASK)
+
+    async def _announce(self, loaded: Loaded, stored: Stored) -> None:
+        event = announcements.artifact_created(loaded.task, stored.run_id, stored.artifact)
         await self._stores.announcer.announce((event,), loaded)
 
     async def _schedule_expiry(
@@ -119,93 +139,73 @@ class Artifacts:
             await self._expiry.upload(definition.task_id, run_id, wanted.name, until)
         return scheduled
 
-    async def _commit(
-        self, task_id: str, run_id: int, wanted: Artifact, until: datetime
-    ) -> tuple[Artifact, str, Loaded | None]:
-        if wanted.storage_type is StorageType.BLOB:
-            return await self._begin_blob(task_id, run_id, wanted, until), "", None
-        if wanted.storage_type not in _NEEDS_TASK:
-            return *await self._write(task_id, run_id, wanted, until), None
-        written, loaded = await both(self._write(task_id, run_id, wanted, until), self._stores.tasks.load(task_id))
-        return *written, loaded
+    async def _commit(self, wanted: Stored, until: datetime) -> tuple[Stored, Loaded | None]:
+        if wanted.artifact.storage_type is StorageType.BLOB:
+            return await self._begin_blob(wanted, until), None
+        if wanted.artifact.storage_type not in _NEEDS_TASK:
+            return await self._write(wanted, until), None
+        return await both(self._write(wanted, until), self._stores.tasks.load(wanted.task_id))
 
-    async def _write(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> tuple[Artifact, str]:
-        """Writes the artifact's row, and reads only when the write is refused. Returns the artifact, and the value of
-        `CreatedArtifact.etag`."""
-        guarded, old, artifact = True, None, wanted
+    async def _write(self, wanted: Stored, until: datetime) -> Stored:
+        """Writes the artifact's row, and reads only when the write is refused. Returns the artifact as
+        `CreatedArtifact.stored` is."""
+        guarded, old, new = True, None, wanted
         for attempt in range(LOST_RACE.tries):
             try:
-                stored = await self._artifacts.write(task_id, run_id, artifact, until, old=old, guarded=guarded)
+                stored = await self._artifacts.write(new, until, old=old, guarded=guarded)
             except RunInactive:
-                guarded = await self._is_running(task_id, run_id, wanted)
-                if not guarded and wanted.upload is Upload.DIRECT:
-                    await self._expiry.upload(task_id, run_id, wanted.name, until)
+                guarded = await self._is_running(wanted)
+                if not guarded and wanted.artifact.upload is Upload.DIRECT:
+                    await self._expiry.upload(wanted.task_id, wanted.run_id, wanted.artifact.name, until)
             except ArtifactChanged:
-                old = await self._artifacts.get(task_id, run_id, wanted.name)
+                old = await self._artifacts.latest(wanted)
                 if _is_done(old, wanted):
-                    return old.artifact, ""
-                artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
+                    return replace(old, etag="")
+                new = _in_place_of(old, wanted)
                 if attempt:
                     await pause(self._runtime, attempt)
             else:
-                if old is not None and old.artifact.has_blob and old.artifact.version != artifact.version:
+                if old is not None and old.artifact.has_blob and old.artifact.version != new.artifact.version:
                     await self._blobs.delete(old.container, old.path)  # from now on it is uploaded to a new place
-                return artifact, stored.etag if guarded and not artifact.is_present else ""
+                return stored if guarded and not new.artifact.is_present else new
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
-    async def _begin_blob(self, task_id: str, run_id: int, wanted: Artifact, until: datetime) -> Artifact:
+    async def _begin_blob(self, wanted: Stored, until: datetime) -> Stored:
         """Creates a `blob` artifact and notes it in its run, since a run must not be reported completed before all of
         its `blob` artifacts are complete."""
+        run_id = wanted.run_id
         async for _ in attempts(self._runtime):
-            loaded, old = await both(
-                self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, wanted.name)
-            )
+            loaded, old = await both(self._stores.tasks.load(wanted.task_id), self._artifacts.latest(wanted))
             if _is_done(old, wanted):
-                return old.artifact
+                return replace(old, etag="")
             run = rules.claimed_run(loaded.task if loaded else None, run_id)
             assert loaded is not None, "a known run is a known task's"
             rules.check_run_takes_artifacts(run, self._runtime.now())
-            artifact = wanted if old is None else rules.repeated(old.artifact, wanted)
-            digest = digest_of(wanted.name)
-            if artifact.is_present or digest in run.unfinished or run.state is not State.RUNNING:
+            new = _in_place_of(old, wanted)
+            digest = digest_of(wanted.artifact.name)
+            if new.artifact.is_present or digest in run.unfinished or run.state is not State.RUNNING:
                 task = loaded.task
             else:
                 task = loaded.task.with_run(run_id, replace(run, unfinished=(*run.unfinished, digest)))
                 rules.check_unfinished(task.runs[run_id])
             try:
-                await self._stores.tasks.commit(loaded, task, operations_for(run_id, artifact, until, old=old))
+                await self._stores.tasks.commit(loaded, task, operations_for(run_id, new.artifact, until, old=old))
             except CommitLost:
                 continue
-            return artifact
+            return new
         raise ServiceUnavailable("the artifact is contended; send the call again")
 
-    async def _is_running(self, task_id: str, run_id: int, wanted: Artifact) -> bool:
-        """Returns whether a run without a guard row is running now.
-
-        Raises InputError, RequestConflict (contract 7.1). A resolved run is no conflict if an earlier try of this call
-        has written the artifact and its answer was lost: then nothing is left to write."""
-        run = rules.claimed_run(await self._stores.tasks.status(task_id), run_id)
+    async def _is_running(self, wanted: Stored) -> bool:
+        """Returns whether a run without a guard row is running now. Raises InputError, RequestConflict (contract 7.1).
+        A resolved run is no conflict if an earlier try of this call has written the artifact and its answer was lost:
+        then nothing is left to write."""
+        run = rules.claimed_run(await self._stores.tasks.status(wanted.task_id), wanted.run_id)
         try:
             rules.check_run_takes_artifacts(run, self._runtime.now())
         except RequestConflict:
-            if not _is_done(await self._artifacts.get(task_id, run_id, wanted.name), wanted):
+            if not _is_done(await self._artifacts.latest(wanted), wanted):
                 raise
         return run.state is State.RUNNING
-
-
-def _is_done(stored: Stored | None, wanted: Artifact) -> TypeGuard[Stored]:
-    """Returns whether the stored artifact is what this very call has written."""
-    return stored is not None and stored.artifact.operation_id == wanted.operation_id
-
-
-@dataclass(eq=False, repr=False)
-class Finishing:
-    """Marks artifacts as present when their upload ends, and announces them. A repeat announces them again."""
-
-    _stores: Stores
-    _store: ArtifactStore
-    _blobs: Blobs
-    _artifacts: Artifacts
 
     async def complete(self, task_id: str, run_id: int, name: str, etags: Sequence[str]) -> None:
         """Implements completeArtifact. Raises ResourceNotFound, InputError, RequestConflict, ServiceUnavailable."""
@@ -213,16 +213,16 @@ class Finishing:
         if stored.artifact.storage_type is not StorageType.BLOB:
             raise InputError("the artifact is not a `blob`")
         if not stored.artifact.is_present:
-            rules.check_run_takes_artifacts(loaded.task.runs[run_id], self._stores.runtime.now())
+            rules.check_run_takes_artifacts(loaded.task.runs[run_id], self._runtime.now())
             length = await self._assemble(stored, etags)
             try:
                 await self._make_present(loaded, stored, lambda artifact: replace(artifact, length=length))
             except (ResourceNotFound, ServiceUnavailable):
                 # If it has expired meanwhile, no job would delete what has just been assembled.
-                if await self._store.get(task_id, run_id, name) is None:
+                if await self._artifacts.latest(stored) is None:
                     await self._blobs.delete(stored.container, stored.path)
                 raise
-        await self._artifacts.announce(loaded, run_id, stored.artifact)
+        await self._announce(loaded, stored)
 
     async def finish(self, task_id: str, run_id: int, name: str, upload_id: str) -> None:
         """Implements finishArtifact. Raises ResourceNotFound, InputError, ServiceUnavailable."""
@@ -241,17 +241,16 @@ class Finishing:
                 return replace(artifact, details=details)
 
             await self._make_present(loaded, stored, finished)
-        await self._artifacts.announce(loaded, run_id, artifact)
+        await self._announce(loaded, stored)
 
     async def _read(self, task_id: str, run_id: int, name: str) -> tuple[Loaded, Stored]:
-        loaded, stored = await both(self._stores.tasks.load(task_id), self._store.get(task_id, run_id, name))
+        loaded, stored = await both(self._stores.tasks.load(task_id), self._artifacts.get(task_id, run_id, name))
         if loaded is None or stored is None or run_id > loaded.task.last_run_id:
             raise ResourceNotFound(f"run {run_id} of task {task_id} has no artifact {name}")
         return loaded, stored
 
     async def _assemble(self, stored: Stored, etags: Sequence[str]) -> int:
-        """Puts the parts of a blob together, if it has parts, and checks that the blob is as it was announced. Returns
-        its length."""
+        """Puts the parts of a blob together, if it has any, and checks that it is as announced. Returns its length."""
         artifact, details = stored.artifact, stored.artifact.details
         headers = rules.blob_headers(artifact.name, artifact.content_type, artifact.encoding)
         parts = int(details.get("partCount", 0))
@@ -276,19 +275,29 @@ class Finishing:
     async def _make_present(self, loaded: Loaded, stored: Stored, change: Callable[[Artifact], Artifact]) -> None:
         """In one commit, marks the artifact as present and notes in its run that it is finished."""
         run_id, name = stored.run_id, stored.artifact.name
-        async for attempt in attempts(self._stores.runtime):
+        async for attempt in attempts(self._runtime):
             if attempt:
                 loaded, stored = await self._read(stored.task_id, run_id, name)
                 if stored.artifact.is_present:
                     return
             artifact = replace(change(stored.artifact), is_present=True, is_settled=True)
-            operations = operations_for(run_id, artifact, self._stores.runtime.now(), old=stored)
+            operations = operations_for(run_id, artifact, self._runtime.now(), old=stored)
             try:
                 await self._stores.tasks.commit(loaded, without_unfinished(loaded.task, run_id, name), operations)
             except CommitLost:
                 continue
             return
         raise ServiceUnavailable("the task is contended; send the call again")
+
+
+def _is_done(stored: Stored | None, wanted: Stored) -> TypeGuard[Stored]:
+    """Returns whether the stored artifact is what this very call has written."""
+    return stored is not None and stored.artifact.operation_id == wanted.artifact.operation_id
+
+
+def _in_place_of(old: Stored | None, wanted: Stored) -> Stored:
+    """Returns what the wanted artifact becomes in place of the old one. Raises RequestConflict."""
+    return wanted if old is None else replace(wanted, artifact=rules.repeated(old.artifact, wanted.artifact))
 
 
 def without_unfinished(task: Task, run_id: int, name: str) -> Task:
@@ -298,34 +307,3 @@ def without_unfinished(task: Task, run_id: int, name: str) -> Task:
         return task
     digest = digest_of(name)
     return task.with_run(run_id, replace(run, unfinished=tuple(each for each in run.unfinished if each != digest)))
-
-
-class ArtifactQuota:
-    """Bounds a task's artifacts. A process counts those that it creates, and now and then counts all of them in
-    storage."""
-
-    def __init__(self, artifacts: ArtifactStore, now: Callable[[], datetime]) -> None:
-        self._artifacts = artifacts
-        self._created: Memo[str, int] = Memo(remembered.NEW_ARTIFACTS)
-        self._full: Memo[str, bool] = Memo(remembered.FULL, now)
-
-    async def check(self, task_id: str, run_id: int, name: str) -> None:
-        """Raises RequestConflict for a new artifact of a task that has too many already. An existing artifact may be
-        created again."""
-        if (self._created.get(task_id) or 0) < rules.COUNTED_EVERY:
-            return
-        if task_id not in self._full:
-            number = await self._artifacts.count(task_id)
-            try:
-                rules.check_number(number)
-            except RequestConflict:
-                self._full[task_id] = True
-            else:
-                self._created[task_id] = 0
-                return
-        if await self._artifacts.get(task_id, run_id, name) is None:
-            rules.check_number(rules.MAX_OF_TASK)
-
-    def add(self, task_id: str) -> None:
-        """Counts a new artifact of the task."""
-        self._created[task_id] = (self._created.get(task_id) or 0) + 1

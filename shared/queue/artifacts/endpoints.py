@@ -45,19 +45,19 @@ async def create_artifact(services: QueueServices, call: Call) -> Annotated[Json
         name, request, settings.artifact_upload_mode, settings.relayed_at_most, services.runtime.slugid
     )
     created = await services.artifacts.creation.create(task_id, run_id, wanted)
-    artifact, until = created.artifact, created.upload_until
+    artifact, until, urls = created.stored.artifact, created.upload_until, services.artifacts.urls
     answer: dict[str, Any] = {"storageType": artifact.storage_type.value}
     match artifact.storage_type:
         case StorageType.S3 | StorageType.AZURE:
             answer["contentType"] = artifact.content_type
             answer["expires"] = format_date(until)
-            answer["putUrl"] = await services.artifacts.urls.put_url(task_id, run_id, artifact, until, created.etag)
+            answer["putUrl"] = await urls.put_url(created.stored, until)
         case StorageType.BLOB if isinstance(request, models.BlobRequest):
             sizes = [part.size for part in request.parts or ()]
             answer["expires"] = format_date(until)
-            answer["requests"] = await services.artifacts.urls.requests(task_id, run_id, artifact, sizes, until)
+            answer["requests"] = await urls.requests(created.stored, sizes, until)
         case StorageType.OBJECT:
-            answer |= _object_upload(services, run_id, created)
+            answer |= _object_upload(services, created)
         case _:
             pass
     return answer
@@ -77,9 +77,9 @@ async def finish_artifact(services: QueueServices, call: Call) -> Answer:
     task_id, run_id, name = call.params["taskId"], call.run_id, call.params["name"]
     request = call.payload(models.FinishArtifactRequest).root
     if isinstance(request, models.FinishRequest):
-        await services.artifacts.finishing.finish(task_id, run_id, name, request.uploadId)
+        await services.artifacts.creation.finish(task_id, run_id, name, request.uploadId)
     else:
-        await services.artifacts.finishing.complete(task_id, run_id, name, request.etags)
+        await services.artifacts.creation.complete(task_id, run_id, name, request.etags)
     return NO_CONTENT
 
 
@@ -214,7 +214,7 @@ async def _content(services: QueueServices, stored: Stored) -> Mapping[str, Any]
     if artifact.storage_type is StorageType.OBJECT:
         return {
             "storageType": artifact.storage_type.value,
-            "name": object_name(stored.task_id, stored.run_id, artifact.name),
+            "name": object_name(stored),
             "credentials": services.artifacts.objects.download_credentials(stored),
         }
     kind = StorageType.REFERENCE if artifact.storage_type is StorageType.REFERENCE else StorageType.S3
@@ -235,15 +235,15 @@ def _reason(artifact: Artifact) -> dict[str, str]:
     return {"reason": str(artifact.details["reason"]), "message": str(artifact.details["message"])}
 
 
-def _object_upload(services: QueueServices, run_id: int, created: CreatedArtifact) -> dict[str, Any]:
+def _object_upload(services: QueueServices, created: CreatedArtifact) -> dict[str, Any]:
     assert created.loaded is not None, "an `object` is created with its task at hand"
-    task, artifact = created.loaded.task, created.artifact
+    artifact, run = created.stored.artifact, created.loaded.task.runs[created.stored.run_id]
     return {
-        "name": object_name(task.task_id, run_id, artifact.name),
+        "name": object_name(created.stored),
         "projectId": artifact.details["projectId"],
         "uploadId": artifact.details["uploadId"],
         "expires": format_date(artifact.expires),
-        "credentials": services.artifacts.objects.upload_credentials(artifact, task.task_id, run_id, task.runs[run_id]),
+        "credentials": services.artifacts.objects.upload_credentials(created.stored, run),
     }
 
 

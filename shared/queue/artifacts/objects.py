@@ -31,9 +31,9 @@ _NAME = re.compile(r"t/([A-Za-z0-9_-]{22})/([0-9]{1,4})/([\x20-\x7e]+)")
 _NOT_IN_CLIENT_ID = re.compile(r"[^A-Za-z0-9!@/:.+|_-]")
 
 
-def object_name(task_id: str, run_id: int, name: str) -> str:
+def object_name(stored: Stored) -> str:
     """Returns the name of an artifact's object."""
-    return f"t/{task_id}/{run_id}/{name}"
+    return f"t/{stored.task_id}/{stored.run_id}/{stored.artifact.name}"
 
 
 @dataclass(eq=False, repr=False)
@@ -78,10 +78,8 @@ class Objects:
 
     async def put_url(self, stored: Stored, content_length: int, *, is_chunked: bool) -> Json:
         """Returns where to put the data, until when, with which headers. `is_chunked`: the client sends it in chunks,
-        without its length.
-
-        Raises RequestConflict when the upload is finished, InputError if the data is too large, or comes in chunks:
-        storage refuses these, and the Functions host loses them."""
+        without its length. Raises RequestConflict when the upload is finished, InputError if the data is too large, or
+        comes in chunks: storage refuses these, and the Functions host loses them."""
         self._check_open(stored)
         if content_length > rules.MAX_PUT:
             raise InputError(f"an object must not have more than {rules.MAX_PUT} bytes")
@@ -111,10 +109,8 @@ class Objects:
         return stored if not hashes else await self._note(stored, **_stated(stored.artifact, hashes))
 
     async def finish(self, stored: Stored, hashes: Mapping[str, str]) -> None:
-        """Finishes the upload of an object.
-
-        Raises InputError if no data was uploaded, RequestConflict if the hashes contradict those stated before,
-        ServiceUnavailable."""
+        """Finishes the upload of an object. Raises InputError if no data was uploaded, RequestConflict if the hashes
+        contradict those stated before, ServiceUnavailable."""
         joined = _joined(stored.artifact, hashes)
         if stored.artifact.details.get("isFinished"):
             return
@@ -124,22 +120,20 @@ class Objects:
         length = rules.seen_length(found.length, found.content_encoding)
         await self._note(stored, length=length, hashes=joined, isFinished=True)
 
-    def upload_credentials(self, stored: Artifact, task_id: str, run_id: int, run: Run) -> Json:
+    def upload_credentials(self, stored: Stored, run: Run) -> Json:
         """Returns the credentials with which a worker uploads the object (contract 7.2)."""
-        name = object_name(task_id, run_id, stored.name)
-        now = self._runtime.now()
+        artifact, now = stored.artifact, self._runtime.now()
         return self._credentials(
-            f"artifact-upload/{task_id}/{run_id}/on/{run.worker_group}/{run.worker_id}",
-            f"object:upload:{stored.details['projectId']}:{name}",
-            max(min(stored.expires, now + UPLOAD_CREDENTIALS), now),
+            f"artifact-upload/{stored.task_id}/{stored.run_id}/on/{run.worker_group}/{run.worker_id}",
+            f"object:upload:{artifact.details['projectId']}:{object_name(stored)}",
+            max(min(artifact.expires, now + UPLOAD_CREDENTIALS), now),
         )
 
     def download_credentials(self, stored: Stored) -> Json:
         """Returns the credentials with which a reader downloads the object (contract 7.6)."""
-        task_id, run_id, name = stored.task_id, stored.run_id, stored.artifact.name
         return self._credentials(
-            f"artifact-download/{task_id}/{run_id}/{name}",
-            f"object:download:{object_name(task_id, run_id, name)}",
+            f"artifact-download/{stored.task_id}/{stored.run_id}/{stored.artifact.name}",
+            f"object:download:{object_name(stored)}",
             self._runtime.now() + DOWNLOAD_CREDENTIALS,
         )
 

@@ -48,9 +48,8 @@ class Reading:
         self.public_base_url = None if self.public_base_url is None else self.public_base_url.rstrip("/")
 
     async def find(self, task_id: str, run_id: int, name: str, authorise: Authorise) -> Stored:
-        """Returns an artifact that may be read now, links followed. The caller is authorised for `name` already.
-
-        Raises ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises."""
+        """Returns an artifact that may be read now, links followed. The caller is authorised for `name` already. Raises
+        ResourceNotFound, ResourceExpired, InputError for a cycle of links, and what `authorise` raises."""
         return await self._follow(await self._artifacts.get(task_id, run_id, name), name, authorise)
 
     async def find_latest(self, task_id: str, name: str, authorise: Authorise) -> Stored:

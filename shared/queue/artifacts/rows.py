@@ -56,21 +56,18 @@ class ArtifactStore:
         self._tables = storage.tables
         self._runtime = runtime or Runtime()
 
-    async def write(
-        self, task_id: str, run_id: int, artifact: Artifact, until: datetime, *, old: Stored | None, guarded: bool
-    ) -> Stored:
-        """Creates the artifact, or replaces the one that was read, as it was read: one request.
-
-        Its content may be uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged."""
-        guard: list[tables.Operation] = [tables.Merge(keys.upload(run_id), {})] if guarded else []
-        operations = guard + operations_for(run_id, artifact, until, old=old)
+    async def write(self, new: Stored, until: datetime, *, old: Stored | None, guarded: bool) -> Stored:
+        """Creates the artifact, or replaces the one that was read, as it was read: one request. Its content may be
+        uploaded until `until`. Raises RunInactive (only if `guarded`), ArtifactChanged."""
+        guard: list[tables.Operation] = [tables.Merge(keys.upload(new.run_id), {})] if guarded else []
+        operations = guard + operations_for(new.run_id, new.artifact, until, old=old)
         try:
-            etags = await self._tables.transact(keys.TASKS, task_id, operations)
+            etags = await self._tables.transact(keys.TASKS, new.task_id, operations)
         except TransactionRefused as refused:
             if guarded and refused.index == 0:
                 raise RunInactive from refused
             raise ArtifactChanged from refused
-        return Stored(task_id=task_id, run_id=run_id, artifact=artifact, etag=etags[len(guard)])
+        return replace(new, etag=etags[len(guard)])
 
     async def get(self, task_id: str, run_id: int, name: str) -> Stored | None:
         """Returns the artifact, by one point read."""
@@ -80,6 +77,10 @@ class ArtifactStore:
         if row is None:
             return None
         return Stored(task_id=task_id, run_id=run_id, artifact=decode(row), etag=row.etag)
+
+    async def latest(self, stored: Stored) -> Stored | None:
+        """Returns the artifact of that name as it is now, by one point read."""
+        return await self.get(stored.task_id, stored.run_id, stored.artifact.name)
 
     async def page(self, task_id: str, run_id: int, start: str, limit: int) -> tuple[list[Artifact], str | None]:
         """Returns a page of a run's artifacts in the order of names, and where the next one starts."""
@@ -97,16 +98,15 @@ class ArtifactStore:
         return None if etags is None else replace(stored, artifact=artifact, etag=etags[0])
 
     async def arrived(self, stored: Stored, *, encoding: str, length: int | None) -> bool:
-        """Notes content that was uploaded through this service, for an artifact that was read before.
-
-        If the artifact has changed since, other content may have been uploaded, so encoding and length are unknown.
-        False if the artifact was deleted, or its content is now uploaded in another way. Raises StorageUnavailable."""
+        """Notes content that was uploaded through this service, for an artifact that was read before. If the artifact
+        has changed since, other content may have been uploaded, so encoding and length are unknown. False if the
+        artifact was deleted, or its content is now uploaded in another way. Raises StorageUnavailable."""
         known = replace(stored.artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         latest: Stored | None = stored
         artifact = known
         async for attempt in attempts(self._runtime):
             if attempt:
-                latest = await self.get(stored.task_id, stored.run_id, known.name)
+                latest = await self.latest(stored)
                 if latest is not None:
                     artifact = replace(latest.artifact, is_present=True, is_settled=False)
             if latest is None or latest.artifact.version != known.version:
@@ -159,8 +159,7 @@ class ArtifactStore:
         return None if row is None else decode_waiting(row)
 
     async def committed(self, task_id: str, uploads: Sequence[Waiting]) -> list[Waiting]:
-        """Notes that uploads are committed, fifty a request. Returns uploads that were announced again, or deleted,
-        meanwhile."""
+        """Notes that uploads are committed, fifty a request. Returns those that were announced again or deleted."""
         remaining, left = list(uploads), []
         while remaining:
             batch = remaining[:_PER_TRANSACTION]

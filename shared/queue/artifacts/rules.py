@@ -32,8 +32,7 @@ MAX_PUT = 5000 << 20
 MAX_UNFINISHED = 100
 """The most `blob` artifacts of a run that are being uploaded at a time."""
 MAX_OF_TASK = 10_000
-"""The most artifacts of a task, all runs together: they share a partition, and are listed and deleted with their task.
-"""
+"""The most artifacts of a task, of all runs: they share a partition, and are listed and deleted with their task."""
 COUNTED_EVERY = 50
 """Number of new artifacts of a task after which a process counts all of the task's artifacts. Each process may let a
 task exceed `MAX_OF_TASK` by this number. A task with fewer artifacts never costs a count."""
@@ -84,14 +83,11 @@ class Artifact:
     content_type: str
     expires: datetime
     version: str = ""
-    """Distinguishes the content, and the place where it is stored, from earlier ones of the same name in the same run.
-    """
+    """Distinguishes the content, and where it is stored, from earlier ones of the same name in the same run."""
     operation_id: str = ""
-    """Id of the call that created the artifact, or created it again. By it, a call whose answer was lost recognises its
-    own artifact."""
+    """Id of the call that created the artifact, or did so again: a call whose answer was lost recognises its own."""
     details: Mapping[str, Any] = field(default_factory=dict)
-    """The properties that the artifact's type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths;
-    `uploadId`."""
+    """What the artifact's type needs: `url`; `artifact`; `reason` and `message`; hashes and lengths; `uploadId`."""
     upload: Upload = Upload.NONE
     content_length: int | None = None
     """Bytes of the content before any encoding, as the first request stated."""
@@ -171,10 +167,9 @@ def check_run_takes_artifacts(run: Run, now: datetime) -> None:
 
 
 def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
-    """Returns what a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict.
-
-    The content keeps its place as long as it is uploaded in the same way, and may be replaced there. An artifact that
-    now refers to something else gets a new version, so that its event is no duplicate."""
+    """Returns what a repeated creation makes of a stored artifact (contract 7.3). Raises RequestConflict. The content
+    keeps its place as long as it is uploaded in the same way, and may be replaced there. An artifact that now refers to
+    something else gets a new version, so that its event is no duplicate."""
     if wanted.storage_type is not StorageType.LINK and wanted.content_type != stored.content_type:
         raise RequestConflict("the artifact exists with another content type")
     if wanted.expires < stored.expires:
@@ -232,9 +227,8 @@ LONGEST_UPLOAD = timedelta(minutes=45)
 
 
 def upload_life(content_length: int | None) -> timedelta:
-    """Returns how long a URL for an upload of that size is needed: for retries, and for a slow line.
-
-    Azure judges a request by when it begins, so a shorter life never ends an upload that is under way."""
+    """Returns how long a URL for an upload of that size is needed: for retries, and for a slow line. Azure judges a
+    request by when it begins, so a shorter life never ends an upload that is under way."""
     if content_length is None:
         return LONGEST_UPLOAD
     return min(_UPLOAD_LIFE + timedelta(seconds=content_length // _BYTES_PER_SECOND), LONGEST_UPLOAD)
@@ -273,8 +267,7 @@ def seen_length(length: int, encoding: str, trailer: bytes = b"") -> int | None:
 
 
 def as_header(text: str, otherwise: str) -> str:
-    """Returns a text that can stand in a header: `otherwise` when it holds anything but printable ASCII, or only
-    spaces."""
+    """Returns a text that can stand in a header: `otherwise` if it is not printable ASCII, or only spaces."""
     text = text.strip()
     return text if text and text.isascii() and text.isprintable() else otherwise
 

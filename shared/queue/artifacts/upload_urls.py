@@ -25,11 +25,9 @@ from shared.base.protocol import SIGNED_URL_CLOCK_SKEW
 from shared.base.shares import CURRENT, Room, Scarce, Share
 from shared.queue.artifacts import rules
 from shared.queue.artifacts.rows import ArtifactStore, Stored
-from shared.queue.artifacts.rules import Artifact, Upload
+from shared.queue.artifacts.rules import Upload
 from shared.queue.artifacts.uploads import BLOCK, Uploads
 from shared.queue.tasks.rows import TaskStore
-from shared.runtime import Runtime
-from shared.store import keys
 from shared.store.interface import Access
 
 RELAY_PREFIX = "/artifacts/relay"
@@ -42,12 +40,13 @@ _EXPIRED = "the artifact has expired"
 
 
 @dataclass(eq=False, repr=False)
-class Relay:
-    """Hands out upload URLs, and takes what is put there."""
+class UploadUrls:
+    """Hands out upload URLs, and takes what is put to those of this service."""
 
     _tasks: TaskStore
     _artifacts: ArtifactStore
     _uploads: Uploads
+    _access: Access
     _now: Callable[[], datetime]
     _: KW_ONLY
     signing_keys: Sequence[str]
@@ -62,19 +61,50 @@ class Relay:
         held = max(2 * self.limit, bounds.BYTES_WAITING)
         self._memory = Scarce(held, Room(math.inf, held // 2), partial(errors.ServiceUnavailable, _TOO_MANY))
 
-    def url(self, task_id: str, run_id: int, artifact: Artifact, expiry: datetime, etag: str = "") -> str:
-        """Returns a URL to PUT the content of an artifact to, until `expiry` (whole seconds).
+    async def put_url(self, stored: Stored, until: datetime) -> str:
+        """Returns a URL for one PUT until then (whole seconds): of a block, through this service, or with the
+        block-blob API. Raises StorageUnavailable."""
+        if stored.artifact.upload is Upload.RELAY:
+            return self.url(stored, until)
+        url = await self._write(stored, until)
+        return _block(url, BLOCK) if stored.artifact.upload is Upload.DIRECT else url
 
-        If the ETag of the artifact's row is known (see `Created`), the first content that this process receives can be
-        stored without a read."""
+    async def requests(self, stored: Stored, sizes: list[int], until: datetime) -> list[dict[str, Any]]:
+        """Returns the requests that upload a `blob`, as its creator is told them: one for each part, or a single one if
+        `sizes` is empty. Raises StorageUnavailable."""
+        url, artifact = await self._write(stored, until), stored.artifact
+        if sizes:
+            return [
+                {"url": _block(url, rules.part_id(number)), "method": "PUT", "headers": {"content-length": str(size)}}
+                for number, size in enumerate(sizes)
+            ]
+        details = artifact.details
+        headers = {
+            "content-length": str(details.get("transferLength", details["contentLength"])),
+            "x-ms-blob-type": "BlockBlob",
+            "x-ms-blob-content-type": rules.as_header(artifact.content_type, rules.OPAQUE),
+            "x-ms-blob-content-disposition": rules.disposition(artifact.name),
+        }
+        if encoding := rules.as_header(artifact.encoding, ""):
+            headers["x-ms-blob-content-encoding"] = encoding
+        return [{"url": url, "method": "PUT", "headers": headers}]
+
+    async def _write(self, stored: Stored, until: datetime) -> str:
+        start = self._now().replace(microsecond=0) - SIGNED_URL_CLOCK_SKEW
+        return await self._access.write_blob(stored.container, stored.path, start=start, expiry=until)
+
+    def url(self, stored: Stored, expiry: datetime) -> str:
+        """Returns a URL of this service to PUT the content of an artifact to, until `expiry`. If the ETag of the
+        artifact's row is known (see `CreatedArtifact`), the first content that comes here can be stored without a
+        read."""
+        task_id, run_id, artifact = stored.task_id, stored.run_id, stored.artifact
         until = str(int(expiry.timestamp()))
         length = "" if artifact.sent_length is None else str(artifact.sent_length)
         words = (artifact.content_type, artifact.version, until, length, CURRENT.get())
         signed = (task_id, str(run_id), artifact.name, *words)
         query = {**dict(zip(_SIGNED, words, strict=True)), "signature": _signature(self._keys[0], *signed)}
-        if etag:
-            created = Stored(task_id=task_id, run_id=run_id, artifact=artifact, etag=etag)
-            self._created[task_id, run_id, artifact.name, artifact.version] = created
+        if stored.etag:
+            self._created[task_id, run_id, artifact.name, artifact.version] = stored
         encoded = base64.urlsafe_b64encode(artifact.name.encode()).rstrip(b"=").decode()
         return f"{self.root_url}{RELAY_PREFIX}/{task_id}/{run_id}/{encoded}?{urlencode(query)}"
 
@@ -104,12 +134,8 @@ class Relay:
     def share(self, params: Mapping[str, str], query: Mapping[str, str]) -> Share | None:
         """Returns the share of the createArtifact call that an upload URL was made for; None if the URL is not ours."""
         given = query.get("signature", "").encode(errors="replace")
-        signed = (
-            params["taskId"],
-            params["runId"],
-            _decoded(params["name"]),
-            *(query.get(word, "") for word in _SIGNED),
-        )
+        words = [query.get(word, "") for word in _SIGNED]
+        signed = params["taskId"], params["runId"], _decoded(params["name"]), *words
         if any(hmac.compare_digest(given, _signature(key, *signed).encode()) for key in self._keys):
             return query["share"]
         return None
@@ -150,53 +176,6 @@ def _signature(key: bytes, *words: str) -> str:
     text = "".join(f"{len(word)}:{word}\n" for word in words)
     digest = hmac.digest(key, text.encode(errors="replace"), "sha256")
     return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
-
-
-class UploadUrls:
-    """Signs URLs for uploads. All methods raise StorageUnavailable."""
-
-    def __init__(self, access: Access, relay: Relay, runtime: Runtime) -> None:
-        self._access = access
-        self._relay = relay
-        self._now = runtime.now
-
-    async def put_url(self, task_id: str, run_id: int, artifact: Artifact, until: datetime, etag: str = "") -> str:
-        """Returns a URL for one PUT: of a block, through this service (`etag`: see `Relay.url`), or with the block-blob
-        API."""
-        if artifact.upload is Upload.RELAY:
-            return self._relay.url(task_id, run_id, artifact, until, etag)
-        url = await self._write(task_id, run_id, artifact, until)
-        return _block(url, BLOCK) if artifact.upload is Upload.DIRECT else url
-
-    async def requests(
-        self, task_id: str, run_id: int, artifact: Artifact, sizes: list[int], until: datetime
-    ) -> list[dict[str, Any]]:
-        """Returns the requests that upload a `blob`, as its creator is told them: one for each part, or a single one if
-        `sizes` is empty."""
-        url = await self._write(task_id, run_id, artifact, until)
-        if sizes:
-            return [
-                {"url": _block(url, rules.part_id(number)), "method": "PUT", "headers": {"content-length": str(size)}}
-                for number, size in enumerate(sizes)
-            ]
-        details = artifact.details
-        headers = {
-            "content-length": str(details.get("transferLength", details["contentLength"])),
-            "x-ms-blob-type": "BlockBlob",
-            "x-ms-blob-content-type": rules.as_header(artifact.content_type, rules.OPAQUE),
-            "x-ms-blob-content-disposition": rules.disposition(artifact.name),
-        }
-        if encoding := rules.as_header(artifact.encoding, ""):
-            headers["x-ms-blob-content-encoding"] = encoding
-        return [{"url": url, "method": "PUT", "headers": headers}]
-
-    async def _write(self, task_id: str, run_id: int, artifact: Artifact, until: datetime) -> str:
-        return await self._access.write_blob(
-            keys.container(artifact.name),
-            keys.path(task_id, run_id, artifact.name, artifact.version),
-            start=self._now().replace(microsecond=0) - SIGNED_URL_CLOCK_SKEW,
-            expiry=until,
-        )
 
 
 def _block(url: str, block_id: str) -> str:

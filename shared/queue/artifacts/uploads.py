@@ -41,8 +41,7 @@ class Uploads:
         self._new_version = runtime.slugid
 
     async def commit(self, task_id: str, uploads: Sequence[Waiting]) -> None:
-        """Commits uploads of a task. Uploads without content yet are left to the expiry job. Raises
-        StorageUnavailable."""
+        """Commits uploads of a task; those without content are left to the expiry job. Raises StorageUnavailable."""
         came = await in_waves(bounds.BACKGROUND, self._has_come, uploads)
         committed = [upload for upload, is_there in zip(uploads, came, strict=True) if is_there]
         await in_waves(bounds.BACKGROUND, self._wait_on, [upload for upload in uploads if upload not in committed])
@@ -52,9 +51,8 @@ class Uploads:
                 await self._blobs.delete(upload.container, upload.path)
 
     async def settled(self, stored: Stored) -> Artifact | None:
-        """Returns the artifact with what is known of its content; None if the content was not uploaded yet.
-
-        No request for an artifact that was examined before."""
+        """Returns the artifact with what is known of its content; None if the content was not uploaded yet. No request
+        for an artifact that was examined before."""
         artifact = stored.artifact
         if artifact.is_settled or not artifact.has_blob:
             return artifact
@@ -75,7 +73,7 @@ class Uploads:
             length = rules.seen_length(found.length, encoding, await self._trailer(stored, found) if encoding else b"")
         seen = replace(artifact, is_present=True, is_settled=True, encoding=encoding, length=length)
         if await self._artifacts.note(stored, seen) is None:
-            latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+            latest = await self._artifacts.latest(stored)
             if latest is None or latest.artifact.version != stored.artifact.version:
                 await self._blobs.delete(stored.container, stored.path)
                 return None
@@ -96,17 +94,15 @@ class Uploads:
         arrived = self._artifacts.arrived_first if is_first else self._artifacts.arrived
         if await arrived(stored, encoding=known, length=_length(content, known)):
             return True
-        latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name) if is_first else None
+        latest = await self._artifacts.latest(stored) if is_first else None
         if latest is None or latest.artifact.version != stored.artifact.version:
             await self._blobs.delete(container, path)
         return False
 
     async def replace_object(self, stored: Stored, content: bytes, **details: Any) -> Stored:
         """Stores the data of an object in a new place, and then makes the artifact's row refer to that place, with
-        `details`.
-
-        So a slow write that takes effect after the upload was finished changes nothing. Raises RequestConflict when the
-        upload is finished, ServiceUnavailable when the object was changed meanwhile."""
+        `details`. So a slow write that takes effect after the upload was finished changes nothing. Raises
+        RequestConflict when the upload is finished, ServiceUnavailable when the object was changed meanwhile."""
         if stored.artifact.details.get("isFinished"):
             raise RequestConflict("the object's upload is finished")
         details = {**stored.artifact.details, **details, "hasData": True}
@@ -115,7 +111,7 @@ class Uploads:
         await self._blobs.upload(new.container, new.path, content, **headers)
         noted = await self._artifacts.note(stored, new.artifact)
         if noted is None:
-            latest = await self._artifacts.get(stored.task_id, stored.run_id, stored.artifact.name)
+            latest = await self._artifacts.latest(stored)
             if latest is not None and latest.artifact.version == new.artifact.version:
                 return latest  # it was noted, and the answer to that was lost
             await self._blobs.delete(new.container, new.path)
@@ -136,8 +132,7 @@ class Uploads:
                 await in_waves(bounds.BACKGROUND, delete, paths)
 
     async def _has_come(self, upload: Waiting) -> bool:
-        """Commits blocks uploaded since the last commit. Returns whether the blob exists, now or since an earlier
-        commit."""
+        """Commits blocks uploaded since the last commit. Returns whether the blob exists, now or from before."""
         if not upload.version:
             return False
         if await self._commit(upload.container, upload.path, upload.name, upload.content_type):

@@ -93,7 +93,7 @@ class Claiming:
         return delivered
 
     async def _attempt(self, at: _Attempt, share: MemoryShare) -> Prepared | None:
-        """Prepares the claim of one message by the table of design 4, without its rows; None if the message leads to no
+        """Prepares the claim of one message by the table of design 4, without its rows; None if it leads to no
         claim."""
         message, content = at.message, at.message.content
         now = self._runtime.now()
@@ -157,8 +157,8 @@ class Claiming:
 
     def _last_committed(self, at: _Attempt, now: datetime, share: MemoryShare) -> Loaded | None:
         """Returns the task as this process has committed it last, if that version shows the run of the message as
-        pending. The claim is then committed on that version without a read. Any other version needs a read (design
-        2.8). Raises NoRoom."""
+        pending. The claim is then committed on that version without a read. Others need a read (design 2.8). Raises
+        NoRoom."""
         content, tasks = at.message.content, self._stores.tasks
         last = tasks.last_committed(content.task_id)
         if last is None or last.task.task_queue_id != at.request.task_queue_id:
@@ -171,9 +171,7 @@ class Claiming:
     async def _replace(self, at: _Attempt) -> None:
         """Replaces a message that was moved, but whose new receipt is unknown, as the answer was lost. If only this
         call can have moved it, its run gets a new message, provided that the run is still pending. Otherwise the run
-        would be hidden for as long as a claim lasts.
-
-        Raises StorageUnavailable, ServiceUnavailable."""
+        would be hidden for as long as a claim lasts. Raises StorageUnavailable, ServiceUnavailable."""
         content, hint_id = at.message.content, self._runtime.slugid()
 
         def decide(read: Loaded, _: datetime) -> Decision:
@@ -245,8 +243,8 @@ class Claiming:
         raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} gets no work at present")
 
     async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
-        """Prepares a claim with messages of its own: writes them, and provides for the removal of its lease if the
-        claim fails."""
+        """Prepares a claim with messages of its own: writes them, and provides for its lease to go if the claim
+        fails."""
         ahead = self._stores.write_ahead(read)
         await ahead.ensure(decision.ahead)
 

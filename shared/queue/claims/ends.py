@@ -22,12 +22,10 @@ class NotExpired(NoDecision):
 
 
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime) -> Decision:
-    """Decides what to do for a claim message that is due and was put at `put` (design 4). `started` is the start of its
-    claim.
+    """Decides what to do for a due claim message that was put at `put` (design 4). `started` is the start of its claim.
 
     If takenUntil has passed, the claim expires. If its claim was never committed, the claim's index row is given back,
-    once no request of the claim can take effect any more. After the deadline, the deadline message handles an expired
-    claim.
+    once no request of the claim can take effect any more. After the deadline, the deadline message handles it.
 
     If the run was retried or exhausted before, its index rows are put right and its events announced again: an earlier
     handler may have died before it did so. If the run was resolved in another way, its claim message should be gone;

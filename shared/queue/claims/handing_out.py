@@ -64,8 +64,7 @@ class Prepared:
         return claim_ends.returned(task, self.task.last_run_id, started, self.claim_id)
 
     async def drop(self) -> None:
-        """Drops this claim, since another claim of the same call is for the same run. Only messages of it exist so
-        far."""
+        """Drops this claim, since another claim of the same call is for the same run. It has only messages so far."""
         try:
             await self.ahead.withdraw()
         except StorageUnavailable:
@@ -91,8 +90,8 @@ class HandingOut:
         not be given runs, and the request ends. Then each claim is committed and announced on its own.
 
         Returns the claims that may be delivered. After the transaction, a failed claim restores its run's index row but
-        leaves its claim message: if the call dies or a request takes effect late, only that message's handler can
-        repair the row."""
+        leaves its claim message: if the call dies or a request takes effect late, only its handler can repair the
+        row."""
         indexed = await self._write_rows(prepared, record, request)
         commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]
@@ -144,8 +143,8 @@ class HandingOut:
         return []
 
     async def _commit(self, prepared: Prepared, request: WorkRequest) -> _Claimed | None:
-        """Commits a claim and returns it. Gives it back, and returns None, if the commit is in doubt. Undoes it if its
-        race is lost."""
+        """Commits a claim and returns it. Gives it back and returns None if that is in doubt; undoes it if its race is
+        lost."""
         try:
             committed = await self._executor.commit_once(prepared.read, prepared.decision, prepared.ahead)
         except CommitLost as lost:
@@ -166,8 +165,7 @@ class HandingOut:
         return None
 
     async def _undo(self, prepared: Prepared, task: Task, *, is_defect: bool = False) -> None:
-        """Undoes a claim that will not be committed: replaces its index row, if that exists, and shows the run's
-        message."""
+        """Undoes a claim that will not be committed: replaces its index row, if any, and shows the run's message."""
         try:
             await self._stores.pools.give_back(prepared.undone(task))
         except StorageUnavailable:
@@ -211,8 +209,7 @@ def note_defect(runtime: Runtime, what: str, task_id: str, task_queue_id: str) -
 
 AT_ONCE = timedelta(0)
 AFTER_DEFECT = timedelta(minutes=1)
-"""Delay until a run is shown to workers again after its claim failed for a defect, as the next claim is likely to fail
-too."""
+"""Delay until a run is shown to workers again after its claim failed for a defect, as the next one is likely to."""
 AGAIN = 5.0
 """Delay in seconds of the message that gives a claim back if its call could not."""
 
@@ -237,7 +234,6 @@ class GivingBack:
 
     async def take_back(self, claim: UndeliveredClaim, after: timedelta = AT_ONCE) -> None:
         """Gives a claim back if the status row has it. If its commit may still be under way, makes that commit fail.
-
         May be repeated. Raises StorageUnavailable, ServiceUnavailable."""
         visible = self._stores.runtime.now() + after if after else None
         try:

@@ -41,10 +41,8 @@ class MalformedAnswer(ServiceError, ValueError):
 
 
 def parse_poll_answer(text: str, now: datetime) -> list[Message]:
-    """Returns the messages of an answer, each once. Entities are not expanded, nor is anything loaded.
-
-    A message without a usable id and receipt is left out; one without a time counts as inserted now.
-    Raises MalformedAnswer."""
+    """Returns the messages of an answer, each once. Entities are not expanded, nor is anything loaded. A message
+    without a usable id and receipt is left out; one without a time counts as inserted now. Raises MalformedAnswer."""
     if len(text) > LONGEST_ANSWER:
         raise MalformedAnswer(f"longer than {LONGEST_ANSWER} characters")
     try:
@@ -101,8 +99,7 @@ class PollUrls:
         """By task queue: the expirations of the sets of URLs that this process has given out."""
 
     def waiting(self) -> Counter[str]:
-        """Returns for each task queue how many sets of URLs have not expired, which is how many workers may be
-        polling."""
+        """Returns for each task queue how many sets of URLs have not expired, so that many workers may be polling."""
         now, found = self._now(), Counter[str]()
         for task_queue_id, expires in list(self._given.items()):
             while expires and expires[0] <= now:
@@ -203,8 +200,7 @@ class WaitingWorkerCounts:
     """Reports how many workers wait in each task queue."""
 
     def __init__(self, runtime: Runtime, ways: Mapping[Way, Callable[[], Counter[str]]]) -> None:
-        """Makes the counts. `ways`: for each way of waiting, a function that counts the waiting workers by task
-        queue."""
+        """Makes the counts. `ways`: for each way of waiting, a function that counts those who wait by task queue."""
         self._meter = runtime.meter
         self._sleep = runtime.sleep
         self._ways = ways

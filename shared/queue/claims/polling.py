@@ -31,7 +31,7 @@ class Starvation:
     """Orders a pool's bands. If a setting asks for it, bands whose oldest run has waited too long come first."""
 
     def __init__(self, pools: PoolStore, runtime: Runtime, starves_after: timedelta) -> None:
-        """Makes the check. `starves_after`: how long a band's oldest run may wait before the band comes first; zero:
+        """Makes the check. `starves_after`: how long a band's oldest run may wait until the band comes first; zero:
         never."""
         self._pools = pools
         self._now = runtime.now
@@ -40,9 +40,7 @@ class Starvation:
 
     async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
         """Returns the bands in the order in which to poll them: the starving ones, the longest waiting first, then the
-        others as given.
-
-        Which bands starve is remembered for 10 s. Raises StorageUnavailable."""
+        others as given. Which bands starve is remembered for 10 s. Raises StorageUnavailable."""
         if not self._starves_after or len(bands) < 2:
             return bands
         known = await self._starving.read(task_queue_id, lambda: self._read(task_queue_id))
@@ -56,13 +54,12 @@ class Starvation:
 
 
 BUSY_INTERVAL = 1.0
-"""Seconds between two polls of a pool that had work lately. A task that another process made pending waits for the next
-poll."""
+"""Seconds between two polls of a pool that had work lately. A task that another process made pending waits for it."""
 IDLE_AFTER = 30.0
 """Seconds without work after which a pool is polled less often."""
 CALLS_AGAIN = 1.0
-"""Seconds within which a client whose wait was ended should call again. If none has, the next poll ends twice as many
-waits."""
+"""Seconds within which clients whose waits were ended should call again. If none has, the next poll ends twice as
+many."""
 STILL_THERE = 5.0
 """Seconds after its arrival for which a call may take messages again, if none of its first messages led to a claim."""
 
@@ -122,8 +119,8 @@ class Poller:
     _messages: Messages
     _stores: PoolStore
     _idle: float
-    """Seconds between two polls of a pool while somebody waits. One that had work lately is polled at least twice as
-    often."""
+    """Seconds between two polls of a pool while somebody waits. One that had work lately is polled twice as often or
+    more."""
     _starvation: Starvation
     _there_is_work: Callable[[str], None]
     """Called with the task queue for whose work waits are ended."""
@@ -181,8 +178,7 @@ class Poller:
         return waiter.messages
 
     def waiting(self) -> Counter[str]:
-        """Returns for each task queue how many calls in this process have polled once and now wait until there is
-        work."""
+        """Returns for each task queue how many calls in this process have polled once and now wait for work."""
         return Counter({task_queue_id: pool.waiting for task_queue_id, pool in self._pools.items() if pool.waiting})
 
     async def _leave(self, pool: _Pool, waiter: _Waiter) -> None:
@@ -244,9 +240,8 @@ class Poller:
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
-        """Polls the bands in use once, in order, for the calls that have not been part of a poll yet.
-
-        Returns whether there was anything."""
+        """Polls the bands in use once, in order, for calls that were in no poll yet. Returns whether there was
+        anything."""
         found = 0
         for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
             while wanted := min(sum(waiter.lacks for waiter in pool.new), MAX_MESSAGES):
@@ -310,8 +305,8 @@ class Poller:
             self._serve(pool, told)
 
     async def _visible(self, task_queue_id: str, pool: _Pool) -> frozenset[str]:
-        """Returns the ids of the visible messages, as many as the waiting calls ask for at most. Other processes see
-        the same messages."""
+        """Returns the ids of the visible messages, as many as the waiting calls ask for. Other processes see the same
+        ones."""
         visible: list[str] = []
         for band in await self._stores.queues.bands(task_queue_id):
             lacking = sum(waiter.count for waiter in pool.waiters) - len(visible)
@@ -323,10 +318,8 @@ class Poller:
 
 def _who_calls_soonest(waiters: Sequence[_Waiter], now: float, urgency: int) -> list[_Waiter]:
     """Returns the waiting calls; first those whose clients repeat the call, then those whose workers call again at once
-    after an empty answer, then those that pause.
-
-    Of the former, those come first that have had no task for longest. If nobody came, the latest do: of older ones more
-    clients are gone."""
+    after an empty answer, then those that pause. Of the former, those come first that have had no task for longest. If
+    nobody came, the latest do: of older ones more clients are gone."""
     waiting = [waiter for waiter in reversed(waiters) if not waiter.is_new]
     repeating = [waiter for waiter in waiting if waiter.wait.series.is_told_by_503]
     if urgency == 1:

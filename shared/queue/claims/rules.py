@@ -74,8 +74,7 @@ def decide(
 
 
 def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: datetime, now: datetime) -> Decision:
-    """Decides that the worker gets the pending last run. The message that was polled becomes the run's lease (contract
-    5.1)."""
+    """Decides that the worker gets the pending last run. The polled message becomes the run's lease (contract 5.1)."""
     run_id = task.last_run_id
     after = _claimed(task, worker, taken_until, now)
     return Decision(
@@ -90,7 +89,7 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
 
 
 def rows_ahead(task: Task, claimed: Task) -> effects.ChangePoolRows:
-    """Returns the change of index rows that is written ahead of a claim's commit. The row of an expired run is removed
+    """Returns the change of index rows that is written ahead of a claim's commit. That of an expired run goes
     afterwards."""
     run_id = claimed.last_run_id
     pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
@@ -116,8 +115,7 @@ def claim_next(task: Task, worker: Worker, handle: MessageHandle, taken_until: d
 
 
 def exhaust(task: Task, handle: MessageHandle, now: datetime) -> Decision:
-    """Resolves the task, since the claim of its last run has expired and no retry is left, and then removes the
-    message."""
+    """Resolves the task whose last run's claim has expired and that has no retry left, then removes the message."""
     decision = transitions.resolve(task, task.last_run_id, Resolved.CLAIM_EXPIRED, now)
     after = (transitions.remove(task.handles.claim, handle),)
     return replace(announced_with_its_claim(task, task.last_run_id, decision, now), after=after)
@@ -184,8 +182,7 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
 
 
 def announced_with_its_claim(task: Task, run_id: int, decision: Decision, now: datetime) -> Decision:
-    """Returns the decision with the event of the run's claim put before that of its end, since the former may not have
-    been sent."""
+    """Returns the decision with the event of the run's claim before that of its end: the former may be unsent."""
     return replace(decision, events=(*claim_of(task, run_id, now), *decision.events))
 
 

@@ -17,8 +17,7 @@ from shared.base.memo import Memo
 from shared.queue.tasks.rules import Worker
 
 REPEATS_WITHIN = timedelta(seconds=2)
-"""The time within which a client has repeated a call that was answered 503. The slowest public client takes 0.75 s, and
-then 1.1 s."""
+"""How soon a client has repeated a call that was answered 503. The slowest public one takes 0.75 s, then 1.1 s."""
 MISSES = 2
 """Answers of 503 in a row after which a client that repeats none is told by empty answers."""
 PAUSES = timedelta(seconds=5)
@@ -32,8 +31,7 @@ class Series:
 
     began: datetime
     told: datetime | None = None
-    """When the worker was last told by 503 in this process, until it is known whether its client has repeated the call.
-    """
+    """When the worker was last told by 503 in this process, until it is known whether its client has called again."""
     is_vain: bool = False
     """Whether the worker was told and has called again: if it finds nothing, it is told by an empty answer next."""
     missed: int = 0
@@ -57,10 +55,9 @@ class Series:
         return Series(began=came, told=self.told, missed=self.missed)
 
     def noted(self, came: datetime, waits: Sequence[float], elsewhere: datetime | None) -> Series:
-        """Returns the series of the call that came at `came`, once the worker's row is known.
-
-        `waits` are the times at which its last calls began in any process, oldest first, in seconds since the epoch.
-        `elsewhere` is when its last call began, if another process may have answered it 503."""
+        """Returns the series of the call that came at `came`, once the worker's row is known. `waits` are the times at
+        which its last calls began in any process, oldest first, in seconds since the epoch. `elsewhere` is when its
+        last call began, if another process may have answered it 503."""
         series = self._judged(came, waits)
         return series if elsewhere is None or series.is_vain else replace(series, began=elsewhere, is_vain=True)
 

@@ -98,8 +98,7 @@ class Work:
         ended: asyncio.Event | None = None,
         told: asyncio.Event | None = None,
     ) -> list[Claim]:
-        """Returns up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1), or until `ended` is
-        set.
+        """Returns up to `count` claims, waiting up to `wait` seconds for the first (contract 5.1), or until `ended`.
 
         A worker that has waited gets none when there is work: it has to call again. `told` is set if an answer suits it
         after which its client repeats the call. A quarantined worker waits and gets none. A newer wait of the same
@@ -175,9 +174,8 @@ class Work:
         found: asyncio.Event,
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
-        answer; but messages that lead to no claim do not end the call, up to 32 of them.
-
-        Sets `found` when there is work for the first time."""
+        answer; but messages that lead to no claim do not end the call, up to 32 of them. Sets `found` when there is
+        work for the first time."""
         until, left, vain = self._runtime.now() + timedelta(seconds=wait), wait, 0
         while messages := await self._poller.take(
             request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE
@@ -217,10 +215,8 @@ class Work:
         self, record: WorkerRecord, request: WorkRequest, waits: Wait, wait: float, found: asyncio.Event
     ) -> None:
         """Notes in the worker's row that it waits in this process, so that other processes end its older waits, and
-        learns from the row whether the call repeats one to another process.
-
-        If this process knows of no wait elsewhere, it reads the row only after a moment. So a worker that gets work at
-        once costs no request."""
+        learns from the row whether the call repeats one to another process. If this process knows of no wait elsewhere,
+        it reads the row only after a moment. So a worker that gets work at once costs no request."""
         series = waits.series
 
         def may_repeat(row: WorkerRecord, process: str) -> bool:
@@ -275,9 +271,7 @@ class Work:
 
     async def found_for_claim(self, task_id: str) -> Loaded:
         """Returns the task that a call of claimTask is about. Old workers delete their message on a 404, so it is
-        looked for a while.
-
-        Raises ResourceNotFound."""
+        looked for a while. Raises ResourceNotFound."""
         waited = 0.0
         while (found := await self._stores.tasks.load(task_id)) is None:
             if waited >= LOOKED_FOR:
@@ -315,8 +309,7 @@ class Work:
         await together(*(self._giving_back.give_back(UndeliveredClaim.of(loaded.task), after) for loaded in claimed))
 
     async def _claims(self, claimed: Sequence[Loaded]) -> list[Claim]:
-        """Returns the claims of one call. One that cannot be rendered is given back, and the others are returned all
-        the same."""
+        """Returns the claims of one call. One that cannot be rendered is given back, without harm to the others."""
         shown: list[Claim] = []
         left: list[Loaded] = []
         for loaded in claimed:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from shared.base import remembered
 from shared.base.concurrency import together
 from shared.base.memo import Memo
 from shared.queue.events.breaker import EventsUnavailable
-from shared.queue.events.pointers import to_json
 from shared.queue.events.rendering import EventMessage, render, render_group
-from shared.queue.events.rules import Event, Exchange, GroupEvent, TaskEvent
+from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
+from shared.queue.tasks.internal_messages import MalformedMessage
 from shared.queue.tasks.messages import Messages
 from shared.queue.tasks.rows import Loaded
+from shared.store.columns import Columns
+from shared.store.interface import StorageUnavailable
 
 
 class Publisher(Protocol):
@@ -72,3 +75,34 @@ class Announcer:
             await together(*(self._messages.put_pointer(to_json(message.event)) for message in error.unsent))
         for message in messages:
             self._sent[message.message_id] = True
+
+
+_TASK = Columns(TaskEvent, without={"artifact", "snapshot"})
+_ARTIFACT = Columns(ArtifactEvent)
+_SNAPSHOT = Columns(Snapshot)
+_GROUP = Columns(GroupEvent)
+
+
+def to_json(event: Event) -> str:
+    """Returns the pointer to an event, as it lies in the `events` queue: its name, and what the status row forgets."""
+    if isinstance(event, GroupEvent):
+        return json.dumps(_GROUP.encode(event), separators=(",", ":"))
+    fields: dict[str, Any] = {**_TASK.encode(event)}
+    if event.artifact is not None:
+        fields["artifact"] = _ARTIFACT.encode(event.artifact)
+    if event.snapshot is not None:
+        fields["then"] = _SNAPSHOT.encode(event.snapshot)
+    return json.dumps(fields, separators=(",", ":"))
+
+
+def from_json(text: str) -> Event:
+    """Returns the event of a pointer. Raises MalformedMessage for what `to_json` has not written."""
+    try:
+        body = json.loads(text)
+        if "taskGroupId" in body:
+            return _GROUP.decode(body)
+        artifact = _ARTIFACT.decode(body["artifact"]) if "artifact" in body else None
+        snapshot = _SNAPSHOT.decode(body["then"]) if "then" in body else None
+        return _TASK.decode(body, artifact=artifact, snapshot=snapshot)
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, StorageUnavailable) as error:
+        raise MalformedMessage("not a pointer to an event") from error

@@ -56,8 +56,7 @@ class Breaker:
 
     @contextmanager
     def attempt(self) -> Iterator[None]:
-        """Returns a context manager for an attempt that `blocks` allowed. Report the outcome by `succeeded` or
-        `failed`."""
+        """Returns a context manager for an attempt that `blocks` allowed; `succeeded` and `failed` take its outcome."""
         token = object()
         if self.is_open:
             self._probe = token

@@ -44,13 +44,13 @@ class NotOpen(ServiceError):
 
 
 def may_be_about_one_message(error: exceptions.ServiceBusError) -> bool:
-    """Returns whether a batch may have been refused for one of its messages: for its size, or a reason without an SDK
+    """Returns whether a batch may have been refused for one of its messages: its size, or a reason without an SDK
     type."""
     return isinstance(error, exceptions.MessageSizeExceededError) or type(error) is exceptions.ServiceBusError
 
 
 OPEN_SECONDS = 10.0
-"""How long opening a connection may take. Opening continues after its callers have left, so that the next one finds it
+"""How long opening a connection may take. It goes on after its callers have left, so that the next one finds it
 open."""
 
 OPEN_WAIT_SECONDS = 0.1
@@ -115,9 +115,8 @@ class Channel:
             return [(item.message, problem) for item in items if (problem := _problem(item.done)) is not None]
 
     async def keep_open(self, idle: float = REOPEN_SECONDS) -> None:
-        """Opens the connection if there is none, and replaces one that was not used for `idle` seconds.
-
-        For a task in the background. A failure shows in the breaker only."""
+        """Opens the connection if there is none, and replaces one that was not used for `idle` seconds. For a task in
+        the background. A failure shows in the breaker only."""
         if self._callers or self._connectivity.blocks() or self._refusals.blocks():
             return
         if self._opening is None:
@@ -177,8 +176,7 @@ class Channel:
             self._refusals.succeeded()
 
     async def _send_batch(self, batch: list[_Item]) -> None:
-        """Sends the batch. If Service Bus refuses the batch for a reason that may concern one message only, sends each
-        message alone."""
+        """Sends the batch. If Service Bus refuses it for what may concern one message only, sends each alone."""
         try:
             await self._send_on_a_new_link_if_needed(batch)
         except exceptions.ServiceBusError as error:
@@ -188,8 +186,7 @@ class Channel:
             await self._send_one_by_one(batch)
 
     async def _send_one_by_one(self, batch: Sequence[_Item]) -> None:
-        """Sends each message alone. Raises when two in a row are refused, since the reason is then not a single
-        message."""
+        """Sends each message alone. Raises when two in a row are refused, the reason is then not one message."""
         refused_before = False
         for item in batch:
             if item.done.done():
@@ -218,8 +215,7 @@ class Channel:
             await self._transfer(batch)
 
     async def _transfer(self, batch: list[_Item]) -> None:
-        """Sends as many messages of the batch as fit into one send, and puts the others back at the head of the
-        line."""
+        """Sends as many messages of the batch as fit into one send, and puts the others back in front."""
         link = await self._link()
         count = await link.send([item.message for item in batch])
         if count == 0:
@@ -231,8 +227,7 @@ class Channel:
         del batch[count:]
 
     async def _link(self) -> Link:
-        """Returns the open link. Raises NotOpen if opening it takes longer than a call may wait; it then continues in
-        the background."""
+        """Returns the open link. Raises NotOpen if opening it takes longer than a call may wait; that then goes on."""
         if self._monotonic() - self._used_at > IDLE_SECONDS:
             self._discard()
         self._used_at = self._monotonic()
@@ -254,8 +249,7 @@ class Channel:
         return self._opening
 
     def _opened(self, opening: asyncio.Task[Link]) -> None:
-        """Drops a link that could not be opened, so that the next call opens another. The breaker counts the failure
-        once."""
+        """Drops a link that could not be opened, so that the next call opens another. The failure counts once."""
         error = None if opening.cancelled() else opening.exception()
         if error is None:
             return

@@ -150,16 +150,3 @@ ENTRIES: tuple[ExchangeEntry, ...] = (
     ),
 )
 """The exchanges, in the order of `Exchange`."""
-
-ENTRY_OF = {entry.exchange: entry for entry in ENTRIES}
-
-
-def parse_exchange(name: str) -> Exchange:
-    """Returns an exchange by its short name, its full name or its name in the reference.
-
-    Raises ValueError that lists the short names."""
-    short = name.removeprefix(EXCHANGE_PREFIX)
-    for entry in ENTRIES:
-        if short in (entry.exchange.value, entry.name):
-            return entry.exchange
-    raise ValueError(f"there is no exchange {name!r}; the exchanges are {', '.join(TOPICS)}")

@@ -50,9 +50,7 @@ def encoded(message: EventMessage) -> bytes:
 def transfer(
     messages: Sequence[bytes], first_id: str, *, channel: int, handle: int, delivery_id: int, delivery_tag: int
 ) -> bytes:
-    """Returns the frame that transfers encoded messages on a link, as one delivery; `first_id` is the first one's
-    message id.
-
+    """Returns the frame that transfers encoded messages on a link, as one delivery; `first_id` is the first one's id.
     It must not be longer than the receiver takes: OVERHEAD and OVERHEAD_EACH say what it has besides the messages."""
     if len(messages) == 1:
         message_format, payload = _ONE_MESSAGE, messages[0]

@@ -29,8 +29,7 @@ _OUTCOMES_THAT_THE_SDK_FORGETS = frozenset({"released", "modified"})
 
 
 class _Delivery:
-    """A delivery that was sent and has no outcome yet. The SDK's link reads its fields and reports the outcome to
-    it."""
+    """A delivery that was sent and has no outcome yet. The SDK's link reads its fields and reports its outcome."""
 
     sent = True
     timeout = 0
@@ -45,8 +44,7 @@ class _Delivery:
         self.error: Exception | None = None
 
     async def on_settled(self, reason: Any, state: Any) -> None:
-        """Takes the outcome as the SDK does, except for two outcomes that the SDK ignores, so that it would wait for
-        ever."""
+        """Takes the outcome as the SDK does, except for two that the SDK ignores, so that it would wait for ever."""
         self.is_settled = True
         if isinstance(state, dict) and not _OUTCOMES_THAT_THE_SDK_FORGETS.isdisjoint(state):
             description = f"The message was {next(iter(state))}."
@@ -78,9 +76,8 @@ class Link:
         return cls(sender, handlers[-1]._connection._transport)
 
     async def send(self, messages: Sequence[EventMessage]) -> int:
-        """Sends as many of the messages, in order, as fit into one frame, and returns how many; a large one alone.
-
-        It is 0 if the first alone is too large. Raises what the SDK raises."""
+        """Sends as many of the messages, in order, as fit into one frame, and returns how many; a large one alone. It
+        is 0 if the first alone is too large. Raises what the SDK raises."""
         count: int = await self._sender._do_retryable_operation(self._transfer, messages=messages)
         if count:
             return count
@@ -91,10 +88,9 @@ class Link:
         return 1
 
     async def _transfer(self, messages: Sequence[EventMessage]) -> int:
-        """Sends as many messages as fit into one frame, and returns how many; 0 if the SDK has to send.
-
-        Only the frame is written here. The SDK does everything else: opening, tokens and their renewal, credit,
-        incoming frames, the meaning of outcomes, and messages of several frames. Raises what the SDK raises."""
+        """Sends as many messages as fit into one frame, and returns how many; 0 if the SDK has to send. Only the frame
+        is written here. The SDK does everything else: opening, tokens and their renewal, credit, incoming frames, the
+        meaning of outcomes, and messages of several frames. Raises what the SDK raises."""
         handler = self._sender._handler
         if handler is None or not await handler.client_ready_async():
             return 0
@@ -136,7 +132,6 @@ class Link:
 
 def _prepare_handlers(sender: Any) -> list[Any]:
     """Returns the connections that the sender will make; it forgets those that fail, without closing their sockets.
-
     They open without pauses."""
     handlers: list[Any] = []
     create = sender._create_handler
@@ -152,8 +147,7 @@ def _prepare_handlers(sender: Any) -> list[Any]:
 
 
 def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable[bool]]:
-    """Polls until the handler is ready. The SDK's own loop sleeps for 50 ms after each of some ten polls of a
-    handshake."""
+    """Polls until the handler is ready. The SDK's own loop sleeps 50 ms after each of some ten polls."""
 
     async def until_ready() -> bool:
         while not await ready():  # noqa: ASYNC110  # each look reads a frame; no other task could set an event
@@ -164,7 +158,7 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
 
 
 def _may_transfer(link: Any, connection: Any) -> bool:
-    """Returns whether the link is in its normal state. Otherwise the SDK sends: it repairs the link, or raises what is
+    """Returns whether the link is in its normal state. Else the SDK sends: it repairs the link, or raises what is
     wrong."""
     return (
         connection._error is None

@@ -1,7 +1,6 @@
 """The messages' JSON schemas, as closed pydantic models (contract 4.1, 10).
 
-The models only describe: messages are rendered by `shared.queue.events.rendering` and validated against these in tests.
-"""
+The models only describe: `shared.queue.events.rendering` renders messages, which tests validate against these."""
 
 from __future__ import annotations
 

@@ -2,8 +2,8 @@
 
 The SDK gives every sender a connection of its own. Sharing one is switched off in the SDK, and would fail: each sender
 opens a `$cbs` link, and Service Bus takes only one of these on a connection. So a process has one connection for each
-topic that it publishes to, shared by all calls. `keep_open` has them opened ahead and kept, so that hardly a call waits
-for that."""
+topic that it publishes to, shared by all calls. `keep_open` opens them ahead and keeps them, so that hardly a call
+waits."""
 
 from __future__ import annotations
 
@@ -36,8 +36,7 @@ REFUSALS_IN_A_ROW = 3
 
 @dataclass(eq=False, repr=False)
 class EventPublisher:
-    """The process's connections to Service Bus. It keeps nothing: messages that `publish` could not send are
-    dropped."""
+    """The process's connections to Service Bus. What `publish` could not send is dropped."""
 
     _client: ServiceBusClient
     _: KW_ONLY
@@ -70,10 +69,9 @@ class EventPublisher:
         return cls(ServiceBusClient(namespace, credential, retry_total=0), topic_prefix=topic_prefix)
 
     async def publish(self, messages: Sequence[EventMessage], timeout: float | None = None) -> None:
-        """Returns when Service Bus has accepted all; topics are sent to side by side.
-
-        `timeout` is in seconds. Raises EventsUnavailable when it is over or when sending failed, at once while Service
-        Bus is known to be down. It may be called again with the same messages: duplicate detection hides repeats."""
+        """Returns when Service Bus has accepted all; topics are sent to side by side. `timeout` is in seconds. Raises
+        EventsUnavailable when it is over or when sending failed, at once while Service Bus is known to be down. It may
+        be called again with the same messages: duplicate detection hides repeats."""
         by_topic: dict[str, list[EventMessage]] = {}
         for message in messages:
             by_topic.setdefault(message.topic, []).append(message)
@@ -129,6 +127,6 @@ class EventPublisher:
         await link.close()
 
     def _open_later(self, topic: str) -> ServiceBusSender:
-        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: that would delay every error by
-        up to 1 s."""
+        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: it would delay errors by up to
+        1 s."""
         return self._client.get_topic_sender(topic, keep_alive=0)

@@ -44,8 +44,7 @@ class EventMessage:
     """The event with its snapshot, as a pointer keeps it."""
     topic: str
     message_id: str
-    """The MessageId, the same for every repeat of the event, so that duplicate detection hides repeats; at most 128
-    characters."""
+    """The MessageId, the same for each repeat of the event, by which topics drop repeats; at most 128 characters."""
     subject: str
     body: bytes
     properties: Mapping[str, str]
@@ -58,10 +57,9 @@ class EventMessage:
 
 
 def render(event: TaskEvent, definition: Definition, task: Task, size_limit: int = SIZE_LIMIT) -> EventMessage:
-    """Returns the message of something that happened to a task, as of then: later runs and changes are left out.
-
-    `task` with the tags is left out of a message that would exceed `size_limit` bytes. Raises ValueError if the event
-    cannot have happened to that task."""
+    """Returns the message of something that happened to a task, as of then: later runs and changes are left out. `task`
+    with the tags is left out of a message that would exceed `size_limit` bytes. Raises ValueError if the event cannot
+    have happened to that task."""
     then = _as_of(event, definition, task)
     taken_until = then.last_run.taken_until if then.state is State.RUNNING else None
     snapshot = Snapshot(priority=then.priority, runs=len(then.runs), state=then.state, taken_until=taken_until)

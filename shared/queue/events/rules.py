@@ -15,7 +15,7 @@ In both, `|` in a route is written `~1` and `~` is written `~0`, so that `|` and
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from enum import StrEnum
 
@@ -67,8 +67,7 @@ class Snapshot:
     state: State
     """The state of the last run, `unscheduled` without runs."""
     taken_until: datetime | None = None
-    """takenUntil of the last run, if that was running. It is kept here since a reclaim replaces it in the status
-    row."""
+    """takenUntil of the last run, if that was running. A reclaim replaces it in the status row."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -81,14 +80,12 @@ class TaskEvent:
     retries_left: int
     """The task's retries that were left right after the transition."""
     has_worker: bool = True
-    """Whether the message names the run's worker. A task-exception message does not if the deadline resolved the run.
-    """
+    """Whether the message names the run's worker. That of task-exception does not if the deadline did it."""
     artifact: ArtifactEvent | None = None
     old_priority: Priority | None = None
     new_priority: Priority | None = None
     sequence: int | None = None
-    """The status row's sequence number, for task-priority-changed only: such an event may happen more than once a run.
-    """
+    """The status row's sequence number, for task-priority-changed, which may happen more than once a run."""
     snapshot: Snapshot | None = None
     """The task right after the transition; None until the event is rendered for the first time, which takes it."""
     life: str = ""
@@ -153,8 +150,7 @@ def pending_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ..
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> tuple[TaskEvent, ...]:
     """Returns the event of a run's resolution for the handler of that resolution: the call that made it may have died
-    before it announced it, and its client may be gone as well. Returns none once a repeat of the event is not
-    recognised."""
+    before it announced it, and its client be gone. Returns none once a repeat of the event is not recognised."""
     resolved_at = task.runs[run_id].resolved
     if resolved_at is None or now - resolved_at >= REPEATS_RECOGNISED:
         return ()
@@ -167,8 +163,7 @@ def running(task: Task, run_id: int) -> TaskEvent:
 
 
 def is_undone(event: TaskEvent, task: Task) -> bool:
-    """Returns whether the event announces a claim that was given back, as claims are whose event may not have been
-    sent."""
+    """Returns whether the event announces a claim that was given back, as its event may not have been sent."""
     if event.exchange is not Exchange.TASK_RUNNING or event.run_id is None or event.run_id > task.last_run_id:
         return False
     return task.runs[event.run_id].state is State.PENDING
@@ -192,8 +187,7 @@ def exception(task: Task, run_id: int) -> TaskEvent:
 
 
 def priority_changed(task: Task, change: PriorityChange) -> TaskEvent:
-    """Returns the taskPriorityChanged event. It may happen more than once a run, so the sequence number distinguishes
-    occasions."""
+    """Returns the taskPriorityChanged event. The sequence number distinguishes occasions in a run."""
     event = _event(Exchange.TASK_PRIORITY_CHANGED, task)
     return replace(event, old_priority=change.old, new_priority=task.priority, sequence=change.sequence)
 
@@ -225,8 +219,7 @@ MAX_ROUTES_BYTES = 32_000
 """The most UTF-8 bytes of the `routes` property: Service Bus takes 32 KB a property."""
 
 MAX_PROPERTIES_BYTES = 62_000
-"""The most UTF-8 bytes of all properties that routes become: Service Bus takes 64 KB, the primary key's words included.
-"""
+"""The most UTF-8 bytes of all properties that routes become: Service Bus takes 64 KB, with the primary key's words."""
 
 ROUTES = "routes"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
@@ -248,10 +241,8 @@ def number(position: int) -> str:
 
 
 def check_routes(routes: Sequence[str]) -> None:
-    """Raises ValueError if messages could not carry these routes; to be asked before a task is created.
-
-    Everything that contract 3.1 allows in ASCII passes, unless nearly every character is a dot or one that is escaped.
-    """
+    """Raises ValueError if messages could not carry these routes; to be asked before a task is created. Everything that
+    contract 3.1 allows in ASCII passes, unless nearly every character is a dot or one that is escaped."""
     route_properties(routes)
 
 
@@ -273,9 +264,3 @@ def route_properties(routes: Sequence[str]) -> dict[str, str]:
     if sizes[0] > MAX_ROUTES_BYTES or sum(sizes) > MAX_PROPERTIES_BYTES:
         raise ValueError("the routes are too long altogether to be announced: shorten them")
     return properties
-
-
-def routes_of(properties: Mapping[str, str]) -> list[str]:
-    """Returns the routes of a message that was received, from its application properties."""
-    listed = properties.get(ROUTES, "").split("|")[1:-1]
-    return [escaped[1:-1].replace("~1", "|").replace("~0", "~") for escaped in listed]

@@ -13,7 +13,7 @@ from shared.base import bounds
 from shared.base.concurrency import in_waves
 from shared.base.dates import parse_date
 from shared.base.protocol import LATE_TIMERS
-from shared.queue.expiry.failures import UnsentEvents, note_failure
+from shared.queue.expiry.job import UnsentEvents, note_failure
 from shared.queue.expiry.tasks import TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.recent import RecentGroups
@@ -45,7 +45,7 @@ class _Batch:
     """The outcome for the tasks of some member rows. Tasks that are not named here are gone."""
 
     looked: datetime
-    """A time before the first of the tasks was looked for. What was written since may belong to a new task with its
+    """A time before the first of the tasks was looked for. What was written since may belong to a new task of its
     id."""
     stay: set[str] = field(default_factory=set)
     failed: dict[str, Exception] = field(default_factory=dict)
@@ -74,8 +74,8 @@ class MemberExpiry:
         self._turns = asyncio.Semaphore(bounds.BACKGROUND)
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Handles a task that has a row of its own in the Expiry table. Returns when it is due again, None if never.
-        Raises OutOfTime."""
+        """Handles a task with a row of its own in the Expiry table. Returns when it is due again, if ever. Raises
+        OutOfTime."""
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         looked = self._now()
         later = await self._tasks.delete(task_id, task_group_id, until, is_final=False)
@@ -87,8 +87,7 @@ class MemberExpiry:
 
     async def sweep(self, task_group_id: str, start: str | None, until: datetime, *, is_apart: bool) -> datetime | None:
         """Deletes the tasks of a group that have expired, page by page, from a member row on. With `is_apart` each task
-        gets a row of its own instead: the deletion of one of them has killed the process, and trying each alone shows
-        which.
+        gets a row of its own instead: deleting one of them has killed the process, and trying each alone shows which.
 
         Returns when to look again at those that stay although they are due, None if there are none. Raises OutOfTime
         with the member row to go on from; the first failure when many tasks in a row cannot be deleted."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -11,14 +12,19 @@ from shared.auth.audit import Audit, Subject
 from shared.auth.clients.rows import ClientStore
 from shared.base import bounds
 from shared.base.concurrency import in_waves
+from shared.base.errors import ServiceError
 from shared.base.frozen import dataclass
 from shared.base.protocol import ROWS_COMPLETE_AFTER
-from shared.queue.expiry.failures import ProcessDied, UnsentEvents, note_failure
+from shared.queue.tasks.internal_messages import EVENTS_QUEUE
 from shared.runtime import Runtime
 from shared.store import keys
-from shared.store.expiring import Expiring, ExpiryStore
-from shared.store.interface import MAX_OPERATIONS, StorageUnavailable
+from shared.store.expiring import FIRST_RETRY, LAST_RETRY, Expiring, ExpiryStore
+from shared.store.interface import MAX_OPERATIONS, Queues, StorageUnavailable
 from shared.store.partitions import OutOfTime
+from shared.telemetry.instruments import EXPIRATIONS_FAILED, UNANNOUNCED_EXPIRATIONS
+from shared.telemetry.meter import Meter
+
+log = logging.getLogger("taskcluster.expiration")
 
 LONGEST = timedelta(minutes=1)
 """Time budget for one item while others wait. What is left of the item is due again in a later hour."""
@@ -34,6 +40,71 @@ are handled after it."""
 _HOUR = timedelta(hours=1)
 
 
+LONGEST_HOLD = timedelta(days=7)
+"""The time for which a task stays after its expiration while events are unsent. Longer than any outage that somebody
+repairs, and short enough that one broken topic does not fill the account."""
+
+
+class UnsentEvents:
+    """Puts off deletions while there are unsent events: a pointer to an event names its task, and cannot be rendered
+    without the task's rows.
+
+    While the queue of pointers is not empty, each of them may belong to any expired task."""
+
+    def __init__(self, queues: Queues, runtime: Runtime) -> None:
+        self._queues = queues
+        self._now = runtime.now
+        self._meter = runtime.meter
+        self._are_some = False
+
+    async def look(self) -> None:
+        """Checks whether there are unsent events: one request, before a run of the expiry job deletes the first task.
+        The result holds for the whole run. A call that may still put a pointer has changed its task so recently that
+        the task stays anyway (`ROWS_COMPLETE_AFTER`). Raises StorageUnavailable."""
+        self._are_some = await self._queues.length(EVENTS_QUEUE) > 0
+
+    def held_until(self, expires: datetime) -> datetime | None:
+        """Returns when to try again to delete a task or group that expired at `expires`; None if it may be deleted. The
+        pauses grow up to a day, so that an outage of a week costs each task a dozen tries."""
+        held = self._now() - expires
+        if not self._are_some or held >= LONGEST_HOLD:
+            return None
+        return self._now() + min(max(held, FIRST_RETRY), LAST_RETRY)
+
+    def note_deleted(self, task_id: str) -> None:
+        """Notes that an expired task was deleted. If there are unsent events, some may have been about it."""
+        if not self._are_some:
+            return
+        self._meter.add(UNANNOUNCED_EXPIRATIONS)
+        text = "task %s was deleted although events are unsent for %d days: those of it are lost"
+        fields = {"action": "expired_unannounced", "taskId": task_id}
+        log.error(text, task_id, LONGEST_HOLD.days, extra=fields)
+
+
+STUCK_AFTER = 5
+"""Failures in a row, over a day or more, after which a deletion needs a person."""
+
+
+class ProcessDied(ServiceError):
+    """The process died while it tried to delete something."""
+
+
+def note_failure(meter: Meter, kind: str, key: str, failures: int, error: Exception) -> None:
+    """Logs and counts that the item of this row of the Expiry table could not be deleted, `failures` times in a row."""
+    is_stuck = failures >= STUCK_AFTER
+    meter.add(EXPIRATIONS_FAILED, kind, "yes" if is_stuck else "no")
+    passing = isinstance(error, StorageUnavailable | ProcessDied)
+    log.log(
+        logging.ERROR if is_stuck or not passing else logging.WARNING,
+        "cannot delete %s (failed %d times in a row): %s",
+        key,
+        failures,
+        error,
+        extra={"action": "expiration_stuck" if is_stuck else "expiration_failed", "failures": failures},
+        exc_info=None if passing else error,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class _Failed:
     error: Exception
@@ -44,8 +115,8 @@ _Result = datetime | _Failed | None
 
 
 Expire = Callable[[Expiring, datetime], Awaitable[datetime | None]]
-"""Deletes one item within a time limit. Returns when it is due again, None if never. Raises OutOfTime when a later run
-has to continue."""
+"""Deletes one item within a time limit. Returns when it is due again, None if never. Raises OutOfTime if a later run is
+to go on."""
 
 
 class _Outcome(Enum):
@@ -74,10 +145,9 @@ class Expiration:
         self._now = runtime.now
 
     async def run(self, seconds: float) -> int:
-        """Deletes what is due, for about `seconds`. Returns how many items were handled.
-
-        Raises StorageUnavailable when nothing could be done: everything that was due failed, or the Expiry table itself
-        cannot be read or written. The next run continues there."""
+        """Deletes what is due, for about `seconds`. Returns how many items were handled. Raises StorageUnavailable when
+        nothing could be done: everything that was due failed, or the Expiry table itself cannot be read or written. The
+        next run continues there."""
         until = self._now() + timedelta(seconds=seconds)
         position = await self._expiry.position()
         hour, is_noted = position.hour, bool(position.bucket)

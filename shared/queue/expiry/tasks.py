@@ -20,8 +20,8 @@ from shared.queue.artifacts.creating import without_unfinished
 from shared.queue.artifacts.rows import ArtifactStore, Stored, deletion
 from shared.queue.artifacts.rules import LONGEST_UPLOAD, UNDER_WAY, StorageType, Upload
 from shared.queue.artifacts.uploads import Uploads
-from shared.queue.expiry.failures import UnsentEvents
-from shared.queue.tasks.definitions import DefinitionCache
+from shared.queue.expiry.job import UnsentEvents
+from shared.queue.tasks.definitions import Definitions
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import CommitLost, TaskStore
@@ -52,10 +52,9 @@ class ArtifactExpiry:
         self._now = self._runtime.now
 
     async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes an artifact that expires before its task; returns its expiration if that is later by now.
-
-        The row goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in
-        between, the blob goes with the task."""
+        """Deletes an artifact that expires before its task; returns its expiration if that is later by now. The row
+        goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in between, the
+        blob goes with the task."""
         task_id, run_id, name = _words(expiring)
         stored = await self._artifacts.get(task_id, run_id, name)
         if stored is None:
@@ -76,10 +75,9 @@ class ArtifactExpiry:
             await self._uploads.commit(task_id, [waiting])
 
     async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
-        """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way.
-
-        No URL for uploads outlasts its task, but an upload that began in time may go on for `UNDER_WAY`. No URL was
-        given out after `written`, the time of the last write to the task's status row."""
+        """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way. No URL
+        for uploads outlasts its task, but an upload that began in time may go on for `UNDER_WAY`. No URL was given out
+        after `written`, the time of the last write to the task's status row."""
         first, end = keys.ARTIFACTS
         has_uploads = any(  # content may still come, or an artifact that is gone had a blob
             row.key == keys.STRAYS or (first <= row.key < end and row.values["version"]) for row in rows
@@ -152,7 +150,7 @@ class TaskExpiry:
     _storage: Storage
     _stores: Stores
     _artifacts: ArtifactExpiry
-    _cache: DefinitionCache
+    _cache: Definitions
     _unsent_events: UnsentEvents
 
     def __post_init__(self) -> None:
@@ -232,9 +230,8 @@ class TaskExpiry:
 
     async def _delete_pages(self, task_id: str, until: datetime, *, is_over: Callable[[Row], bool]) -> bool:
         """Deletes rows of a task's partition, with their blobs, page by page, and a hundred at a time: what is deleted
-        stays deleted, however the run ends. Returns whether any stay. Raises OutOfTime.
-
-        An artifact that cannot be deleted holds up nothing but its task: its failure is raised at the end."""
+        stays deleted, however the run ends. Returns whether any stay. Raises OutOfTime. An artifact that cannot be
+        deleted holds up nothing but its task: its failure is raised at the end."""
         failures: list[Exception] = []
         some_stay = False
         async for page in rows_of(self._tables, keys.TASKS, task_id, select=_PROPERTIES):
@@ -252,8 +249,8 @@ class TaskExpiry:
         return some_stay
 
     async def _delete_contents(self, task_id: str, rows: Sequence[Row]) -> None:
-        """Deletes the blobs of a task's artifacts. If one cannot be deleted, the rows of the others go, and its
-        failure is raised."""
+        """Deletes the blobs of a task's artifacts. If one cannot be deleted, the others' rows go, and its failure is
+        raised."""
         failed = await self._artifacts.delete_blobs(task_id, rows)
         if failed:
             first, end = keys.ARTIFACTS

@@ -71,10 +71,9 @@ class GroupJobs:
     _executor: Executor
 
     async def call(self, job: GroupJob, entry: Entry | None = None) -> list[str]:
-        """Does the job as far as a call's time allows; returns the tasks that were changed.
-
-        The number is raised before anything else: a call that dies in between has done nothing. Raises
-        ResourceNotFound; StorageUnavailable, ServiceUnavailable: the job may go on without the call."""
+        """Does the job as far as a call's time allows; returns the tasks that were changed. The number is raised before
+        anything else: a call that dies in between has done nothing. Raises ResourceNotFound; StorageUnavailable,
+        ServiceUnavailable: the job may go on without the call."""
         body = await self._counted(job)
         note(entry, None)
         handle, first = await both(
@@ -108,7 +107,6 @@ class GroupJobs:
 
     async def job_due(self, body: GroupJobBody) -> None:
         """Handles a job message: does the rest of a call, unless its group has been deleted, and perhaps created anew.
-
         Raises what has kept one of the tasks from being changed, once all others were tried."""
         groups = self._stores.groups
         group, first = await both(groups.header(body.task_group_id), groups.active_page(body.task_group_id, None))
@@ -159,8 +157,7 @@ class GroupJobs:
 
     async def _change(self, job: GroupJobBody, row: Active) -> bool:
         """A refused createTask can leave a row that names any task. The caller is authorised for this group only, so
-        the status row decides whether the task belongs to the group. Raises RequestConflict, ResourceNotFound,
-        NoDecision."""
+        the status row decides whether the task is in it. Raises RequestConflict, ResourceNotFound, NoDecision."""
         changed = False
         hint_id = self._stores.runtime.slugid()
 

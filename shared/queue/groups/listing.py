@@ -125,10 +125,8 @@ class Groups:
 
     async def list(self, task_group_id: str, *, start: str, limit: int) -> tuple[Group, ListedTasks]:
         """Returns a page of the group in the order of taskId: resolved tasks from their member rows, others as known,
-        or read.
-
-        All of one share who ask for the same page at the same time have one reading of it (design 11).
-        Raises ResourceNotFound, InputError for a start outside of the group, NoRoom."""
+        or read. All of one share who ask for the same page at the same time have one reading of it (design 11). Raises
+        ResourceNotFound, InputError for a start outside of the group, NoRoom."""
         first = page_start(start, keys.MEMBERS)
         if limit == 0:
             return await self.existing(task_group_id), ListedTasks(tasks=[], resume=None)
@@ -216,8 +214,7 @@ class Batches:
     _lookups: Lookups
 
     async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
-        """Returns tasks with their definitions, and the id of the first one for which there was no room. Raises
-        NoRoom."""
+        """Returns tasks with their definitions, and the id of the first that had no room. Raises NoRoom."""
         wanted = list(dict.fromkeys(task_ids))
         found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
         return found, None if rest is None else wanted[rest]
@@ -228,9 +225,8 @@ class Batches:
         return [(task.task_id, task.as_json()) for task in tasks if task]
 
     async def dependents(self, task_id: str, *, start: str, limit: int) -> ListedTasks:
-        """Returns a page of the tasks that wait, or waited, for this one, in the order of taskId.
-
-        Raises ResourceNotFound, InputError for a start outside of the listing, NoRoom."""
+        """Returns a page of the tasks that wait, or waited, for this one, in the order of taskId. Raises
+        ResourceNotFound, InputError for a start outside of the listing, NoRoom."""
         first = page_start(start, keys.DEPENDENTS)
         task = await self._stores.tasks.status(task_id)
         if task is None:

@@ -1,9 +1,7 @@
 """How tasks join and leave groups: rows of the Groups table that are written before a task is committed (design 3, 5).
 
 The transaction that adds a member also touches guard rows, and fails without them: the scheduler's guard row ("same
-scheduler, not sealed"), and the active rows of the required tasks ("not settled yet"). So these are conditions of the
-transaction, not of a read.
-"""
+scheduler, not sealed"), and the active rows of the required tasks ("not settled yet"). No read is relied on."""
 
 from __future__ import annotations
 
@@ -40,8 +38,8 @@ _UNKNOWN: Mapping[str, tables.Value] = {"definition": b""}
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
 _SMALL_IN_MEMORY = 256 * 1024
-"""Bytes that such a definition may take once unpacked. A small packed one may be large: compression can shrink text to
-a thousandth."""
+"""Bytes that such a definition may take once unpacked. A small packed one may be large: text may shrink to a
+thousandth."""
 _ACTIVE_ROW = 2
 """Place of a new task's active row in the transaction that it joins its group with, right after its member row."""
 
@@ -60,7 +58,7 @@ class Place:
     number: int
     """The number of the group as of which the task has joined it."""
     is_guarded: bool
-    """Whether each required task in the group had its active row: then none of them has been settled, and none need be
+    """Whether each required task in the group had its active row: then none of them is settled, and none need be
     read."""
 
 
@@ -82,11 +80,8 @@ class Membership:
         """By group and hour: the sweeps that this process has scheduled."""
 
     async def join(self, definition: Definition, packed: PackedDefinition, edges: Edges = NO_EDGES) -> Place:
-        """Adds the task as an active member, with its first edges out of tasks of its group. What will delete it, once
-        it has expired, is scheduled then.
-
-        Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable.
-        """
+        """Adds the task as an active member, with its first edges out of tasks of its group. Its deletion is scheduled
+        then. Raises MemberExists, RequestConflict (another scheduler, or sealed), ServiceUnavailable."""
         async for _ in attempts(self._runtime):
             group = await self._joinable(definition)
             try:
@@ -109,8 +104,7 @@ class Membership:
 
     async def _schedule(self, definition: Definition, group: Group) -> None:
         """Schedules the task's deletion. The sweep of the group at the group's expiration deletes all its tasks, so
-        only a task that expires much earlier needs a sweep in an earlier hour. Without that sweep it would merely be
-        deleted late."""
+        only a task that expires much earlier needs a sweep in an earlier hour. Without it, it would merely go late."""
         task_group_id, expires = definition.task_group_id, definition.expires
         if group.expires < expires:
             await self._expiry.group(task_group_id, _group_expires(definition))
@@ -147,10 +141,8 @@ class Membership:
     async def _create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         """Creates a group. Its deletion, and that of its row in the list of groups, is scheduled first: rows that the
         expiry job does not know would stay for ever. If the process stood still, the job may have come to the end of
-        these before the group was created: then they are scheduled again.
-
-        Raises GroupChanged, MemberExists, ServiceUnavailable.
-        """
+        these before the group was created: then it is done again. Raises GroupChanged, MemberExists,
+        ServiceUnavailable."""
         entry, began = self._recent.entry(definition), self._runtime.now()
         await self._schedule_group(definition, entry)
         try:
@@ -220,8 +212,8 @@ class Membership:
         return Place(partial(self._leave, group.task_group_id, written), group.number, is_guarded)
 
     async def _leave(self, task_group_id: str, written: Mapping[str, str]) -> None:
-        """Rolls back rows, given by key with the ETags that their writing returned, unless somebody has rewritten the
-        active row since."""
+        """Rolls back rows, given by key with the ETags that their writing returned, unless the active row was rewritten
+        since."""
         is_member = keys.MEMBERS[0]
         operations = [tables.Delete(key, None if key.startswith(is_member) else etag) for key, etag in written.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)
@@ -237,8 +229,7 @@ class Membership:
         new ETags and a new time, so that they are not taken for orphans (design 2.2); those that are missing are
         written again, and the first edges. Returns the number of the group as of which this holds.
 
-        `exists` looks whether there is a task of this id. Raises RequestConflict, ServiceUnavailable.
-        """
+        `exists` says whether there is such a task. Raises RequestConflict, ServiceUnavailable."""
         async for _ in attempts(self._runtime):
             group = await self._joinable(definition)
             if group is None:
@@ -263,8 +254,7 @@ class Membership:
         more: if it is not there, it has expired, and its id is used again. Otherwise an active row that is written now
         would stay, and would guard edges that no handler follows.
 
-        Raises GroupChanged, also if another call has changed the rows meanwhile, or has created the task.
-        """
+        Raises GroupChanged, also if another call has changed the rows, or created the task."""
         key = keys.member(definition.task_id)
         row = await self._tables.get(keys.GROUPS, definition.task_group_id, key)
         member, active, *added = _own_rows(definition, packed, edges)

@@ -83,10 +83,9 @@ class RecentGroups:
         await try_transact(self._tables, keys.DIRECTORY, keys.GROUP, [Delete(key)])
 
     async def page(self, *, start: str, limit: int) -> tuple[list[RecentGroup], str | None]:
-        """Returns a page of at most 100 groups, latest first, and the key at which the next one starts.
-
-        Groups that never came to be are left out, so a page may be short. Raises InputError for a start outside of the
-        listing, StorageUnavailable, ServiceUnavailable when too many lists are read."""
+        """Returns a page of at most 100 groups, latest first, and the key at which the next one starts. Groups that
+        never came to be are left out, so a page may be short. Raises InputError for a start outside of the listing,
+        StorageUnavailable, ServiceUnavailable when too many lists are read."""
         first = page_start(start, keys.CREATED_GROUPS)
         if limit == 0:
             return [], None

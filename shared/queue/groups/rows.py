@@ -85,8 +85,8 @@ class Edges:
 
     required: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
-    """The required tasks whose active rows must exist: if they do, none of these tasks has been settled, so each will
-    find its edge."""
+    """The required tasks whose active rows must exist: then none of these tasks is settled, and each will find its
+    edge."""
 
     @classmethod
     def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
@@ -190,17 +190,15 @@ class Unsettled(Enum):
     """The meanings that a member row without a state can have for its task."""
 
     OPEN = "open"
-    """No resolution of the task was settled before this read, so the handler that settles one will read the edges
-    later."""
+    """No resolution of the task was settled before this read, so who settles one will read the edges later."""
     UNKNOWN = "unknown"
     """There is no such row, or the task may have been opened again: its status row decides."""
 
 
 def settled_state(row: Row | None) -> State | Unsettled:
-    """Returns the state in which a member's task is resolved, as its row shows it.
-
-    A rerun marks its generation in the row before it commits, and marks and states stay. So a state without a later
-    mark is the state of the task when the row was read."""
+    """Returns the state in which a member's task is resolved, as its row shows it. A rerun marks its generation in the
+    row before it commits, and marks and states stay. So a state without a later mark is that of the task when the row
+    was read."""
     if row is None:
         return Unsettled.UNKNOWN
     states, opened = generations(row, STATE), max(generations(row, OPENED), default=0)

@@ -68,8 +68,7 @@ class GroupStore:
         self._headers.pop(task_group_id)
 
     async def header_and_whether_single(self, task_group_id: str) -> tuple[Group | None, bool]:
-        """Returns the group's header, and whether it has one member: one request. A call that died may count as
-        another."""
+        """Returns the group's header, and whether it has one member: one request. A dead call may count as another."""
         start, end = keys.GROUP_TO_MEMBERS
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start, end=end, limit=_HEAD_ROWS, select=group_rows.HEADER_COLUMNS
@@ -100,9 +99,8 @@ class GroupStore:
             raise GroupChanged from refused
 
     async def rewrite_member(self, task_group_id: str, task_id: str, number: int | None = None) -> None:
-        """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11).
-
-        With `number` it says as well that this is the group's number still: raises NumberPassed."""
+        """Changes nothing of a member row but its ETag, which vouches for the task's status (design 11). With `number`
+        it says as well that this is the group's number still: raises NumberPassed."""
         # Refused if there is no member row: then no listing shows the task.
         member = Merge(keys.member(task_id), {})
         if number is None:
@@ -163,9 +161,8 @@ class GroupStore:
         return row is not None and group_rows.column(group_rows.STATE, generation) in row.values
 
     async def remove_orphan(self, task_group_id: str, row: Active) -> None:
-        """Removes the rows of a call that died, unless somebody has rewritten them since `row` was read.
-
-        Both go in one transaction: a member row that is left alone would be in the way of that task id."""
+        """Removes the rows of a call that died, unless somebody has rewritten them since `row` was read. Both go in one
+        transaction: a member row that is left alone would be in the way of that task id."""
         active = Delete(keys.active(row.task_id, row.generation), row.etag)
         try:
             await self._tables.transact(keys.GROUPS, task_group_id, [active, Delete(keys.member(row.task_id))])
@@ -214,8 +211,7 @@ class GroupStore:
         nothing has become due, None if the member row has changed.
 
         Nothing becomes due if there is no group, or if a later generation was settled before: the group has been due
-        since, and may have been announced. A missing member row is created again, as only that leads the expiry job to
-        the task."""
+        since, and may have been announced. A missing member row is created again, as only that leads to the task."""
         key = keys.member(task.task_id)
         member = _made_again(key, values, generation) if row is None else Merge(key, values, row.etag)
         is_latest = row is None or generation > max(group_rows.generations(row, group_rows.STATE), default=-1)
@@ -243,9 +239,7 @@ class GroupStore:
 
     async def active(self, task_group_id: str, *, limit: int) -> tuple[list[Active], Due | None, Group | None]:
         """Returns the first active rows. If there are fewer than `limit`, also what is due and the header, as they are
-        after them.
-
-        They are not of one moment: storage may answer a range in several parts."""
+        after them. They are not of one moment: storage may answer a range in several parts."""
         start, end = keys.ACTIVE_AND_GROUP
         rows: list[Row] = []
         # Not all of the range: storage may end a page after any row.
@@ -310,8 +304,7 @@ def due_of(task: Task, generation: int) -> str:
 
 
 def _made_again(key: str, values: Mapping[str, Value], generation: int) -> Operation:
-    """Returns the operation that creates a missing member row. It marks all generations, as the row did that it
-    replaces."""
+    """Returns the operation that creates a missing member row. It marks all generations, as the lost one did."""
     return Create(
         key, {**{group_rows.column(group_rows.OPENED, number): True for number in range(generation + 1)}, **values}
     )

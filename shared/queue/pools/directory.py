@@ -1,7 +1,6 @@
 """The directory of task queues and provisioners that were seen or declared, so that no listing scans (contract 8).
 
-A task queue's row stands from its first band on, for the reconciler; it is listed while it is seen, until it expires.
-"""
+A task queue's row stands from its first band on, for the reconciler; it is listed while seen, until it expires."""
 
 from __future__ import annotations
 
@@ -73,23 +72,19 @@ class DirectoryStore:
 
     async def seen(self, task_queue_id: str, life: timedelta) -> None:
         """Notes that a task queue and its provisioner are in use: they are listed for at least `life` from now. Raises
-        StorageUnavailable.
-
-        No request when this process knows of a refresh in the last minutes."""
+        StorageUnavailable. No request when this process knows of a refresh in the last minutes."""
         expires = self._now() + life
         await self.lasts(task_queue_id, expires, enough=expires - REFRESHED_EVERY)
 
     async def lasts(self, task_queue_id: str, expires: datetime, *, enough: datetime | None = None) -> None:
         """Notes that a task queue and its provisioner are in use: they are listed until `expires`, or until `enough` at
-        least.
-
-        Where others write it, too, some minutes are added: the workers of a pool that start together do not write one
-        after the other. Raises StorageUnavailable, ServiceUnavailable."""
+        least. Where others write it, too, some minutes are added: the workers of a pool that start together do not
+        write one after the other. Raises StorageUnavailable, ServiceUnavailable."""
         names = {DirectoryKind.TASK_QUEUE: task_queue_id, DirectoryKind.PROVISIONER: task_queue_id.split("/", 1)[0]}
         await together(*(self._refresh(kind, name, expires, enough or expires) for kind, name in names.items()))
 
     async def declare_task_queue(self, task_queue_id: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes a task queue; its provisioner is listed as long as it is. Raises StorageUnavailable,
+        """Makes or changes a task queue; its provisioner lasts as long. Raises StorageUnavailable,
         ServiceUnavailable."""
         entry = await self._declare(DirectoryKind.TASK_QUEUE, task_queue_id, declaration)
         provisioner_id = task_queue_id.split("/", 1)[0]
@@ -97,7 +92,7 @@ class DirectoryStore:
         return entry
 
     async def declare_provisioner(self, provisioner_id: str, declaration: Declaration) -> DirectoryEntry:
-        """Makes or changes a provisioner. Raises InputError for too much to be stored, StorageUnavailable,
+        """Makes or changes a provisioner. Raises InputError for too much text, StorageUnavailable,
         ServiceUnavailable."""
         if len(write(list(declaration.actions or ())).decode()) > MOST_ACTIONS:
             raise InputError(f"the actions must not have more than {MOST_ACTIONS} characters as JSON")
@@ -142,8 +137,7 @@ class DirectoryStore:
         self, kind: DirectoryKind, *, start: str, limit: int, provisioner_id: str | None = None
     ) -> tuple[list[DirectoryEntry], str | None]:
         """Returns a page of entries that have not expired, in the order of their ids, and the key at which the next
-        page starts. Of task queues these are all, or those of the given provisioner. Raises InputError,
-        StorageUnavailable."""
+        page starts. Of task queues all, or those of a provisioner. Raises InputError, StorageUnavailable."""
         within = keys.LISTED if provisioner_id is None else keys.of_provisioner(provisioner_id)
         first = page_start(start, within)
         if limit == 0:
@@ -164,7 +158,6 @@ class DirectoryStore:
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Removes an entry that has expired. Returns when it is due again, None if never. Raises StorageUnavailable.
-
         The row of a task queue stays: its pool may still hold work for the reconciler."""
         kind, name = DirectoryKind(expiring.kind), "/".join(expiring.words)
         row = await self._tables.get(keys.DIRECTORY, kind, keys.listed(name))

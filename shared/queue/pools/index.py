@@ -104,9 +104,8 @@ class PoolIndex:
         return PoolSnapshot(pending=len(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[tuple[str, int]], str | None]:
-        """Returns the runs of a worker among a page of the pool's claimed rows, and where the next page starts.
-
-        Raises StorageUnavailable."""
+        """Returns a worker's runs among a page of the pool's claimed rows, and where the next one starts. Raises
+        StorageUnavailable."""
         pool, columns = keys.pool(task_queue_id), ("workerGroup", "workerId")
         page = await self._tables.query(keys.POOLS, pool, start=start, end=keys.CLAIMED[1], select=columns)
         named = worker.worker_group, worker.worker_id
@@ -122,8 +121,7 @@ class PoolIndex:
         Rows that have not changed prove that statuses seen before are still current (design 11).
 
         Pending rows are read before claimed ones, so a run that is claimed in between is seen twice. A run that becomes
-        pending in between would be missed, but that changes the ETag of the row `keys.RETURNED`. Raises
-        StorageUnavailable."""
+        pending in between would be missed: that changes the ETag of `keys.RETURNED`. Raises StorageUnavailable."""
         first_pending, first_claimed = keys.indexed_since(since)
         returns = await self._returns(task_queue_id) if with_claimed else ""
         pending, left = await self._range(task_queue_id, first_pending, keys.PENDING[1], most)

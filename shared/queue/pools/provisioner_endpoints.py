@@ -137,9 +137,7 @@ def task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def new_task_queue_of(params: Mapping[str, str]) -> str:
-    """Like `task_queue_of`, for calls that may create it: a URL allows names that no worker type may have (trap 29).
-
-    Raises InputError."""
+    """Does so for calls that may create it: a URL allows names that no worker type has (trap 29). Raises InputError."""
     task_queue_id = task_queue_of(params)
     if not _TASK_QUEUE.fullmatch(task_queue_id):
         raise InputError(f"{params['workerType']!r} cannot be a worker type: it must match {TASK_QUEUE_PATTERN}")
@@ -147,8 +145,7 @@ def new_task_queue_of(params: Mapping[str, str]) -> str:
 
 
 def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Returns declared actions as a property, or no property if there are none: today's clients and schemas do not know
-    of actions."""
+    """Returns declared actions as a property, or none without any: today's clients and schemas do not know them."""
     return {"actions": list(actions)} if actions else {}
 
 

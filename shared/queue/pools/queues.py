@@ -29,8 +29,8 @@ from shared.store.partitions import delete_together, try_transact
 NOTED_EVERY = timedelta(days=1)
 """How often a process notes in the pool's header that the pool is in use."""
 DELETED_WITHIN = timedelta(minutes=2)
-"""Time since the header was marked as being deleted. Deleting stops after half of it, and creating queues is refused
-for all of it."""
+"""Time since the header was marked as being deleted. Deleting stops after half of it; creating is refused until it is
+over."""
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for queues that are being deleted before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)
@@ -87,8 +87,7 @@ class PoolQueues:
         return found
 
     async def checked_to(self, task_queue_id: str) -> str:
-        """Returns the key at which the last check of the pool's index stopped; "" if it reached the end. Raises
-        StorageUnavailable."""
+        """Returns the key at which the last check of the pool stopped; "" if at the end. Raises StorageUnavailable."""
         header = await self._header(task_queue_id)
         return "" if header is None else str(header.values.get(CHECKED_TO, ""))
 
@@ -100,10 +99,9 @@ class PoolQueues:
                 return
 
     async def retire(self, task_queue_id: str, unused_for: timedelta) -> datetime:
-        """Deletes the queues of a pool that was unused for that time and has no pending or running run.
-
-        Returns when to call again: a day later, the pool's own rows are deleted as well. An interrupted deletion is
-        continued. Raises StorageUnavailable."""
+        """Deletes the queues of a pool that was unused for that time and has no pending or running run. Returns when to
+        call again: a day later, the pool's own rows go as well. An interrupted deletion goes on. Raises
+        StorageUnavailable."""
         began = self._now()
         header = await self._header(task_queue_id)
         if header is None:
@@ -137,12 +135,10 @@ class PoolQueues:
         return began + LOOK_AGAIN
 
     async def _unlist(self, task_queue_id: str) -> None:
-        """Removes the pool's row from the directory, unless the pool is listed there: the reconciler has nothing left
-        to check.
+        """Removes the pool's row from the directory, unless the pool is listed there: nothing is left to check.
 
         Every user of the pool writes the header first, then the row. So the header is read after the row. If it says
-        that the pool is not in use, a caller that uses the pool now will change the row before its deletion, or create
-        it again afterwards."""
+        that the pool is not in use, whoever uses it now will change the row before its deletion, or create it again."""
         key = keys.listed(task_queue_id)
         row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)
         header = await self._header(task_queue_id)
@@ -158,9 +154,8 @@ class PoolQueues:
         return bool(rows.rows)
 
     async def _used(self, task_queue_id: str, header: Row | None = None) -> Row | None:
-        """Returns the header, after it was noted there that the pool is in use; None for a new pool.
-
-        Raises StorageUnavailable while its queues are being deleted."""
+        """Returns the header, after it was noted there that the pool is in use; None for a new pool. Raises
+        StorageUnavailable while its queues are being deleted."""
         waited = 0
         while True:
             header = header or await self._header(task_queue_id)

@@ -41,8 +41,7 @@ class IndexRow:
 
 
 class ClaimRowTaken(ServiceError):
-    """Another call claims the run in the same millisecond, and the index row with this key belongs to that call's
-    claim."""
+    """Another call claims the run in the same millisecond, and the index row with this key is that claim's."""
 
     def __init__(self, row: PoolRow) -> None:
         super().__init__(row.task_id)
@@ -59,8 +58,7 @@ class PoolStore:
         self.queues = PoolQueues(storage, runtime)
 
     async def add_pending(self, row: PoolRow) -> str | None:
-        """Adds the index row of a pending run, or rewrites it if it exists. Returns its ETag if it is new, else
-        None."""
+        """Adds the index row of a pending run, or rewrites it. Returns its ETag if it is new, else None."""
         partition, key, values = keys.pool(row.task_queue_id), keys.pending(row), _values(row)
         returned = [_RETURNED] if row.run_id else []
         try:
@@ -72,8 +70,8 @@ class PoolStore:
         return etag
 
     async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
-        """Adds rows as `add_pending` does, for first runs of one pool: a transaction for each hundred, or one by one if
-        one of them exists."""
+        """Adds rows as `add_pending` does, for first runs of one pool: a hundred at a time, or one by one if one
+        exists."""
         assert not any(row.run_id for row in rows), "none of them may have been claimed before"
         etags: list[str | None] = []
         for start in range(0, len(rows), MAX_OPERATIONS):
@@ -125,8 +123,7 @@ class PoolStore:
         await try_transact(self._tables, keys.POOLS, keys.pool(row.claimed.task_queue_id), operations)
 
     async def page_of_all(self, start: str | None, limit: int, end: str = "") -> tuple[list[str], str | None]:
-        """Returns a page of all pools' taskQueueIds, up to the key `end` if that is given, and where the next one
-        starts."""
+        """Returns a page of all pools' taskQueueIds, up to the key `end` if given, and where the next one starts."""
         page = await self._tables.query(keys.DIRECTORY, keys.POOL, start=start or "", end=end or END, limit=limit)
         return [str(row.values["taskQueueId"]) for row in page.rows], page.resume
 
@@ -194,8 +191,7 @@ class PoolStore:
 
 _COLUMNS = ("priority", "deadline")
 _RETURNED = tables.Upsert(keys.RETURNED, {})
-"""Operation that is written with each index row of a pending run that may have been claimed before: see
-`PoolIndex.etags`."""
+"""Written with each index row of a pending run that may have been claimed before: see `PoolIndex.etags`."""
 
 
 def _values(row: PoolRow) -> dict[str, tables.Value]:

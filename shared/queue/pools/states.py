@@ -110,16 +110,15 @@ class Stalls:
     _now: Callable[[], datetime]
 
     async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
-        """Returns the stall of a task queue with this index, if it is stalled. Makes no request unless tasks wait and
-        none runs."""
+        """Returns the stall of a task queue with this index, if any. Makes no request unless tasks wait and none
+        runs."""
         if not _waits_alone(snapshot):
             return None
         entry = await self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
         return await self.of_entry(task_queue_id, snapshot, entry)
 
     async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
-        """Returns the stall as `of` does, if the task queue's entry in the directory was read already (None: not
-        listed)."""
+        """Returns the stall as `of` does, if its entry in the directory was read already (None: not listed)."""
         if not _waits_alone(snapshot) or snapshot.oldest is None:
             return None
         now = self._now()
@@ -210,10 +209,8 @@ class TaskQueueStates:
 
     async def page(self, *, start: str, limit: int) -> tuple[list[CurrentTaskQueue], str | None]:
         """Returns a page of at most 100 task queues in the order of their ids, and the key at which the next one
-        starts.
-
-        Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError for a
-        start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read."""
+        starts. Those that are neither in use nor hold a task are left out, so a page may be short. Raises InputError
+        for a start outside of the listing, StorageUnavailable, ServiceUnavailable when too many lists are read."""
         first = page_start(start, keys.LISTED)
         if limit == 0:
             return [], None

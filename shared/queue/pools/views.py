@@ -77,12 +77,12 @@ class PoolViews:
         return task.state is State.RUNNING and until is not None and until > self._now()
 
     async def pending(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[Loaded], str | None]:
-        """Returns a page of the tasks whose last run is pending, first scheduled first. Raises InputError, NoRoom,
+        """Returns a page of the tasks with a pending run, first scheduled first. Raises InputError, NoRoom,
         StorageUnavailable."""
         return await self._list(State.PENDING, task_queue_id, start, limit)
 
     async def claimed(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[Loaded], str | None]:
-        """Returns a page of the tasks whose last run is running, first claimed first. Raises InputError, NoRoom,
+        """Returns a page of the tasks with a running run, first claimed first. Raises InputError, NoRoom,
         StorageUnavailable."""
         return await self._list(State.RUNNING, task_queue_id, start, limit)
 

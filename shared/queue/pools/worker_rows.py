@@ -45,11 +45,9 @@ class WorkerRecord:
     removals: int = 0
     """How often the worker was removed: calls that have read a lower number get no run any more."""
     waits: int = 0
-    """The number of the worker's newest wait: waits that have read a lower number since they began get no run any more.
-    """
+    """The number of the worker's newest wait: waits that have read a lower one since they began get no run any more."""
     waits_in: str = ""
-    """The process in which the worker's newest wait is. It ends older waits in the same process without reading this
-    row."""
+    """The process in which the worker's newest wait is. It ends older ones in that process without reading this row."""
     may_repeat: bool = False
     """Whether the newest wait may have ended with an answer after which the client repeats the call (contract 5.1)."""
     recent_waits: tuple[float, ...] = ()
@@ -218,8 +216,7 @@ class WorkerStore:
         return written
 
     async def put(self, record: WorkerRecord, *beside: tables.Operation) -> WorkerRecord | None:
-        """Writes a worker's row, and the operations `beside` in the same transaction; None if the row has changed since
-        it was read."""
+        """Writes a worker's row, in one transaction with `beside`; None if the row has changed since it was read."""
         operations = [self.write(record), *beside]
         etags = await try_transact(self._tables, keys.POOLS, keys.pool(record.task_queue_id), operations)
         return None if etags is None else self.written(record, etags[0])
@@ -239,8 +236,7 @@ class WorkerStore:
         return [QUARANTINE_COLUMNS.decode(row.values, entry_id=row.key.rsplit("~", 1)[1]) for row in rows]
 
     async def expire(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes a worker once both its row and its quarantine have expired. Returns when it is due again, None if
-        never."""
+        """Deletes a worker once its row and its quarantine have expired. Returns when it is due again, if ever."""
         *_, worker_group, worker_id = expiring.words
         record = await self.existing(str(expiring.values["taskQueueId"]), worker_group, worker_id)
         if record is None:

@@ -1,8 +1,7 @@
 """The registry of workers: noting who asks for work, reading, declaring, quarantine, removal (contract 8).
 
 A worker's row also says which of its calls may still be given a run: it is written in the transaction of every claim,
-on condition that no one has written it since, so that a quarantine, a removal or a newer wait is always noticed there.
-"""
+on condition that no one has written it since, so that a quarantine, a removal or a newer wait is noticed there."""
 
 from __future__ import annotations
 
@@ -87,7 +86,7 @@ class Workers:
 
     async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
         """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
-        worker, up to 30 s old: a call that follows a removal which this process has not seen yet gets no run. Raises
+        worker, up to 30 s old: a call after a removal that this process has not seen yet gets no run. Raises
         StorageUnavailable."""
         worker = request.worker
         record, _ = await both(
@@ -171,9 +170,8 @@ class Workers:
         return self.rows.written(record, etag)
 
     async def get(self, task_queue_id: str, worker: Worker) -> KnownWorker:
-        """Returns one worker that has not expired, or is quarantined, of a task queue that is listed.
-
-        Raises ResourceNotFound, StorageUnavailable."""
+        """Returns one worker that has not expired, or is quarantined, of a task queue that is listed. Raises
+        ResourceNotFound, StorageUnavailable."""
         (record, history), entry = await both(
             self._with_history(task_queue_id, worker), self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
         )
@@ -182,9 +180,8 @@ class Workers:
         return KnownWorker(record, history)
 
     async def page(self, task_queue_id: str, *, start: str, limit: int) -> tuple[list[WorkerRecord], str | None]:
-        """Returns a page of workers that have not expired, or are quarantined, and where the next one starts.
-
-        Raises InputError, StorageUnavailable."""
+        """Returns a page of workers that have not expired, or are quarantined, and where the next one starts. Raises
+        InputError, StorageUnavailable."""
         first = page_start(start, keys.WORKERS)
         if limit == 0:
             return [], None
@@ -202,7 +199,6 @@ class Workers:
         entry: Entry | None = None,
     ) -> KnownWorker:
         """Gives a worker no work until then; a time in the past lifts its quarantine. What was set is kept as history.
-
         Raises ResourceNotFound, ServiceUnavailable, StorageUnavailable."""
         now = self._now()
         quarantine = Quarantine(
@@ -225,9 +221,8 @@ class Workers:
         raise ServiceUnavailable("the worker is contended; send the call again")
 
     async def declare(self, task_queue_id: str, worker: Worker, expires: datetime) -> KnownWorker:
-        """Makes or extends a worker, its task queue and its provisioner, until that time at least.
-
-        Raises ServiceUnavailable, StorageUnavailable."""
+        """Makes or extends a worker, its task queue and its provisioner, until that time at least. Raises
+        ServiceUnavailable, StorageUnavailable."""
         await self._directory.lasts(task_queue_id, expires)
         now = self._now()
 
@@ -240,10 +235,9 @@ class Workers:
     async def removed(
         self, task_queue_id: str, worker: Worker, *, start: str
     ) -> tuple[list[tuple[str, int]], str | None]:
-        """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil.
-
-        Returns task and run of those that ended now and, if the call ran out of time, where to continue. Raises
-        InputError, ServiceUnavailable, StorageUnavailable; a repeat continues."""
+        """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil. Returns task
+        and run of those that ended now and, if the call ran out of time, where to continue. Raises InputError,
+        ServiceUnavailable, StorageUnavailable; a repeat continues."""
         until = self._now() + timedelta(seconds=REMOVAL_SECONDS)
         await self._mark_removed(task_queue_id, worker)
         ended: list[tuple[str, int]] = []

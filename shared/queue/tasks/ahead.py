@@ -1,6 +1,4 @@
-"""Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2).
-
-Also decides whether to try a commit on the remembered task, without a read (design 2.8)."""
+"""Write ahead: what a state needs is written before it commits, and rolled back if the call is refused (design 2.2)."""
 
 from __future__ import annotations
 
@@ -22,32 +20,6 @@ from shared.queue.tasks.rules import MessageHandle, Task
 from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.interface import ReceiptLost
-
-_WEIGHT = 1 / 16
-"""Weight of the latest first try in the moving average, which reflects the last few dozen."""
-_ENOUGH = 0.75
-"""Share of successes from which first tries are worth it: a failure costs up to three requests, and a success saves
-one."""
-
-
-class FirstTries:
-    """The share of first tries that succeeded: nobody else had committed the task since this process did.
-
-    It is high while one process serves a task's worker from the claim on, and low where many processes share the calls.
-    """
-
-    def __init__(self) -> None:
-        self._share = 1.0
-
-    @property
-    def are_worth_it(self) -> bool:
-        """Whether enough of the latest have succeeded, or would have."""
-        return self._share >= _ENOUGH
-
-    def note(self, *, succeeds: bool) -> None:
-        """Notes how a first try ended, or would have ended, as a read shows."""
-        self._share += (succeeds - self._share) * _WEIGHT
-
 
 AddRow = Callable[[effects.PoolRow], Awaitable[str | None]]
 """Function that indexes a pending run in its pool, as `PoolStore.add_pending` does."""
@@ -82,11 +54,9 @@ class WriteAhead:
         self._written: dict[Ahead, _Written] = {}
 
     async def ensure(self, wanted: Sequence[Ahead], *, replaces_lost: bool = True) -> None:
-        """Carries out the effects that this call has not carried out yet, in parallel.
-
-        With `replaces_lost`, a message of the task that somebody else holds is replaced by a new one. Raises
-        ReceiptLost without it, or if a message that should become a lease is not held any more; ServiceUnavailable;
-        StorageUnavailable."""
+        """Carries out the effects that this call has not carried out yet, in parallel. With `replaces_lost`, a message
+        of the task that somebody else holds is replaced by a new one. Raises ReceiptLost without it, or if a message
+        that should become a lease is not held any more; ServiceUnavailable; StorageUnavailable."""
         missing = [effect for effect in wanted if effect not in self._written]
         if missing:
             self.begin()
@@ -98,8 +68,7 @@ class WriteAhead:
         await together(*map(write, missing))
 
     def begin(self) -> None:
-        """Starts the time limit of the commit, unless that has begun already, with the read that the commit rests
-        on."""
+        """Starts the time limit of the commit, unless that has begun already, with the read that it rests on."""
         self._begun = self._begun or self._now()
 
     def refuse_late(self) -> None:

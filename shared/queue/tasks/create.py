@@ -49,8 +49,7 @@ class _Attempt:
     """Whether an earlier call has added the member row. The task may then exist, or its commit may be under way."""
 
     def note(self, task_id: str, task: Task | None) -> None:
-        """Notes a dependency that was read. A dependency that was satisfied once during the call counts as satisfied
-        for good."""
+        """Notes a dependency that was read. One that was satisfied once during the call counts as that for good."""
         self.found[task_id] = task
         if task is not None:
             self.groups[task_id] = task.task_group_id
@@ -84,9 +83,8 @@ class CreateTask:
     _max_deadline: timedelta
 
     async def __call__(self, definition: Definition) -> Task:
-        """Creates the task, or finds it created with an equal definition; returns its present status.
-
-        Raises InputError, RequestConflict, ServiceUnavailable, StorageUnavailable."""
+        """Creates the task, or finds it created with an equal definition; returns its present status. Raises
+        InputError, RequestConflict, ServiceUnavailable, StorageUnavailable."""
         runtime = self._stores.runtime
         now = runtime.now()
         creation.check_definition(definition, now, self._max_deadline)
@@ -168,8 +166,7 @@ class CreateTask:
             self._stores.known.note(task)
 
     async def _refused(self, attempt: _Attempt, refusal: InputError) -> Task:
-        """Refuses the call for its dependencies, unless the task exists already: then the answer depends on that task
-        (contract 2.4)."""
+        """Refuses the call for its dependencies, unless the task exists already: then that decides (contract 2.4)."""
         existing = await self._stores.tasks.load(attempt.definition.task_id)
         if existing is not None:
             return await self._found(attempt, existing)
@@ -189,8 +186,8 @@ class CreateTask:
         return await self._stores.tasks.status(task_id) is not None
 
     async def _link(self, attempt: _Attempt, required: str) -> None:
-        """Writes the edge out of a task of another group, then reads that task: what resolves after the read finds the
-        edge (design 5)."""
+        """Writes the edge out of a task of another group, then reads the task: if it resolves later, it finds the edge
+        (design 5)."""
         dependent = attempt.definition.task_id
         attempt.ahead.refuse_late()
         etag = await self._stores.tasks.edges.rewrite(required, dependent)
@@ -200,10 +197,9 @@ class CreateTask:
             await self._read(attempt, required)
 
     async def _look_at_group(self, attempt: _Attempt) -> None:
-        """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows.
-
-        A dependency that is not settled there counts as open: the handler of its resolution will settle it, and read
-        the edges afterwards (design 5)."""
+        """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows. A
+        dependency that is not settled there counts as open: the handler of its resolution will settle it, and read the
+        edges afterwards (design 5)."""
         definition, edges = attempt.definition, attempt.edges
         attempt.ahead.refuse_late()
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
@@ -213,8 +209,7 @@ class CreateTask:
         await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
-        """Commits the task. Dependencies that are satisfied by now count, and a task that waits for no other gets its
-        first run."""
+        """Commits the task. Dependencies that are satisfied by now count; with all of them, it gets its first run."""
         definition, runtime = attempt.definition, self._stores.runtime
         task = replace(
             attempt.task,
@@ -245,9 +240,8 @@ class CreateTask:
         return existing.task
 
     async def _drop_shared_row(self, attempt: _Attempt, existing: Task) -> None:
-        """Deletes the pending row if nobody owns it: the task was finally created by a call at another time.
-
-        Calls in the same millisecond use the same row key."""
+        """Deletes the pending row if nobody owns it: the task was finally created by a call at another time. Calls in
+        the same millisecond use the same row key."""
         for effect in creation.create(attempt.task, attempt.now).ahead:
             if isinstance(effect, AddPendingRow) and attempt.ahead.existed_before(effect):
                 if existing.runs and existing.runs[0].scheduled == effect.row.scheduled:

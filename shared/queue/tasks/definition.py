@@ -37,8 +37,7 @@ _json: Callable[[Any], Json] = dict
 
 
 class _Read(Generic[T]):
-    """Descriptor for a property of a definition's body, which is read once. It is quicker than `cached_property`, which
-    takes a lock."""
+    """Descriptor for a property of a definition's body, which is read once. `cached_property` takes a lock."""
 
     def __init__(self, name: str, kind: Callable[[Any], T]) -> None:
         self._name, self._kind = name, kind
@@ -149,7 +148,6 @@ def initial_task(definition: Definition) -> Task:
 
 def refuse_dependencies(definition: Definition, found: Mapping[str, Task | None]) -> None:
     """Raises InputError for dependencies that are missing, and for those that expire before this task's deadline.
-
     `found` has the dependencies that were read, or as many missing ones as a refusal names."""
     missing = [task_id for task_id, required in found.items() if required is None]
     if missing:

@@ -21,61 +21,6 @@ from shared.store.interface import Tables
 from shared.store.partitions import rows_of
 
 
-@dataclass(eq=False, repr=False)
-class DefinitionReader:
-    """Unpacks definitions, and keeps those that later calls are likely to ask for."""
-
-    _tables: Tables
-    _cache: DefinitionCache
-
-    def share(self, most: float = math.inf) -> MemoryShare:
-        """Returns the memory that one call may take for the definitions that it has at a time: `most` bytes."""
-        return MemoryShare(self._cache.memory, most)
-
-    async def unpack(
-        self, task_id: str, packed: PackedDefinition, share: MemoryShare | None = None, *, keep: bool = True
-    ) -> Definition:
-        """Unpacks a definition, and keeps it for later calls if `keep`. A definition of several rows takes a request,
-        once there is room for it. Raises NoRoom, StorageUnavailable."""
-        share = share or self.share()
-        if packed.memory < bounds.SMALL_DEFINITION:
-            share.count(packed.memory)
-            return await self._read(task_id, packed, keep=keep)
-        memory = self._cache.memory
-        place = await share.take(packed.memory, 2 * packed.memory)
-        try:
-            kept = self._cache.get(task_id)  # another call may have read it while this one waited
-            if kept is not None and kept.fingerprint == packed.fingerprint:
-                return kept.definition
-            definition = await self._read(task_id, packed, keep=keep)
-            memory.shrink(place, packed.memory)
-            memory.free_with(definition, place)
-            return definition
-        finally:
-            memory.leave(place)
-
-    def keep(self, definition: Definition, packed: PackedDefinition) -> None:
-        """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
-        if packed.memory >= bounds.SMALL_DEFINITION:
-            place = Place(units=packed.memory, share=OWN)
-            if not self._cache.memory.try_take(place):
-                return
-            self._cache.memory.free_with(definition, place)
-        self._cache.put(definition, packed.fingerprint, packed.memory)
-
-    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition:
-        whole = packed
-        if packed.whole is not None:
-            start, end = keys.REST_OF_DEFINITION
-            pages = rows_of(self._tables, keys.TASKS, task_id, start=start, end=end)
-            whole = complete(packed, [row async for page in pages for row in page])
-        text = await unpacked_text(whole)
-        definition = Definition(task_id=task_id, body=read_back(text))
-        if keep:
-            self._cache.put(definition, packed.fingerprint, memory_of(text))
-        return definition
-
-
 class MemoryShare:
     """The memory that one call takes for the definitions that it has at a time, and its limit."""
 
@@ -92,10 +37,8 @@ class MemoryShare:
         self._used += memory
 
     async def take(self, memory: int, peak: int) -> Place:
-        """Takes `peak` bytes of the room to read a definition that will then have `memory` bytes.
-
-        Only the first definition is waited for: two calls that both wait for more would wait for each other. Raises
-        NoRoom."""
+        """Takes `peak` bytes of the room to read a definition that will then have `memory` bytes. Only the first
+        definition is waited for: two calls that both wait for more would wait for each other. Raises NoRoom."""
         is_first, place = not self._used, Place(units=peak)
         self.count(memory)
         try:
@@ -119,8 +62,8 @@ class Cached:
     """About how many bytes the definition takes."""
 
 
-class DefinitionCache:
-    """The definitions used last, up to a total weight: about the bytes of memory that they take.
+class Definitions:
+    """Unpacks definitions, and keeps those used last, up to a total weight: about the bytes of memory that they take.
 
     An id may be used again once its task has expired and was deleted. So a definition is not returned after its
     expiration, half an hour before the expiry job may delete the task. Callers that have read the status row compare
@@ -129,13 +72,60 @@ class DefinitionCache:
     memory: Memory
     """The memory budget of the process. Kept definitions that are large are dropped when calls need their room."""
 
-    def __init__(self, capacity: int, now: Callable[[], datetime]) -> None:
+    def __init__(self, tables: Tables, capacity: int, now: Callable[[], datetime]) -> None:
+        self._tables = tables
         self._capacity = capacity
         self._now = now
         self._entries: OrderedDict[str, Cached] = OrderedDict()
         self._large: OrderedDict[str, None] = OrderedDict()
         self._weight = 0
         self.memory = Memory(capacity + bounds.IN_HAND, self._forget_large, reserve=bounds.IN_HAND // RESERVED_PART)
+
+    def share(self, most: float = math.inf) -> MemoryShare:
+        """Returns the memory that one call may take for the definitions that it has at a time: `most` bytes."""
+        return MemoryShare(self.memory, most)
+
+    async def unpack(
+        self, task_id: str, packed: PackedDefinition, share: MemoryShare | None = None, *, keep: bool = True
+    ) -> Definition:
+        """Unpacks a definition, and keeps it for later calls if `keep`. A definition of several rows takes a request,
+        once there is room for it. Raises NoRoom, StorageUnavailable."""
+        share = share or self.share()
+        if packed.memory < bounds.SMALL_DEFINITION:
+            share.count(packed.memory)
+            return await self._read(task_id, packed, keep=keep)
+        place = await share.take(packed.memory, 2 * packed.memory)
+        try:
+            kept = self.get(task_id)  # another call may have read it while this one waited
+            if kept is not None and kept.fingerprint == packed.fingerprint:
+                return kept.definition
+            definition = await self._read(task_id, packed, keep=keep)
+            self.memory.shrink(place, packed.memory)
+            self.memory.free_with(definition, place)
+            return definition
+        finally:
+            self.memory.leave(place)
+
+    def keep(self, definition: Definition, packed: PackedDefinition) -> None:
+        """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""
+        if packed.memory >= bounds.SMALL_DEFINITION:
+            place = Place(units=packed.memory, share=OWN)
+            if not self.memory.try_take(place):
+                return
+            self.memory.free_with(definition, place)
+        self.put(definition, packed.fingerprint, packed.memory)
+
+    async def _read(self, task_id: str, packed: PackedDefinition, *, keep: bool) -> Definition:
+        whole = packed
+        if packed.whole is not None:
+            start, end = keys.REST_OF_DEFINITION
+            pages = rows_of(self._tables, keys.TASKS, task_id, start=start, end=end)
+            whole = complete(packed, [row async for page in pages for row in page])
+        text = await unpacked_text(whole)
+        definition = Definition(task_id=task_id, body=read_back(text))
+        if keep:
+            self.put(definition, packed.fingerprint, memory_of(text))
+        return definition
 
     def get(self, task_id: str) -> Cached | None:
         """Returns the definition of a task that has not expired."""
@@ -151,9 +141,8 @@ class DefinitionCache:
         return entry
 
     def put(self, definition: Definition, fingerprint: str, weight: int) -> None:
-        """Remembers a definition, and forgets those that were not used for longest if it gets too much.
-
-        The caller has taken room for a large one before."""
+        """Remembers a definition, and forgets those that were not used for longest if it gets too much. The caller has
+        taken room for a large one before."""
         self.forget(definition.task_id)
         self._entries[definition.task_id] = Cached(definition, fingerprint, weight)
         self._weight += weight

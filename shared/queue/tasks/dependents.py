@@ -105,8 +105,8 @@ class _Bit:
 
 
 class Dependents:
-    """Commits satisfied bits, one commit at a time for each dependent in this process. Bits that arrive meanwhile join
-    the next commit.
+    """Commits satisfied bits, one commit at a time for each dependent in this process. What comes meanwhile joins the
+    next.
 
     Any number of required tasks may be resolved at about the same time, and each commit of the dependent makes all the
     others lose their race. The first bit is never delayed."""
@@ -119,9 +119,8 @@ class Dependents:
 
     async def satisfy(self, dependent: str, required: str, run: Run, row: RowToCome, *, at_deadline: bool) -> bool:
         """Notes with a dependent that this run has resolved a required task, and waits until that is committed.
-        `at_deadline` is as of the message that says so.
-
-        Returns whether there is such a dependent. Raises ServiceUnavailable, StorageUnavailable."""
+        `at_deadline` is as of the message that says so. Returns whether there is such a dependent. Raises
+        ServiceUnavailable, StorageUnavailable."""
         assert run.resolved is not None, "a resolved run has a time"
         bit = _Bit(required, run.state, run.resolved, row, at_deadline)
         queue = self._queues.get(dependent)
@@ -155,8 +154,7 @@ class Dependents:
         del self._queues[dependent]
 
     async def _commit(self, dependent: str, queue: list[_Bit], taken: list[_Bit]) -> None:
-        """Commits one round of bits. Every attempt takes all bits that wait; the next round starts from the row that
-        this one committed."""
+        """Commits one round of bits. Every attempt takes all bits that wait; the next round starts from its row."""
         row, hint_id = queue[0].row, self._stores.runtime.slugid()
 
         def decide(read: Loaded, now: datetime) -> Decision:

@@ -46,8 +46,7 @@ class Timers:
 
     async def claim_due(self, task_id: str, run_id: int, put: datetime, started: datetime) -> None:
         """Handles the claim message of a claim that was made at `started`: ends the claim, if the status row says that
-        takenUntil has passed. If the claim was never committed, its index row is given back. Raises StorageUnavailable.
-        """
+        takenUntil has passed. If it was never committed, its index row is given back. Raises StorageUnavailable."""
         spare_hint_id = self._stores.runtime.slugid()
         try:
             await self._executor.run(
@@ -117,8 +116,7 @@ class Redelivery:
     """Sends the events that pointers in the `events` queue name.
 
     While a topic cannot be reached all its pointers back off as one: after a pause a single one of them is tried, and
-    its outcome decides for the others. A pointer that is received meanwhile costs only the request that puts it back.
-    """
+    its outcome decides for the others. One that is received meanwhile costs only the request that puts it back."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores
@@ -127,9 +125,8 @@ class Redelivery:
 
     async def event_due(self, event: Event) -> None:
         """Renders and publishes the event as of then. A pointer of a claim that was given back is dropped. A pointer of
-        a deleted task is dropped, logged and counted as lost, also if the id is used again.
-
-        Raises Postponed, StorageUnavailable; ValueError for an event that cannot have happened to its task."""
+        a deleted task is dropped, logged and counted as lost, also if the id is used again. Raises Postponed,
+        StorageUnavailable; ValueError for an event that cannot have happened to its task."""
         breaker, loaded = self._breakers[event.exchange], None
         if breaker.blocks():
             raise self._postponed(breaker)

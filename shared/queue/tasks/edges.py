@@ -77,8 +77,7 @@ class TaskEdges:
         self._tables = storage.tables
 
     async def rewrite(self, required: str, dependent: str) -> str | None:
-        """Writes the edge "required unblocks dependent", or rewrites it if it exists. Returns its ETag if it is new,
-        else None."""
+        """Writes the edge "required unblocks dependent", or rewrites it. Returns its ETag if it is new, else None."""
         key = keys.dependent(dependent)
         try:
             return (await self._tables.transact(keys.TASKS, required, [Create(key, {})]))[0]
@@ -131,10 +130,8 @@ class GroupEdges:
         self._tables = storage.tables
 
     async def add(self, task_group_id: str, dependent: str, required: Sequence[str]) -> None:
-        """Writes edges that did not fit into the transaction of the member row, which has come before.
-
-        They are written only while the member row is there: what leads to it leads to them. Raises ServiceUnavailable.
-        """
+        """Writes edges that did not fit into the transaction of the member row, which has come before. They are written
+        only while the member row is there: what leads to it leads to them. Raises ServiceUnavailable."""
 
         async def write(some: Sequence[str]) -> None:
             edges = [Upsert(keys.unblocks(task_id, dependent), {}) for task_id in some]
@@ -148,8 +145,7 @@ class GroupEdges:
     async def page(
         self, task_group_id: str, required: str, *, start: str | None = None, end: str | None = None, limit: int
     ) -> tuple[list[Edge], str | None]:
-        """Returns a page of the edges out of a task in the order of taskId, and where the next one starts. `end` is not
-        part of it."""
+        """Returns a page of a task's edges in the order of taskId, up to `end`, and where the next one starts."""
         first, last = keys.unblocked(required)
         page = await self._tables.query(
             keys.GROUPS, task_group_id, start=start or first, end=end or last, limit=limit, select=()

@@ -184,8 +184,7 @@ class ReturnRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class RewriteMember:
-    """Change the ETag of the task's row in its group. By no other row can a listing notice that the status has
-    changed."""
+    """Change the ETag of the task's row in its group. Only by it can a listing notice that the status has changed."""
 
     task_group_id: str
     task_id: str
@@ -203,8 +202,7 @@ class Decision:
     task: Task | None
     ahead: tuple[Ahead, ...] = ()
     after: tuple[tuple[After, ...], ...] = ()
-    """The steps after the commit. The effects of a step run in parallel, and a step starts when the one before has
-    ended."""
+    """The steps after the commit. The effects of a step run in parallel, each step starts after the one before."""
     events: tuple[TaskEvent, ...] = field(default=())
     refusal: ApiError | None = None
     """An error that is raised after the effects were carried out. The call is refused, but what an earlier call did may

@@ -20,7 +20,7 @@ from shared.queue.events.announcer import Announcer
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.rows import PoolStore
 from shared.queue.tasks import effects
-from shared.queue.tasks.ahead import AddRow, FirstTries, WriteAhead
+from shared.queue.tasks.ahead import AddRow, WriteAhead
 from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.edges import GroupEdges
@@ -38,8 +38,7 @@ log = logging.getLogger("taskcluster.tasks")
 
 
 def note_transition(meter: Meter, before: Task | None, after: Task) -> None:
-    """Counts a transition; to be called once for each commit. `before` is the task that it was decided on, None for a
-    new one."""
+    """Counts a transition; to be called once for each commit. `before` is the task that it was decided on, if any."""
     for run_id, run in enumerate(after.runs):
         known = before is not None and run_id <= before.last_run_id
         was = before.runs[run_id].state if before is not None and known else State.UNSCHEDULED
@@ -110,6 +109,10 @@ class Stores:
         return WriteAhead(self.messages, self.pools, self.groups, self.runtime, add_row, resolved_in, begun)
 
 
+_WEIGHT = 1 / 16
+"""Weight of the latest first try in the moving average, which reflects the last few dozen."""
+_ENOUGH = 0.75
+"""Share of successes from which first tries are worth it: a failure costs up to three requests, a success saves one."""
 BeginFollowing = Callable[[Task, Sequence[Ahead], WriteAhead], None]
 """Starts following up a committed resolution in the background; does nothing for other commits."""
 
@@ -126,7 +129,9 @@ class Executor:
         self._follow = follow
         self._delay = delay
         self._runtime = stores.runtime
-        self._first_tries = FirstTries()
+        self._succeeded = 1.0
+        """The share of first tries that succeeded: nobody else had committed the task since. It is high while one
+        process serves a task's worker from the claim on, and low where many processes share the calls."""
 
     def write_ahead(self, read: Loaded | None = None) -> WriteAhead:
         """Returns a new record of what a call writes ahead of a commit that rests on what was `read`."""
@@ -139,12 +144,11 @@ class Executor:
         return last if last is not None and self._is_worth_a_try(last) else None
 
     def _is_worth_a_try(self, last: Loaded) -> bool:
-        return self._first_tries.are_worth_it and last.task.deadline > self._runtime.now()
+        return self._succeeded >= _ENOUGH and last.task.deadline > self._runtime.now()
 
     async def run(self, task_id: str, decide: Decide) -> Loaded:
-        """Reads the task, decides, and carries the decision out; returns the task as it is then.
-
-        Raises ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable."""
+        """Reads the task, decides, and carries the decision out; returns the task as it is then. Raises
+        ResourceNotFound, what `decide` raises, ServiceUnavailable, StorageUnavailable."""
         read = await self._stores.tasks.existing(task_id)
         return await self.carry_out(read, decide, self.write_ahead(read))
 
@@ -166,34 +170,23 @@ class Executor:
         if last is not None and self._is_worth_a_try(last):
             try:
                 done, read = await self._first_try(last, decide, ahead)
+                if done is not None:
+                    return done
             except CommitInDoubt:
                 ahead.leave()
-            else:
-                if done is not None:
-                    return await self._finish(*done, ahead)
         if read is None:
             read, _ = await both(self._stores.tasks.load(task_id), ahead.ensure(beside_read))
         self._note_first_try(last, read)
-        return await self._read_again(task_id, read, decide, ahead, at_least)
-
-    async def _read_again(
-        self, task_id: str, read: Loaded | None, decide: Decide, ahead: WriteAhead, at_least: timedelta
-    ) -> Loaded:
-        if read is None:
-            await ahead.withdraw()
-            raise ResourceNotFound(f"task {task_id} does not exist")
-        return await self._finish(*await self.commit(read, decide, ahead, at_least=at_least), ahead)
+        return await self._decide_on_read(task_id, read, decide, ahead, at_least)
 
     def _note_first_try(self, last: Loaded | None, read: Loaded | None) -> None:
         """Notes how a first try has ended, or would have ended, as a read shows."""
         if last is not None:
-            self._first_tries.note(succeeds=read is not None and read.etag == last.etag)
+            self._succeeded += ((read is not None and read.etag == last.etag) - self._succeeded) * _WEIGHT
 
-    async def _first_try(
-        self, last: Loaded, decide: Decide, ahead: WriteAhead
-    ) -> tuple[tuple[Loaded, Decision] | None, Loaded | None]:
-        """Commits what is decided on a task that may have changed. Returns what was committed, if it was, and the task
-        as it is now, if that is known by then.
+    async def _first_try(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded | None, Loaded | None]:
+        """Carries out what is decided on a task that may have changed. Returns the task as it is then, if it was
+        committed, else the task as it is now, if that is known by then.
 
         Only a read can tell what to answer where that is a refusal, no change, or a message that somebody else holds.
         Raises CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
@@ -210,24 +203,21 @@ class Executor:
             return None, None
         except CommitLost as lost:
             return None, lost.latest
-        self._first_tries.note(succeeds=True)
-        return (committed, decision), None
+        self._note_first_try(last, last)
+        return await self._finish(committed, decision, ahead), None
 
-    async def carry_out(
-        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
-    ) -> Loaded:
-        """Does what `run` does, for a task that was read already, or committed last by this process: a refusal is
-        decided on a read. Lost races are retried for `at_least` that long."""
+    async def carry_out(self, read: Loaded, decide: Decide, ahead: WriteAhead) -> Loaded:
+        """Does what `run` does, for a task that was read, or last committed by this process: a refusal needs a read."""
         latest: Loaded | None = read
         if read.read is None:
             done, latest = await self._first_try(read, decide, ahead)
             if done is not None:
-                return await self._finish(*done, ahead)
+                return done
             if latest is None:
                 with suppress(ResourceNotFound):
                     latest = await self._stores.tasks.load_again(read)
             self._note_first_try(read, latest)
-        return await self._read_again(read.task.task_id, latest, decide, ahead, at_least)
+        return await self._decide_on_read(read.task.task_id, latest, decide, ahead)
 
     async def _finish(self, committed: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         await self.follow_up(committed, decision)
@@ -237,13 +227,21 @@ class Executor:
             raise decision.refusal
         return committed
 
-    async def commit(
-        self, read: Loaded, decide: Decide, ahead: WriteAhead, *, at_least: timedelta = timedelta(0)
-    ) -> tuple[Loaded, Decision]:
-        """Decides and commits, again when a race is lost; what is ahead of a refused call is rolled back.
+    async def _decide_on_read(
+        self,
+        task_id: str,
+        read: Loaded | None,
+        decide: Decide,
+        ahead: WriteAhead,
+        at_least: timedelta = timedelta(0),
+    ) -> Loaded:
+        """Decides on a task as read, and carries the decision out. A lost race is retried, for `at_least` that long;
+        what is ahead of a refused call is rolled back.
 
-        Returns the task as this commit has left it. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
-        ServiceUnavailable, StorageUnavailable."""
+        Raises what `decide` raises, ReceiptLost, ResourceNotFound, ServiceUnavailable, StorageUnavailable."""
+        if read is None:
+            await ahead.withdraw()
+            raise ResourceNotFound(f"task {task_id} does not exist")
         async for attempt in attempts(self._runtime, at_least=at_least):
             try:
                 if attempt:
@@ -253,16 +251,18 @@ class Executor:
             except (ApiError, NoDecision, ReceiptLost):
                 await ahead.withdraw()
                 raise
-            with suppress(CommitLost):
-                return await self.commit_once(read, decision, ahead), decision
+            try:
+                committed = await self.commit_once(read, decision, ahead)
+            except CommitLost:
+                continue
+            return await self._finish(committed, decision, ahead)
         await ahead.withdraw()
-        raise ServiceUnavailable(f"task {read.task.task_id} is contended; send the call again")
+        raise ServiceUnavailable(f"task {task_id} is contended; send the call again")
 
     async def commit_once(self, read: Loaded, decision: Decision, ahead: WriteAhead) -> Loaded:
         """Commits what was decided on a task as read, and counts it. If the race is lost, what was written ahead stays.
-        Otherwise what only an earlier attempt needed is rolled back.
-
-        Raises CommitLost, CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
+        Otherwise what only an earlier attempt needed is rolled back. Raises CommitLost, CommitInDoubt,
+        ServiceUnavailable, StorageUnavailable."""
         committed = read
         if decision.task is not None:
             ahead.refuse_late()
@@ -276,9 +276,8 @@ class Executor:
     async def create(
         self, decision: Decision, definition: Definition, packed: PackedDefinition, ahead: WriteAhead
     ) -> Loaded:
-        """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller.
-
-        A commit that took effect when readers may have taken what it needs for orphans is undone. Raises CommitLost,
+        """Carries out the decision to create a task: there is nothing to read, and a lost race is for the caller. A
+        commit that took effect when readers may have taken what it needs for orphans is undone. Raises CommitLost,
         CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
         assert decision.task is not None, "a task is created"
         await ahead.ensure(decision.ahead)
@@ -293,8 +292,7 @@ class Executor:
         return created
 
     async def follow_up(self, committed: Loaded, decision: Decision) -> None:
-        """Does everything that comes after the commit. The events are sent in parallel with the first step, and before
-        any later one."""
+        """Does everything that comes after the commit. The events are sent beside the first step."""
         first, *later = decision.after or ((),)
         announced = self._stores.announcer.announce(decision.events, committed)
         await together(announced, *(self._carry_out(effect) for effect in first))

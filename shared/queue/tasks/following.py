@@ -38,8 +38,7 @@ class Following:
     those that would wait for too long are left to their messages."""
 
     def __init__(self, resolution: Resolution, stores: Stores, at_once: int) -> None:
-        """Takes the number of resolutions that are followed up at a time; if `at_once` is 0, all are left to their
-        messages."""
+        """Takes the number of resolutions that are followed up at a time; none if it is 0."""
         self._resolution = resolution
         self._stores = stores
         self._most_waiting = at_once * bounds.RESOLUTIONS_WAITING_FOR_EACH

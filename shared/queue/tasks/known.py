@@ -22,8 +22,7 @@ FRESH = timedelta(seconds=1)
 """The time for which a status that was seen may be shown without another look."""
 VOUCHED_FOR = timedelta(minutes=5)
 """How long a status that was seen may be shown while the rows that vouch for it are unchanged; then the task is read
-again. A call may die between its commit and the rows that follow it. This limit bounds how long an outdated status is
-then shown."""
+again. A call may die between its commit and the rows that follow it. So long at most is an outdated status shown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,8 +134,7 @@ _NO_HANDLES = MessageHandles()
 
 
 def _version(task: Task) -> tuple[str, int]:
-    """Returns the place of a status in the order of all statuses: the task's life, and the number of the commit that
-    made it."""
+    """Returns the place of a status in the order of all statuses: the task's life, and the number of its commit."""
     return task.fingerprint, task.sequence
 
 
@@ -146,24 +144,22 @@ def _later(before: _Seen, etag: str, seen: Moment) -> _Seen:
 
 
 def _supersedes(task: Task, since: Moment, known: Task, known_since: Moment) -> bool:
-    """Returns whether a status is newer than the one that is known, or as new and seen later.
-
-    An id may be used again after its task has expired: then the numbers of commits start again."""
+    """Returns whether a status is newer than the one that is known, or as new and seen later. An id may be used again
+    after its task has expired: then the numbers of commits start again."""
     if task.fingerprint != known.fingerprint or since.at - known_since.at > VOUCHED_FOR:
         return since.order > known_since.order
     return (task.sequence, since.order) > (known.sequence, known_since.order)
 
 
 SETTLED_BY = timedelta(minutes=1)
-"""The time that it usually takes until a task's rows in its group show its resolution; until then its status row is
-read."""
+"""How long it usually takes until a task's rows in its group show its resolution; before, its status is read."""
 
 
 class KnownTasks:
     """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that.
 
-    An id may be used again after its task has expired, so an entry counts only for callers that need the task no longer
-    than it lasts."""
+    An id may be used again after its task has expired, so an entry counts only for callers that do not need the task
+    for longer."""
 
     def __init__(self) -> None:
         self._known: Memo[str, tuple[str, datetime, datetime | None]] = Memo(remembered.DEPENDENCIES)
@@ -177,10 +173,9 @@ class KnownTasks:
             self._known[task.task_id] = known
 
     def group_of(self, task_id: str, now: datetime, until: datetime) -> str | None:
-        """Returns the group of a task that will not expire before `until`; None if this process does not know one.
-
-        None also for a task that this process has just seen resolved. A client that saw the resolution may expect a
-        task that depends on nothing else to be pending at once, so createTask has to read the status."""
+        """Returns the group of a task that will not expire before `until`; None if this process does not know one. None
+        also for a task that this process has just seen resolved. A client that saw the resolution may expect a task
+        that depends on nothing else to be pending at once, so createTask has to read the status."""
         task_group_id, expires, resolved = self._known.get(task_id) or (None, until, None)
         if expires < until or (resolved is not None and now - resolved < SETTLED_BY):
             return None

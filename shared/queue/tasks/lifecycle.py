@@ -20,8 +20,7 @@ from shared.queue.tasks.rules import Resolved, Task
 
 
 class DecideInOrder(Protocol):
-    """A transition that is decided for a number of the task's group; `is_read` says that the number was read in this
-    call."""
+    """A transition that is decided for a number of the task's group; `is_read`: the number was read in this call."""
 
     def __call__(self, read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision: ...
 
@@ -60,7 +59,7 @@ class Lifecycle:
         return await self._move(read, lambda read, now: transitions.cancel(read.task, now), entry)
 
     async def rerun(self, read: Loaded, entry: Entry | None = None) -> Task:
-        """Implements rerunTask. It comes after the calls on the group that were answered before, even if the task is
+        """Implements rerunTask. It comes after calls on the group that were answered before, even if the task is
         open."""
 
         def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
@@ -114,8 +113,7 @@ class Lifecycle:
         return moved.task
 
     async def report(self, task_id: str, run_id: int, resolution: Resolved) -> Task:
-        """Implements reportCompleted and reportFailed. The resolved message is put while the task is being read, if it
-        is read at all."""
+        """Implements reportCompleted and reportFailed. The resolved message is put while the task is read, if it is."""
         loaded = await self._executor.run_unread(
             task_id,
             lambda read, now: transitions.report(read.task, run_id, resolution, now),

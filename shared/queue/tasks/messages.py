@@ -1,5 +1,4 @@
-"""Puts, moves, reads and removes messages in Azure queues: their names, visibility, and the text of pending messages
-(design 3)."""
+"""Puts, moves, reads and removes messages in Azure queues: names, visibility, the text of pending ones (design 3)."""
 
 from __future__ import annotations
 
@@ -138,10 +137,8 @@ class Messages:
         return [message.receipt.message_id for message in peeked]
 
     def read_pending(self, task_queue_id: str, message: Message) -> PendingMessage:
-        """Returns a pending message of that pool, its signature verified. Raises MalformedMessage.
-
-        The band is not signed. A worker that states a wrong band gains nothing: the message's receipt is not valid in
-        that queue."""
+        """Returns a pending message of that pool, its signature verified. Raises MalformedMessage. The band is not
+        signed. A worker that states a wrong band gains nothing: the message's receipt is not valid in that queue."""
         body = bodies.PendingBody.decode(message.text)
         content = PendingContent(
             task_queue_id=task_queue_id, task_id=body.task_id, run_id=body.run_id, hint_id=body.hint_id
@@ -189,10 +186,8 @@ class Messages:
         return await self.put(bodies.EventBody(pointer=pointer), 0)
 
     async def poison(self, queue: str, text: str) -> None:
-        """Puts a message that cannot be handled into its poison queue, cut to what fits.
-
-        A message that this service did not write may have become too long: what is not valid UTF-8 was replaced by more
-        bytes."""
+        """Puts a message that cannot be handled into its poison queue, cut to what fits. A message that this service
+        did not write may have become too long: what is not valid UTF-8 was replaced by more bytes."""
         self._meter.add(POISONED, queue)
         content = text.encode()[: MAX_MESSAGE // 4 * 3]
         await self._queues.put(poison_queue(queue), base64.b64encode(content).decode())

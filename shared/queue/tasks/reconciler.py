@@ -53,7 +53,6 @@ class Reconciler:
 
     async def after_empty_poll(self, task_queue_id: str) -> None:
         """Called when a worker waited in vain. Checks the oldest rows, unless they were checked within the last minute.
-
         Raises StorageUnavailable."""
         if task_queue_id not in self._checked:
             self._checked[task_queue_id] = True
@@ -95,10 +94,8 @@ class Reconciler:
 
     async def check_pool(self, task_queue_id: str) -> int:
         """Checks one pool. Returns how many rows were examined closely: none, unless there is evidence that a message
-        is lost.
-
-        The work is bounded: the oldest page of rows each time and, if there are more, some pages from where the last
-        check ended, so that every row has its turn. Raises StorageUnavailable."""
+        is lost. The work is bounded: the oldest page of rows each time and, if there are more, some pages from where
+        the last check ended, so that every row has its turn. Raises StorageUnavailable."""
         pools = self._stores.pools
         looked_into = await self._check_claimed(task_queue_id)
         rows, resume = await pools.pending(task_queue_id, MAX_PAGE)
@@ -121,10 +118,9 @@ class Reconciler:
         return looked_into
 
     async def _check_claimed(self, task_queue_id: str) -> int:
-        """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined.
-
-        It is enough to check the rows of the oldest claims: all rows in front of a leftover one are removed at their
-        own deadlines at the latest."""
+        """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined. It
+        is enough to check the rows of the oldest claims: all rows in front of a leftover one are removed at their own
+        deadlines at the latest."""
         if task_queue_id in self._claimed_checked:
             return 0
         rows, _ = await self._stores.pools.claimed(task_queue_id, MAX_PAGE)
@@ -138,9 +134,7 @@ class Reconciler:
 
     async def _check_rows(self, task_queue_id: str, rows: Sequence[IndexRow]) -> int:
         """Checks rows, given in the order in which their runs were scheduled. A band's messages are taken in about the
-        same order.
-
-        A row is rewritten when its message is put again, so a row is as old as its message."""
+        same order. A row is rewritten when its message is put again, so a row is as old as its message."""
         bands: dict[Priority, list[IndexRow]] = defaultdict(list)
         suspects: list[IndexRow] = []
         for row in rows:
@@ -161,10 +155,9 @@ class Reconciler:
         await _failures_logged(work, "task %s was not reconciled", row.task_id, "not_reconciled")
 
     async def _repair(self, task_queue_id: str, row: IndexRow) -> None:
-        """Decides by the status row whether the run gets a new message or its index row is removed.
-
-        If the task belongs to another pool, the row is an orphan of a call that was refused, or died. If it were kept
-        for that task, callers who are authorised for this pool alone could see the task, and end its run."""
+        """Decides by the status row whether the run gets a new message or its index row is removed. If the task belongs
+        to another pool, the row is an orphan of a call that was refused, or died. If it were kept for that task,
+        callers who are authorised for this pool alone could see the task, and end its run."""
         looked = self._now()
         loaded = await self._stores.tasks.load(row.task_id)
         if loaded is not None and loaded.task.task_queue_id != task_queue_id:
@@ -204,8 +197,7 @@ def _latest(row: IndexRow) -> datetime:
 
 
 async def _failures_logged(work: Awaitable[T], text: str, name: str, action: str) -> T | None:
-    """Awaits the work and returns its result. If it fails, logs the failure and returns None, so that other work goes
-    on."""
+    """Awaits the work and returns its result. If it fails, logs that and returns None, so that other work goes on."""
     try:
         return await work
     except StorageUnavailable as failure:

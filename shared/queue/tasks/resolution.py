@@ -93,8 +93,7 @@ class Resolution:
 
     async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
         """Handles a page of edges and uploads. The message of the next page is put first. The first page also settles
-        the task. Messages for what has to be looked at again are put last: each retry of a page that fails would put
-        them once more.
+        the task. Messages for what has to be looked at again are put last: a page that is retried would put them again.
 
         A page that fails is put again, as a message that ends where the next page starts. If the whole message were
         retried, each retry would put a message for the next page again, and so on for each page after it."""
@@ -121,10 +120,8 @@ class Resolution:
             runtime.meter.record(FAN_OUT_LAG, (runtime.now() - page.run.resolved).total_seconds())
 
     def _work(self, page: _Page, at_once: Surroundings | None) -> list[Awaitable[None]]:
-        """Returns the parts of a page's work, which run in parallel.
-
-        The deadline message is the backup of all this work: at the deadline it has everything done once more. So it is
-        removed last, and only when no other message has work left."""
+        """Returns the parts of a page's work, which run in parallel. The deadline message is the backup of all this
+        work: at the deadline it has everything done once more. So it goes last, when no other message has work left."""
         message = page.message
         if message.group_only:
             return [self._check_group(page, None)]
@@ -192,8 +189,7 @@ class Resolution:
 
     async def _fan_out(self, page: _Page, edges: Sequence[Edge], *, in_group: bool) -> None:
         """Satisfies the dependents of a page. Those that do not exist yet are looked at again, until their edges are
-        orphans. An edge that was rewritten since it was read is not removed: the call that rewrote it sees the
-        resolution itself."""
+        orphans. An edge that was rewritten since it was read is not removed: its call sees the resolution."""
         rows = PendingRows(self._stores.pools)
 
         async def follow(edge: Edge) -> tuple[Edge, timedelta] | None:

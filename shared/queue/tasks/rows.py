@@ -13,7 +13,7 @@ from shared.base.frozen import dataclass, replace
 from shared.queue.tasks import codec
 from shared.queue.tasks.codec import PackedDefinition
 from shared.queue.tasks.definition import Definition, Json
-from shared.queue.tasks.definitions import DefinitionCache, DefinitionReader, MemoryShare
+from shared.queue.tasks.definitions import Definitions, MemoryShare
 from shared.queue.tasks.edges import WAITING_COLUMNS, Edge, TaskEdges, Waiting, edges_and_uploads
 from shared.queue.tasks.known import KnownStatuses, Moment
 from shared.queue.tasks.rules import State, Task
@@ -83,18 +83,15 @@ class TaskStore:
     """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards.
 
     Every commit leaves an id in the row. A refused commit may have happened all the same: its first try was applied,
-    the answer was lost, and the second try was refused. Others may have committed since. The ids tell what has
-    happened."""
+    the answer was lost, and the second try was refused. Others may have followed. The ids tell what has happened."""
 
     def __init__(
-        self, storage: Storage, cache: DefinitionCache, new_id: Callable[[], str], known: KnownStatuses
+        self, storage: Storage, definitions: Definitions, new_id: Callable[[], str], known: KnownStatuses
     ) -> None:
-        """Makes the store. `new_id` makes an id that no other commit has; `known` learns each status that is read or
-        committed."""
+        """Makes the store. `new_id` makes ids that no other commit has; `known` learns statuses read or committed."""
         self._tables = storage.tables
-        self.definitions = DefinitionReader(storage.tables, cache)
+        self.definitions = definitions
         self.edges = TaskEdges(storage)
-        self._cache = cache
         self._new_id = new_id
         self._known = known
 
@@ -120,7 +117,7 @@ class TaskStore:
         """Returns an unresolved task as this process has committed it last, if it is kept, without a request. Other
         commits may have followed. So it may only be used for a commit, which is conditional on its ETag. Its definition
         counts as part of `share`. Raises NoRoom."""
-        committed, cached = self._known.committed(task_id), self._cache.get(task_id)
+        committed, cached = self._known.committed(task_id), self.definitions.get(task_id)
         if committed is None or cached is None:
             return None
         task, etag = committed
@@ -133,12 +130,12 @@ class TaskStore:
     async def find(self, task_id: str) -> Found | None:
         """Returns the task with its definition as it is stored or kept: one request. Raises StorageUnavailable, also if
         the task was deleted and its id used again between two pages of rows."""
-        cached, since = self._cache.get(task_id), self._known.begin()
+        cached, since = self.definitions.get(task_id), self._known.begin()
         if cached is not None:
             read = await self._status(task_id, since)
             if read is not None and (found := self._found(read[0], None, read[1], since.at)) is not None:
                 return found
-            self._cache.forget(task_id)
+            self.definitions.forget(task_id)
             if read is None:
                 return None
             since = self._known.begin()
@@ -158,13 +155,12 @@ class TaskStore:
         return found
 
     def as_known(self, task: Task, packed: PackedDefinition | None) -> Found | None:
-        """Returns a task whose status is known, if its definition is in memory or in `packed`, which another row
-        carries."""
+        """Returns a task whose status is known, if its definition is in memory, or in `packed` from another row."""
         return self._found(task, packed, "", None)
 
     def _found(self, task: Task, packed: PackedDefinition | None, etag: str, read: datetime | None) -> Found | None:
         """Returns the task with its definition, which is kept or in `packed`; None if that is another one."""
-        cached = self._cache.get(task.task_id)
+        cached = self.definitions.get(task.task_id)
         if cached is not None and cached.fingerprint == task.fingerprint:
             return Found(task=task, etag=etag, read=read, definition=cached.definition, memory=cached.memory)
         if packed is not None and packed.fingerprint == task.fingerprint:
@@ -172,7 +168,7 @@ class TaskStore:
         return None
 
     async def unpacked(self, found: Found, share: MemoryShare | None = None) -> Loaded:
-        """Returns the task with its definition unpacked: one request if the definition has several rows. Raises NoRoom,
+        """Returns the task with its definition unpacked: one request if it has several rows. Raises NoRoom,
         StorageUnavailable."""
         if isinstance(found.definition, Definition):
             definition = found.definition
@@ -206,7 +202,7 @@ class TaskStore:
 
     async def definition(self, task_id: str) -> Definition | None:
         """Returns the definition, without a request if it is cached."""
-        cached = self._cache.get(task_id)
+        cached = self.definitions.get(task_id)
         if cached is not None:
             return cached.definition
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_DEFINITION)
@@ -240,7 +236,7 @@ class TaskStore:
         """Removes a task that was just created, unless another call has changed it since."""
         task_id = created.task.task_id
         self._known.forget(task_id)
-        self._cache.forget(task_id)
+        self.definitions.forget(task_id)
         rows = [tables.Delete(keys.TASK_STATUS, created.etag), *map(tables.Delete, codec.split_definition(packed))]
         if not created.task.is_resolved:
             rows.append(tables.Delete(keys.TASK_OPEN))
@@ -248,10 +244,9 @@ class TaskStore:
             await try_transact(self._tables, keys.TASKS, task_id, rows)
 
     async def commit(self, loaded: Loaded, task: Task, beside: Sequence[tables.Operation] = ()) -> Loaded:
-        """Commits the next state of a task that was read, and with it `beside`, on other rows.
-
-        Returns the task as this commit has left it, even if others have followed: `etag` is then a stale one.
-        Raises CommitLost, CommitInDoubt, StorageUnavailable (in doubt as well)."""
+        """Commits the next state of a task that was read, and with it `beside`, on other rows. Returns the task as this
+        commit has left it, even if others have followed: `etag` is then a stale one. Raises CommitLost, CommitInDoubt,
+        StorageUnavailable (in doubt as well)."""
         before = loaded.task
         committed = task.after_commit(before, self._new_id())
         operations: list[tables.Operation] = [
@@ -286,7 +281,7 @@ class TaskStore:
         there are more of them, or no such task, or if they do not fit into one answer: a page that ends before the
         status row, or was read in two parts, proves nothing."""
         start, end = keys.EDGES_TO_STATUS
-        cached = self._cache.get(task_id)
+        cached = self.definitions.get(task_id)
         select = None if cached is None else _SURROUNDINGS
         since = self._known.begin()
         page = await self._tables.query(
@@ -303,7 +298,7 @@ class TaskStore:
             task, codec.decode_definition(definition) if cached is None else None, status.etag, since.at
         )
         if found is None:
-            self._cache.forget(task_id)
+            self.definitions.forget(task_id)
             return None
         loaded = await self.unpacked(found)
         edges, uploads = edges_and_uploads(others)

@@ -28,8 +28,7 @@ def satisfy(
     """Satisfies dependencies, given as a bitmap, of which the last one was resolved at `resolved`. Schedules the task
     if none is left and it has no run yet (contract 6). A repeat announces the run again, unless it was scheduled so
     long before that this resolution is not the cause. A repeat that a deadline message has caused does so only while
-    the event is recognised: the message that scheduled the run is handled until it has announced it, however long that
-    takes (design 5)."""
+    the event is recognised: the message that scheduled the run is handled until it has announced it (design 5)."""
     satisfied = replace(task, satisfied=task.satisfied | dependencies)
     if task.runs:
         scheduled = task.runs[0].scheduled
@@ -73,7 +72,7 @@ def report(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Deci
 
 
 def report_exception(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
-    """Decides reportException: the run is retried for some reasons while retries are left, else the task is resolved
+    """Decides reportException: for some reasons the run is retried while retries are left, else it resolves the task
     (contract 4.3, 4.4)."""
     run = existing_run(task, run_id)
     if run.reason_resolved is reason and run_id >= task.last_run_id - 1:
@@ -120,8 +119,7 @@ def with_retry(task: Task, run_id: int, reason: Resolved, now: datetime) -> Task
 
 
 def ended(run: Run, reason: Resolved, now: datetime) -> Run:
-    """Returns the run as resolved. Properties that only a running run needs are dropped, so that a row with many runs
-    stays small."""
+    """Returns the run as resolved. What only a running run needs is dropped, so that rows with many runs stay small."""
     return replace(run, state=reason.state, reason_resolved=reason, resolved=now, unfinished=())
 
 
@@ -138,8 +136,7 @@ def resolve(task: Task, run_id: int, resolution: Resolved, now: datetime) -> Dec
 
 
 def resolved_again(task: Task, run_id: int, now: datetime) -> Decision:
-    """Decides a repeated report: the resolution is announced again as it was, and so is the retry run that followed it,
-    if any."""
+    """Decides a repeated report: announces the resolution again as it was, and the retry run that followed, if any."""
     is_last = run_id == task.last_run_id
     return Decision(
         task=None,
@@ -163,10 +160,9 @@ def cancel(task: Task, now: datetime) -> Decision:
 
 
 def end(task: Task, reason: Resolved, now: datetime) -> Decision:
-    """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0.
-
-    The index row is removed here, and a process that has seen the task unscheduled may have missed that row. So a task
-    that had to wait shows the change in its member row, whatever state it is in."""
+    """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0. The
+    index row is removed here, and a process that has seen the task unscheduled may have missed that row. So a task that
+    had to wait shows the change in its member row, whatever state it is in."""
     run_id = max(task.last_run_id, 0)
     rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
     if not task.runs:
@@ -255,8 +251,7 @@ def change_priority(
 def _with_priority(
     task: Task, priority: Priority, now: datetime, hint_id: str, number: int, rewritten: tuple[After, ...]
 ) -> Decision:
-    """Changes the priority. A pending run's message moves to the new band; that of a running run, its lease, stays
-    (contract 2.4)."""
+    """Changes the priority. A pending run's message moves to the new band; a lease stays (contract 2.4)."""
     change = rules.PriorityChange(old=task.priority, at=now, sequence=task.sequence)
     after = replace(task, priority=priority, prioritised_as_of=number, priority_change=change)
     events = (*announcements.priority_changed_again(task, now), announcements.priority_changed(after, change))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shared.base import bounds
 from shared.base.priority import PRIORITIES
 from shared.queue.artifacts import rules
-from shared.queue.events.pointers import to_json
+from shared.queue.events.announcer import to_json
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
 from shared.queue.tasks.effects import PendingContent, PutClaim, PutDeadline
 from shared.queue.tasks.internal_messages import (

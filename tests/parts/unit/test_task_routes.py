@@ -5,7 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.queue.events.rules import route_properties, routes_of
+from shared.queue.events.rules import route_properties
+from tools.listen.patterns import routes_of
 
 ROUTES = st.lists(st.text("abc.|~01#*é", min_size=1, max_size=12), max_size=5)
 

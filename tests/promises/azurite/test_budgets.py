@@ -116,7 +116,7 @@ async def test_the_whole_life_of_an_ordinary_task(storage_in_rounds: Storage) ->
         task = claim.task
         wanted = artifacts.artifact(StorageType.S3, task.expires, upload=Upload.RELAY)
         created = await through("createArtifact", services.artifacts.creation.create(task.task_id, 0, wanted))
-        url = services.artifacts.relay.url(task.task_id, 0, created.artifact, created.upload_until, created.etag)
+        url = services.artifacts.urls.url(created.stored, created.upload_until)
         await through("relay PUT", relay_to(services, url))
 
     async def uncounted(name: str, call: Awaitable[Any]) -> Any:

@@ -18,12 +18,12 @@ from docs.examples.consume import Handle, consume
 from docs.examples.observing_provisioner import PendingRuns
 from docs.examples.statistics_monitor import Statistics
 from docs.examples.woken_worker import work
-from shared.queue.events.exchanges import parse_exchange
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage
 from shared.queue.tasks.rules import Resolved, Worker
 from tests.promises.events.builders import WORKER, Life
 from tests.promises.events.receiving import publishing
+from tools.listen.filters import parse_exchange
 from tools.listen.subscription import rules_for_any, subscription
 from tools.local.service_bus import ServiceBus
 from tools.local.service_bus_admin import AsyncPlainHttpTransport

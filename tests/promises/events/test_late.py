@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shared.base.errors import ApiError
 from shared.base.priority import PRIORITIES
-from shared.queue.events.pointers import from_json, to_json
+from shared.queue.events.announcer import from_json, to_json
 from shared.queue.events.rendering import EventMessage, render
 from shared.queue.events.rules import TaskEvent
 from shared.queue.tasks.rules import Resolved, State

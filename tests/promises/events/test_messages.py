@@ -11,12 +11,13 @@ import jsonschema  # type: ignore[import-untyped] # no types are shipped
 import pytest
 
 from shared.queue.events import rules as announcements
-from shared.queue.events.exchanges import ENTRY_OF, TOPICS
+from shared.queue.events.exchanges import TOPICS
 from shared.queue.events.models import MESSAGES
 from shared.queue.events.rendering import EventMessage, render, render_group
 from shared.queue.events.rules import Exchange, TaskEvent
 from shared.queue.tasks.rules import Resolved
 from tests.promises.events.builders import GROUP_ID, TASK_ID, Life, group_event
+from tools.listen.filters import ENTRY_OF
 
 SCHEMAS = {name: model.model_json_schema() for name, model in MESSAGES.items()}
 TASK = {"tags": {"kind": "build"}}

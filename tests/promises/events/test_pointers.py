@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.base.priority import PRIORITIES
-from shared.queue.events.pointers import from_json, to_json
+from shared.queue.events.announcer import from_json, to_json
 from shared.queue.events.rules import ArtifactEvent, Event, Exchange, GroupEvent, Snapshot, TaskEvent
 from shared.queue.tasks.rules import State
 from tests.promises.events.builders import GROUP_ID, TASK_ID, Life, group_event

@@ -9,9 +9,9 @@ import pytest
 import taskcluster
 
 from shared.app.reference.documents import exchanges_reference
-from shared.queue.events.exchanges import ENTRIES, ENTRY_OF, TOPICS, ExchangeEntry, parse_exchange
+from shared.queue.events.exchanges import ENTRIES, TOPICS, ExchangeEntry
 from shared.queue.events.rules import Exchange
-from tools.listen.filters import pattern_for
+from tools.listen.filters import ENTRY_OF, parse_exchange, pattern_for
 
 CLIENT = taskcluster.QueueEvents({"rootUrl": "https://tc.example.com"})
 

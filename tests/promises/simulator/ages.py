@@ -27,7 +27,7 @@ from shared.base.protocol import (
 )
 from shared.overview.health import JOB_LATE, WAITS
 from shared.queue.artifacts.rules import AFTER_EXCEPTION
-from shared.queue.expiry.failures import LONGEST_HOLD
+from shared.queue.expiry.job import LONGEST_HOLD
 from shared.queue.groups.membership import MARGIN
 from shared.queue.pools.directory import DECLARED_LIFE, REFRESHED_EVERY
 from shared.queue.pools.queues import DELETED_WITHIN, WAIT_FOR_DELETION

@@ -35,7 +35,7 @@ async def complete_blob(world: World, services: Services) -> None:
         await blobs.upload(container, path, CONTENT, content_type="text/plain")
         found = await blobs.properties(container, path)
         etag = found.etag if found else etag
-    await services.artifacts.finishing.complete(A, 0, NAME, [etag])
+    await services.artifacts.creation.complete(A, 0, NAME, [etag])
 
 
 async def create_and_complete_blob(world: World, services: Services) -> None:
@@ -48,7 +48,7 @@ async def create_direct(world: World, services: Services) -> None:
     """Creates an `s3` artifact, and puts its content, which waits for the commit of its block list."""
     wanted = artifact(world, "s3", DIRECT, upload=Upload.DIRECT, **STATED)
     created = await services.artifacts.creation.create(A, 0, wanted)
-    path = keys.path(A, 0, DIRECT, created.artifact.version)
+    path = keys.path(A, 0, DIRECT, created.stored.artifact.version)
     await world.account.connect().blobs.put_block(keys.container(DIRECT), path, BLOCK, CONTENT)
 
 

@@ -9,7 +9,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from shared.app.services import Services
 from shared.base.ids import digest_of
-from shared.queue.artifacts.rows import decode
+from shared.queue.artifacts.rows import Stored, decode
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
 from shared.queue.artifacts.uploads import BLOCK
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE
@@ -75,7 +75,8 @@ def relay_url(world: World, task_id: str = A, name: str = NAME) -> str:
     """Returns the URL that createArtifact returns for the artifact as it is now."""
     (row,) = [row for row in world.rows(keys.TASKS, task_id) if row.key == keys.artifact(0, name)]
     until = world.clock.now() + timedelta(minutes=45)
-    return world.services.artifacts.relay.url(task_id, 0, decode(row), until, row.etag)
+    stored = Stored(task_id=task_id, run_id=0, artifact=decode(row), etag=row.etag)
+    return world.services.artifacts.urls.url(stored, until)
 
 
 async def relay_to(services: Services, url: str, content: bytes = CONTENT, encoding: str = "") -> None:
@@ -84,7 +85,7 @@ async def relay_to(services: Services, url: str, content: bytes = CONTENT, encod
     task_id, run_id, name = parts.path.rsplit("/", 3)[1:]
     params = {"taskId": task_id, "runId": run_id, "name": name}
     query = {key: values[0] for key, values in parse_qs(parts.query).items()}
-    await services.artifacts.relay.put(params, query, content, encoding)
+    await services.artifacts.urls.put(params, query, content, encoding)
 
 
 async def direct(world: World, *names: str, content: bytes = CONTENT, **changes: Any) -> None:
@@ -233,7 +234,7 @@ async def complete_blob(world: World) -> None:
     """Completes a `blob`, after which the run can be completed."""
     container, path = place(world)
     stored = world.account.committed(container)[path]
-    await world.services.artifacts.finishing.complete(A, 0, NAME, [stored.etag])
+    await world.services.artifacts.creation.complete(A, 0, NAME, [stored.etag])
 
 
 @_scenario(object_begun, lambda world: len(world.account.committed(keys.PUBLIC)) <= 2)
@@ -246,7 +247,7 @@ async def put_object(world: World) -> None:
 @_scenario(object_uploaded)
 async def finish_object(world: World) -> None:
     """Finishes an `object`, after which it can be read."""
-    await world.services.artifacts.finishing.finish(A, 0, NAME, A)
+    await world.services.artifacts.creation.finish(A, 0, NAME, A)
 
 
 @_scenario(uploaded)

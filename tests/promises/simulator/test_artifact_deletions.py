@@ -103,7 +103,7 @@ async def with_parts(world: World) -> None:
 
 
 async def complete_parts(world: World) -> None:
-    await world.services.artifacts.finishing.complete(A, 0, NAME, ["", ""])
+    await world.services.artifacts.creation.complete(A, 0, NAME, ["", ""])
 
 
 async def with_upload_to_commit(world: World) -> None:
@@ -149,7 +149,7 @@ async def read(world: World) -> None:
 async def complete(world: World) -> None:
     container, path = place(world)
     etag = world.account.committed(container)[path].etag
-    await world.services.artifacts.finishing.complete(A, 0, NAME, [etag])
+    await world.services.artifacts.creation.complete(A, 0, NAME, [etag])
 
 
 async def put_inline(world: World) -> None:
@@ -161,7 +161,7 @@ async def finish_upload(world: World) -> None:
     objects = world.services.artifacts.objects
     await objects.put_inline(await objects.existing(OBJECT), CONTENT, {})
     await objects.finish(await objects.existing(OBJECT), {})
-    await world.services.artifacts.finishing.finish(A, 0, NAME, A)
+    await world.services.artifacts.creation.finish(A, 0, NAME, A)
 
 
 async def completed(world: World) -> None:

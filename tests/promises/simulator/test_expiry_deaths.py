@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from shared.base.dates import format_date
-from shared.queue.expiry.failures import STUCK_AFTER
+from shared.queue.expiry.job import STUCK_AFTER
 from shared.store import keys
 from shared.store.expiring import LAST_RETRY, ExpiryStore
 from shared.store.interface import StorageUnavailable

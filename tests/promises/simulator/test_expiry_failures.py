@@ -13,7 +13,7 @@ from shared.auth.clients.rows import TABLE as CLIENTS
 from shared.base.dates import format_date
 from shared.base.protocol import EXPIRY_GRACE_PERIOD
 from shared.queue.artifacts.rules import Artifact, StorageType, Upload
-from shared.queue.expiry.failures import STUCK_AFTER
+from shared.queue.expiry.job import STUCK_AFTER
 from shared.queue.tasks.rules import Resolved
 from shared.store import keys
 from shared.store.counting import Kind

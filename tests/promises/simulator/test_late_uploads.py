@@ -160,7 +160,7 @@ def test_upload_that_ends_after_its_task_is_deleted_leaves_no_blob(
         if is_used_again:
             await world.create(A, expires=format_date(world.clock.now() + timedelta(hours=20)))
             assert await world.claim()
-        late = keys.path(A, 0, NAME, created.artifact.version)
+        late = keys.path(A, 0, NAME, created.stored.artifact.version)
         blobs = world.memory.connect().blobs
         await blobs.upload(keys.container(NAME), late, CONTENT, content_type="text/plain")
         for hour in range(48):

@@ -42,9 +42,9 @@ def test_upload_is_allowed_for_a_day_or_until_the_object_expires(hours: int) -> 
     world = a_world()
     objects, now = world.services.artifacts.objects, world.clock.now()
     stored = world.run(objects.existing(OBJECT))[0]
-    created = replace(stored.artifact, expires=now + timedelta(hours=hours))
+    created = replace(stored, artifact=replace(stored.artifact, expires=now + timedelta(hours=hours)))
     run = world.tasks()[A].runs[0]
-    client, scopes, start, end = seen(objects.upload_credentials(created, A, 0, run))
+    client, scopes, start, end = seen(objects.upload_credentials(created, run))
     assert client == f"artifact-upload/{A}/0/on/{run.worker_group}/{run.worker_id}"
     assert scopes == [f"object:upload:{stored.artifact.details['projectId']}:{OBJECT}"]
     assert start == epoch_milliseconds(now)

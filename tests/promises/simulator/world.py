@@ -21,7 +21,7 @@ from shared.base.errors import ApiError
 from shared.base.settings import Settings
 from shared.index.rules import paths_of
 from shared.queue.claims.work import Claim
-from shared.queue.events.pointers import from_json
+from shared.queue.events.announcer import from_json
 from shared.queue.tasks.codec import decode_task, pack_definition
 from shared.queue.tasks.definition import Definition
 from shared.queue.tasks.due import Postponed

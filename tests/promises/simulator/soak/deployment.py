@@ -83,7 +83,7 @@ class Deployment:
         self._names[role] = f"{role} {self._numbers}"
         fresh = self.world.process()
         old = {"calls": self.world.services, "handlers": self.world.handlers, "jobs": self._jobs}[role]
-        cache = old.stores.tasks.definitions._cache
+        cache = old.stores.tasks.definitions
         for task_id in list(cache._entries):
             cache.forget(task_id)  # finalizers of definitions, and so their cache, last as long as this real process
         if role == "calls":

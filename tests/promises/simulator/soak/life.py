@@ -177,9 +177,7 @@ class Life:
         if created is None or chance.random() < 0.1:
             return
         if upload is Upload.RELAY:
-            url = self._world.services.artifacts.relay.url(
-                task_id, run_id, created.artifact, created.upload_until, created.etag
-            )
+            url = self._world.services.artifacts.urls.url(created.stored, created.upload_until)
             await self._of.call(lambda services: relay_to(services, url, CONTENT))
         elif upload is Upload.DIRECT:
             for row in self._world.rows(keys.TASKS, task_id):
