@@ -16,8 +16,7 @@ from opentelemetry.trace import INVALID_SPAN, SpanKind, StatusCode, Tracer
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from shared.base.errors import CallAgain
-from shared.queue.events.announcer import Publisher
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable, Publisher
 from shared.queue.events.rendering import EventMessage
 from shared.runtime import Runtime
 from shared.store.counting import counting

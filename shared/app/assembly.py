@@ -38,7 +38,7 @@ from shared.queue.expiry.job import LISTED, Expiration, Expire, UnsentEvents, ex
 from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.jobs import GroupJobs
-from shared.queue.groups.listing import Batches, Groups, Pages
+from shared.queue.groups.listing import Batches, Groups
 from shared.queue.groups.membership import Membership
 from shared.queue.groups.recent import RecentGroups
 from shared.queue.groups.statuses import GroupStatuses
@@ -124,7 +124,6 @@ def assemble(
         runtime=runtime,
     )
     recent_groups = RecentGroups(storage, stores.groups, lookups, runtime)
-    pages = Pages(stores.tasks)
     executor = Executor(stores)
     group_check = GroupCheck(stores)
     reconciler = Reconciler(stores, executor)
@@ -194,15 +193,15 @@ def assemble(
         resolution=resolution,
         following=following,
         redelivery=Redelivery(stores),
-        groups=Groups(stores, pages, group_statuses),
+        groups=Groups(stores, group_statuses),
         recent_groups=recent_groups,
         group_jobs=GroupJobs(stores, executor),
-        batches=Batches(stores, pages, lookups),
+        batches=Batches(stores, lookups),
         artifacts=artifacts,
         directory=directory,
         task_queue_states=TaskQueueStates(directory, pool_index, stalls, worker_rows, lookups, now),
         workers=workers,
-        pool_views=PoolViews(stores, pages, lookups, pool_index, stalls),
+        pool_views=PoolViews(stores, lookups, pool_index, stalls),
         gauges=Gauges(stores, pool_index, stalls, storage.queues, ending, refused, waiting_rows),
         waiting_workers=WaitingWorkerCounts(runtime, {"claimWork": poller.waiting, "pollTaskUrls": poll_urls.waiting}),
         refused_credentials=refused,

@@ -1,7 +1,6 @@
-"""Creating artifacts and finishing their uploads (contract 7.1 to 7.5).
-
-completeArtifact finishes `blob` artifacts, finishArtifact `object` artifacts. The number of a task's artifacts is
-bounded without a counter in any row (design 2, principle 6)."""
+"""Creating artifacts and finishing their uploads (contract 7.1 to 7.5). completeArtifact finishes `blob` artifacts,
+finishArtifact `object` artifacts. The number of a task's artifacts is bounded without a counter in any row (design 2,
+principle 6)."""
 
 from __future__ import annotations
 
@@ -55,9 +54,8 @@ class CreatedArtifact:
 
 
 class Artifacts:
-    """Creates artifacts, marks them as present when their upload ends, and announces them, again in a repeat.
-
-    The normal case of a creation is one write: the row, on condition that the run is running. A process counts the
+    """Creates artifacts, marks them as present when their upload ends, and announces them, again in a repeat. The
+    normal case of a creation is one write: the row, on condition that the run is running. A process counts the
     artifacts of a task that it creates, and now and then all in storage."""
 
     def __init__(self, stores: Stores, artifacts: ArtifactStore, expiry: ExpiryStore, blobs: Blobs) -> None:

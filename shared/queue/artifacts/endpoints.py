@@ -19,7 +19,6 @@ from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_heade
 from shared.queue.services import QueueServices
 
 STORAGE_TYPE = "x-taskcluster-artifact-storage-type"
-
 GET_SCOPES = all_of(for_each("name", "names", "queue:get-artifact:<name>"))
 
 # An empty name is a bad name, not the list of artifacts: routes with a name come first.

@@ -27,7 +27,6 @@ PrintableName = Annotated[str, StringConstraints(pattern=r"^[\x20-\x7e]+$")]
 Reason = Literal[
     "file-missing-on-worker", "invalid-resource-on-worker", "too-large-file-on-worker", "file-not-readable-on-worker"
 ]
-
 MIN_PART = 5_000_000
 """Bytes of every part of a `blob` but the last."""
 

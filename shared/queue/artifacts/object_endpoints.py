@@ -1,6 +1,5 @@
-"""Endpoints of the object service that public clients use for `object` artifacts, and the upload route (design 8).
-
-The upload route belongs to no API: createArtifact makes its URLs."""
+"""Endpoints of the object service that public clients use for `object` artifacts, and the upload route (design 8). The
+upload route belongs to no API: createArtifact makes its URLs."""
 
 from __future__ import annotations
 
@@ -23,7 +22,6 @@ from shared.queue.artifacts.upload_urls import RELAY_PREFIX
 from shared.queue.services import QueueServices
 
 Sha256 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{64}$")]
-
 Sha512 = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]{128}$")]
 
 
@@ -131,7 +129,6 @@ class GetObjectResponse(Closed):
 
 _SENDS_CHUNKS = "Go-http-client/"
 """How the public Go client calls itself. It sends the data of objects without its length, whatever the headers are."""
-
 ENDPOINTS = Endpoints[QueueServices]("Objects")
 
 

@@ -1,6 +1,5 @@
-"""The object service as far as artifacts need it: what the public clients' upload and download helpers call.
-
-Every object is an artifact's: `t/<taskId>/<runId>/<name>` (contract 7.2). Its state lies in the artifact's row."""
+"""The object service as far as artifacts need it: what the public clients' upload and download helpers call. Every
+object is an artifact's: `t/<taskId>/<runId>/<name>` (contract 7.2). Its state lies in the artifact's row."""
 
 from __future__ import annotations
 

@@ -25,7 +25,6 @@ LIFE = timedelta(minutes=30)
 """Life of the signed URLs. Azure judges a request by when it begins, so a long reading is not cut off."""
 MOST_LINKS = 50
 """The most links that are followed one after the other."""
-
 Authorise = Callable[[Sequence[str]], Awaitable[None]]
 """Function that raises InsufficientScopes unless the caller may get artifacts of all these names."""
 

@@ -197,10 +197,9 @@ def repeated(stored: Artifact, wanted: Artifact) -> Artifact:
 
 
 def upload_of(mode: UploadMode, content_length: int | None, relayed: int) -> Upload:
-    """Returns how an `s3` artifact is uploaded; `content_length` in bytes is what its request states (design 8).
-
-    The relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length
-    is stated. So content without a stated length is relayed in every mode. `auto` relays what certainly has at most
+    """Returns how an `s3` artifact is uploaded; `content_length` in bytes is what its request states (design 8). The
+    relay sees the content's encoding. Storage forgets it, and it can be told from the content only where the length is
+    stated. So content without a stated length is relayed in every mode. `auto` relays what certainly has at most
     `relayed` bytes. Raises InputError for what no block can hold."""
     if content_length is None:
         return Upload.RELAY
@@ -220,8 +219,6 @@ def part_id(number: int) -> str:
 
 _UPLOAD_LIFE = timedelta(minutes=20)
 _BYTES_PER_SECOND = 1 << 20
-
-
 LONGEST_UPLOAD = timedelta(minutes=45)
 """Life of a URL for uploads whose length is not known, and the longest of all."""
 
@@ -236,8 +233,6 @@ def upload_life(content_length: int | None) -> timedelta:
 
 UNDER_WAY = timedelta(hours=6)
 """How long after its URL has expired an upload that began before may still end."""
-
-
 GZIP_HEAD = 1024
 """Bytes of content by which gzip is recognised."""
 GZIP_TRAILER = 4

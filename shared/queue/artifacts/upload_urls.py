@@ -1,7 +1,6 @@
-"""The URLs to which the content of an artifact is put (contract 7, 7.2, design 8).
-
-Some workers insist on an answer of 200, as S3 gives it, so they upload through this service (the relay). The URLs of
-its route are signed and short-lived, like those of a storage service, and hold everything that the upload needs."""
+"""The URLs to which the content of an artifact is put (contract 7, 7.2, design 8). Some workers insist on an answer of
+200, as S3 gives it, so they upload through this service (the relay). The URLs of its route are signed and short-lived,
+like those of a storage service, and hold everything that the upload needs."""
 
 from __future__ import annotations
 

@@ -28,10 +28,8 @@ BLOCK = "artifact"
 
 
 class Uploads:
-    """The blobs behind artifacts. Every step may be repeated.
-
-    A client that has a URL for uploads may do to its blob what the URL allows: whatever is found there is an upload, or
-    none, and never a failure."""
+    """The blobs behind artifacts. Every step may be repeated. A client that has a URL for uploads may do to its blob
+    what the URL allows: whatever is found there is an upload, or none, and never a failure."""
 
     def __init__(self, storage: Storage, artifacts: ArtifactStore, expiry: ExpiryStore, runtime: Runtime) -> None:
         self._blobs = storage.blobs
@@ -82,11 +80,10 @@ class Uploads:
     async def write(
         self, stored: Stored, content: bytes, content_type: str, encoding: str, *, is_first: bool = False
     ) -> bool:
-        """Stores content that came through this service; False when there is no such artifact any more.
-
-        With `is_first` it stores the first content of an artifact that was not read since it was created: its row must
-        be as it was then, and its run must be running. Nothing is overwritten. False if a read has to decide what may
-        be done. Nobody sees the blob until the row says that it is there. Raises StorageUnavailable."""
+        """Stores content that came through this service; False when there is no such artifact any more. With `is_first`
+        it stores the first content of an artifact that was not read since it was created: its row must be as it was
+        then, and its run must be running. Nothing is overwritten. False if a read has to decide what may be done.
+        Nobody sees the blob until the row says that it is there. Raises StorageUnavailable."""
         headers = rules.blob_headers(stored.artifact.name, content_type, encoding)
         known, container, path = headers["content_encoding"], stored.container, stored.path
         if not await self._blobs.upload(container, path, content, **headers, only_new=is_first):
@@ -154,7 +151,6 @@ class Uploads:
 
     async def _detect(self, stored: Stored, found: BlobProperties) -> str:
         """Detects the encoding from the content, since storage does not keep the encoding that a bare PUT states.
-
         Workers state the length before they encode. Content that begins as gzip and has another length was encoded.
         With the same length it counts as encoded only if its gzip trailer names that length. The result is noted only
         on the content that was read: another may have been committed meanwhile."""

@@ -21,7 +21,6 @@ from shared.queue.tasks.models import TaskResponse, TaskStatus, TaskStatusRespon
 from shared.queue.tasks.rules import REPORTED, Resolved, Worker, ids_of
 
 Url = Annotated[str, StringConstraints(pattern=r"^https?://")]
-
 NotEmpty = Annotated[str, StringConstraints(min_length=1)]
 
 
@@ -49,9 +48,8 @@ class ClaimWorkRequest(TaskClaimRequest):
 
 
 class PollTaskUrl(Closed):
-    """Where to poll the pending messages of one priority, and where to delete them.
-
-    In the latter, `{{messageId}}` and `{{popReceipt}}` stand for the message's, URI-encoded."""
+    """Where to poll the pending messages of one priority, and where to delete them. In the latter, `{{messageId}}` and
+    `{{popReceipt}}` stand for the message's, URI-encoded."""
 
     signedPollUrl: Url
     signedDeleteUrl: Url

@@ -1,6 +1,5 @@
-"""Hands out claims whose messages are in place: their rows and the worker's, the commits, the events (design 4).
-
-Those that no worker has received are given back: the run is pending again at once, without a retry."""
+"""Hands out claims whose messages are in place: their rows and the worker's, the commits, the events (design 4). Those
+that no worker has received are given back: the run is pending again at once, without a retry."""
 
 from __future__ import annotations
 
@@ -87,11 +86,9 @@ class HandingOut:
 
     async def hand_out(self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
         """Writes the index rows of all claims with the worker's row, in one transaction. It fails if the worker must
-        not be given runs, and the request ends. Then each claim is committed and announced on its own.
-
-        Returns the claims that may be delivered. After the transaction, a failed claim restores its run's index row but
-        leaves its claim message: if the call dies or a request takes effect late, only its handler can repair the
-        row."""
+        not be given runs, and the request ends. Then each claim is committed and announced on its own. Returns the
+        claims that may be delivered. After the transaction, a failed claim restores its run's index row but leaves its
+        claim message: if the call dies or a request takes effect late, only its handler can repair the row."""
         indexed = await self._write_rows(prepared, record, request)
         commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]

@@ -1,7 +1,6 @@
-"""pollTaskUrls: signed URLs with which workers poll the pending queues themselves (contract 15, design 4).
-
-Workers hand in Azure's answers to a Get Messages request, in which nothing can be trusted. Idle workers are advised to
-come back later and later. Waiting workers are counted, for autoscalers other than KEDA."""
+"""pollTaskUrls: signed URLs with which workers poll the pending queues themselves (contract 15, design 4). Workers hand
+in Azure's answers to a Get Messages request, in which nothing can be trusted. Idle workers are advised to come back
+later and later. Waiting workers are counted, for autoscalers other than KEDA."""
 
 from __future__ import annotations
 
@@ -31,7 +30,6 @@ from shared.telemetry.instruments import WAITING_WORKERS
 
 LONGEST_ANSWER = 256 * 1024
 """Most characters of an answer; 32 messages take a quarter of them."""
-
 _ID = re.compile(r"[0-9A-Fa-f-]{36}")
 _RECEIPT = re.compile(r"[\x21-\x7e]{1,512}")
 
@@ -152,10 +150,9 @@ class _Traffic:
 
 
 class BackOff:
-    """Counts vain requests for each pool in this process, in windows of 10 s.
-
-    The advised pause doubles after a window with more than FREE of them, and halves after one with at most half as
-    many. It ends when there is work. A long poll has waited before it gets the advice."""
+    """Counts vain requests for each pool in this process, in windows of 10 s. The advised pause doubles after a window
+    with more than FREE of them, and halves after one with at most half as many. It ends when there is work. A long poll
+    has waited before it gets the advice."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
         self._now = now
@@ -192,7 +189,6 @@ def _roll(traffic: _Traffic, now: datetime) -> None:
 
 Way = Literal["claimWork", "pollTaskUrls"]
 """The ways in which a worker waits: in a call, or by polling with URLs that it was given."""
-
 REPORT_SECONDS = 60.0
 
 

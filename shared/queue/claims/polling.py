@@ -111,10 +111,9 @@ class _Pool:
 
 @dataclass(eq=False, repr=False)
 class Poller:
-    """Takes pending messages for those who call, highest band first, and tells those who wait that there are some.
-
-    The service cannot see that a client has disconnected (contract 5.1). So calls that wait are given no messages: only
-    the first poll of a call is, since its client was there a moment ago."""
+    """Takes pending messages for those who call, highest band first, and tells those who wait that there are some. The
+    service cannot see that a client has disconnected (contract 5.1). So calls that wait are given no messages: only the
+    first poll of a call is, since its client was there a moment ago."""
 
     _messages: Messages
     _stores: PoolStore

@@ -1,6 +1,5 @@
-"""Claims as pure functions: the table of a polled message, claiming, reclaiming, and removing a worker for good.
-
-Design 4, contract 4.2, 5 and 14.2."""
+"""Claims as pure functions: the table of a polled message, claiming, reclaiming, and removing a worker for good. Design
+4, contract 4.2, 5 and 14.2."""
 
 from __future__ import annotations
 
@@ -207,11 +206,10 @@ def _claimed(task: Task, worker: Worker, taken_until: datetime, now: datetime) -
 
 
 def worker_removed(task: Task, run_id: int, worker: Worker, now: datetime, spare_hint_id: str) -> Decision:
-    """The worker's run ends as `worker-shutdown`, retried while retries are left.
-
-    If this has ended the run before, it is announced again. After the deadline, the deadline message ends it. If the
-    worker is claiming the run at this moment, as an index row shows, the task is committed unchanged, so that the claim
-    loses its race. Raises NoDecision for a run that is not the worker's, or has ended otherwise."""
+    """The worker's run ends as `worker-shutdown`, retried while retries are left. If this has ended the run before, it
+    is announced again. After the deadline, the deadline message ends it. If the worker is claiming the run at this
+    moment, as an index row shows, the task is committed unchanged, so that the claim loses its race. Raises NoDecision
+    for a run that is not the worker's, or has ended otherwise."""
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if not task.is_resolved and (run_id == task.last_run_id + 1 or (run is not None and run.state is State.PENDING)):
         return Decision(task=task)

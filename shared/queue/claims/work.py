@@ -35,7 +35,6 @@ from shared.store.limits import MAX_MESSAGES
 from shared.telemetry.instruments import TOLD
 
 log = logging.getLogger("taskcluster.claims")
-
 LOOKED_FOR = 3.0
 """Seconds for which claimTask looks for a task whose commit may be under way."""
 LOOK_AGAIN = 0.5

@@ -1,7 +1,6 @@
-"""One topic's sender: shared by every call of the process, opened ahead and again when it fails or has been idle.
-
-Calls that publish while a send is under way are sent together in the next one. Every message that is sent belongs to a
-call that still waits: when the last of them has left, the send is given up."""
+"""One topic's sender: shared by every call of the process, opened ahead and again when it fails or has been idle. Calls
+that publish while a send is under way are sent together in the next one. Every message that is sent belongs to a call
+that still waits: when the last of them has left, the send is given up."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from azure.servicebus.aio import ServiceBusSender
 
 from shared.base import bounds
 from shared.base.errors import ServiceError
-from shared.queue.events.breaker import Breaker
+from shared.queue.events.announcer import Breaker
 from shared.queue.events.link import Link
 from shared.queue.events.rendering import EventMessage
 
@@ -52,17 +51,12 @@ def may_be_about_one_message(error: exceptions.ServiceBusError) -> bool:
 OPEN_SECONDS = 10.0
 """How long opening a connection may take. It goes on after its callers have left, so that the next one finds it
 open."""
-
 OPEN_WAIT_SECONDS = 0.1
 """How long callers wait for an opening that has begun: about what a message in the fallback queue costs them."""
-
 IDLE_SECONDS = 200.0
 """A connection that was idle for longer is not used again: Service Bus closes it after 240 s."""
-
 REOPEN_SECONDS = 150.0
 """A connection that was idle for longer is replaced in the background, so that no call finds it too old."""
-
-
 _logger = logging.getLogger(__name__)
 
 

@@ -7,13 +7,10 @@ from shared.queue.events.rules import Exchange
 
 EXCHANGE_PREFIX = "exchange/taskcluster-queue/v1/"
 """What clients put before an exchange's short name."""
-
 TOPICS: tuple[str, ...] = tuple(exchange.value for exchange in Exchange)
 """The topics' names, without the deployment's prefix."""
-
 PRIMARY = "primary"
 """The first word of every primary routing key."""
-
 NO_WORD = "_"
 """Stands for an optional word that is absent."""
 
@@ -97,7 +94,6 @@ _GROUP_WORDS = (
 _NO_RUN = _task_words(run=False, worker=False)
 _RUN = _task_words(run=True, worker=False)
 _WORKER = _task_words(run=True, worker=True)
-
 ENTRIES: tuple[ExchangeEntry, ...] = (
     ExchangeEntry(
         Exchange.TASK_DEFINED,

@@ -1,11 +1,15 @@
-"""An open AMQP link to a topic, on a connection of its own."""
+"""An open AMQP link to a topic, on a connection of its own, and the frames that it writes itself. Messages and
+transfers are as AMQP 1.0 has them on the wire, byte for byte as the SDK writes them. The SDK describes each value
+before it encodes it, and a batch twice: 0.2 ms a message, where this takes 0.02."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import struct
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
 from typing import Any, Self
 
 from azure.servicebus import ServiceBusMessage
@@ -15,17 +19,29 @@ from azure.servicebus.aio import ServiceBusSender
 from azure.servicebus.exceptions import MessageSizeExceededError
 
 from shared.base.frozen import dataclass
-from shared.queue.events import frames
 from shared.queue.events.rendering import EventMessage
 
 CLOSE_SECONDS = 2.0
-
 POLL_SECONDS = 0.001
 """Seconds between two polls of whether a link is open. Each poll itself waits for the next frame."""
-
-
 _MAX_TAG = 0xFFFF_FFFF
 _OUTCOMES_THAT_THE_SDK_FORGETS = frozenset({"released", "modified"})
+OVERHEAD = 700
+"""Bytes of a frame that are no message, at most: its header, the transfer's fields, a batch's own message id."""
+OVERHEAD_EACH = 8
+"""Bytes that a message takes in a batch besides its own."""
+_CONTENT_TYPE = b"\xa3\x10application/json"
+_ABSENT = b"\x40"
+_ONE_MESSAGE = b"\x43"
+_BATCH = b"\x70\x80\x01\x37\x00"
+_PROPERTIES = b"\x00\x53\x73"
+_APPLICATION_PROPERTIES = b"\x00\x53\x74"
+_DATA = b"\x00\x53\x75"
+_TRANSFER = b"\x00\x53\x14"
+_IN_ONE_FRAME_UNSETTLED = b"\x56\x00\x56\x00" + _ABSENT * 5
+_SMALL = 255
+_HEADER = struct.Struct(">IBBH")
+_WORDS_OF_HEADER = 2
 
 
 class _Delivery:
@@ -56,8 +72,7 @@ class _Delivery:
 @dataclass(frozen=True, slots=True)
 class Link:
     """An open sender, and its socket, which the SDK (7.15) leaves to the garbage collector if the connection fails.
-
-    Private names of the SDK are used: test_link.py and test_frames.py (tests/promises/events) fail when they change."""
+    Private names of the SDK are used: test_link.py and test_py (tests/promises/events) fail when they change."""
 
     _sender: Any
     _socket: Any
@@ -90,7 +105,7 @@ class Link:
     async def _transfer(self, messages: Sequence[EventMessage]) -> int:
         """Sends as many messages as fit into one frame, and returns how many; 0 if the SDK has to send. Only the frame
         is written here. The SDK does everything else: opening, tokens and their renewal, credit, incoming frames, the
-        meaning of outcomes, and messages of several frames. Raises what the SDK raises."""
+        meaning of outcomes, and messages of several  Raises what the SDK raises."""
         handler = self._sender._handler
         if handler is None or not await handler.client_ready_async():
             return 0
@@ -103,7 +118,7 @@ class Link:
         session, first = link._session, messages[0].message_id
         delivery = _Delivery(handler, session.next_outgoing_id)
         tag = (link.delivery_count + 1) & _MAX_TAG
-        frame = frames.transfer(
+        frame = transfer(
             taken, first, channel=session.channel, handle=link.handle, delivery_id=delivery.id, delivery_tag=tag
         )
         session.next_outgoing_id += 1
@@ -173,13 +188,12 @@ def _may_transfer(link: Any, connection: Any) -> bool:
 def _that_fit(messages: Sequence[EventMessage], limit: int) -> list[bytes]:
     """Returns as many of the messages, encoded, as fit into a frame of `limit` bytes."""
     taken: list[bytes] = []
-    left = limit - frames.OVERHEAD
+    left = limit - OVERHEAD
     for message in messages:
-        encoded = frames.encoded(message)
-        left -= len(encoded) + frames.OVERHEAD_EACH
+        left -= len(one := encoded(message)) + OVERHEAD_EACH
         if left < 0:
             break
-        taken.append(encoded)
+        taken.append(one)
     return taken
 
 
@@ -191,3 +205,78 @@ def _to_service_bus(message: EventMessage) -> ServiceBusMessage:
         content_type="application/json",
         application_properties=dict(message.properties.items()),
     )
+
+
+def encoded(message: EventMessage) -> bytes:
+    """Returns the bytes of one encoded message."""
+    subject, content_type = _known_text(message.subject), _CONTENT_TYPE
+    properties = (_text(message.message_id), _ABSENT * 2, subject, _ABSENT * 2, content_type, _ABSENT * 6)
+    pairs = b"".join([_known_text(name) + _text(value) for name, value in message.properties.items()])
+    return b"".join(
+        (
+            _PROPERTIES,
+            _compound(b"\xc0", b"\xd0", 13, b"".join(properties)),
+            _APPLICATION_PROPERTIES,
+            _compound(b"\xc1", b"\xd1", 2 * len(message.properties), pairs),
+            _DATA,
+            _binary(message.body),
+        )
+    )
+
+
+def transfer(
+    messages: Sequence[bytes], first_id: str, *, channel: int, handle: int, delivery_id: int, delivery_tag: int
+) -> bytes:
+    """Returns the frame that transfers encoded messages on a link, as one delivery; `first_id` is the first one's id.
+    It must not be longer than the receiver takes: OVERHEAD and OVERHEAD_EACH say what it has besides the messages."""
+    if len(messages) == 1:
+        message_format, payload = _ONE_MESSAGE, messages[0]
+    else:
+        envelope = _compound(b"\xc0", b"\xd0", 13, _text(first_id) + _ABSENT * 12)
+        message_format = _BATCH
+        payload = b"".join([_PROPERTIES, envelope, *[_DATA + _binary(message) for message in messages]])
+    fields = b"".join(
+        (
+            _unsigned(handle),
+            _unsigned(delivery_id),
+            b"\xa0\x04",
+            struct.pack(">I", delivery_tag),
+            message_format,
+            _IN_ONE_FRAME_UNSETTLED,
+        )
+    )
+    performative = _TRANSFER + _compound(b"\xc0", b"\xd0", 11, fields)
+    size = _HEADER.size + len(performative) + len(payload)
+    return b"".join((_HEADER.pack(size, _WORDS_OF_HEADER, 0, channel), performative, payload))
+
+
+def _text(value: str) -> bytes:
+    encoded = value.encode()
+    return b"\xa1%c%b" % (len(encoded), encoded) if len(encoded) <= _SMALL else _sized(b"\xa1", b"\xb1", encoded)
+
+
+_known_text = lru_cache(maxsize=256)(_text)
+"""Encodes texts that recur in messages, such as subjects and names of properties, and remembers them encoded."""
+
+
+def _binary(value: bytes) -> bytes:
+    return _sized(b"\xa0", b"\xb0", value)
+
+
+def _sized(small: bytes, large: bytes, value: bytes) -> bytes:
+    if len(value) <= _SMALL:
+        return b"%b%c%b" % (small, len(value), value)
+    return large + struct.pack(">I", len(value)) + value
+
+
+def _unsigned(value: int) -> bytes:
+    if value == 0:
+        return b"\x43"
+    return b"\x52%c" % value if value <= _SMALL else b"\x70" + struct.pack(">I", value)
+
+
+def _compound(small: bytes, large: bytes, count: int, items: bytes) -> bytes:
+    """Returns a list or a map of `count` encoded items."""
+    if len(items) < _SMALL and count <= _SMALL:
+        return b"%b%c%c%b" % (small, len(items) + 1, count, items)
+    return large + struct.pack(">II", len(items) + 4, count) + items

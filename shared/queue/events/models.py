@@ -1,6 +1,5 @@
-"""The messages' JSON schemas, as closed pydantic models (contract 4.1, 10).
-
-The models only describe: `shared.queue.events.rendering` renders messages, which tests validate against these."""
+"""The messages' JSON schemas, as closed pydantic models (contract 4.1, 10). The models only describe:
+`shared.queue.events.rendering` renders messages, which tests validate against these."""
 
 from __future__ import annotations
 
@@ -37,7 +36,6 @@ _TAGS: Mapping[str, Any] = {"task": (TaskSummary, optional())}
 _GROUP: Mapping[str, Any] = {"version": (Literal[1], ...), "taskGroupId": (SlugId, ...), "schedulerId": (Id, ...)}
 _DATES: Mapping[str, Any] = {"expires": (Date, optional()), "sealed": (Date, optional())}
 _PRIORITY: Mapping[str, Any] = {"newPriority": (Priority, ...)}
-
 _SAID: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "task-defined-message": ("A task was created.", {**_STATUS, **_TAGS}),
     "task-pending-message": ("A run became pending.", {**_RUN, **_TAGS}),

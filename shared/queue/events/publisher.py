@@ -19,17 +19,15 @@ from azure.servicebus.aio import ServiceBusClient, ServiceBusSender
 
 from shared.base.concurrency import together
 from shared.base.frozen import dataclass
-from shared.queue.events.breaker import Breaker, EventsUnavailable
+from shared.queue.events.announcer import Breaker, EventsUnavailable
 from shared.queue.events.channel import OPEN_WAIT_SECONDS, REOPEN_SECONDS, Channel
 from shared.queue.events.link import Link
 from shared.queue.events.rendering import EventMessage
 
 PUBLISH_SECONDS = 1.5
 """How long `publish` waits by default."""
-
 LOOK_SECONDS = 15.0
 """Seconds between two background checks for idle connections."""
-
 REFUSALS_IN_A_ROW = 3
 """Refused sends to a topic after which the next ones are not tried for a while."""
 

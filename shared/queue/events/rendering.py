@@ -1,7 +1,6 @@
-"""Events rendered as the messages of contract 10, with routing keys, as of when they happened (design 2.5). Pure.
-
-An event that is rendered for the first time, right after its transition, takes a snapshot of what the status row
-forgets. A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late."""
+"""Events rendered as the messages of contract 10, with routing keys, as of when they happened (design 2.5). Pure. An
+event that is rendered for the first time, right after its transition, takes a snapshot of what the status row forgets.
+A pointer keeps the snapshot, so that the event looks the same when it is rendered again, however late."""
 
 from __future__ import annotations
 
@@ -20,10 +19,8 @@ from shared.queue.tasks.rules import Created, Run, State, Task
 
 SIZE_LIMIT = 256_000
 """Bytes of a message in the Standard tier (256 KB), less what the protocol adds."""
-
 _OVERHEAD = 1_000
 """Generous size of a message's header: message id, subject, content type, types and lengths."""
-
 _MAX_OCCASION = 64
 _WITH_TAGS = frozenset(Exchange) - {Exchange.ARTIFACT_CREATED, Exchange.TASK_PRIORITY_CHANGED}
 _STATES = {

@@ -56,10 +56,9 @@ class ArtifactEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What the status row of a task forgets: enough to restore the status of an earlier time from a later one.
-
-    It needs to say nothing of earlier runs than the last one: they are resolved, and a resolved run never changes. Nor
-    do a run's dates and worker change."""
+    """What the status row of a task forgets: enough to restore the status of an earlier time from a later one. It needs
+    to say nothing of earlier runs than the last one: they are resolved, and a resolved run never changes. Nor do a
+    run's dates and worker change."""
 
     priority: Priority
     runs: int
@@ -214,13 +213,10 @@ def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
 
 MAX_ROUTES = 64
 """The most routes that a task can have (contract 3.1)."""
-
 MAX_ROUTES_BYTES = 32_000
 """The most UTF-8 bytes of the `routes` property: Service Bus takes 32 KB a property."""
-
 MAX_PROPERTIES_BYTES = 62_000
 """The most UTF-8 bytes of all properties that routes become: Service Bus takes 64 KB, with the primary key's words."""
-
 ROUTES = "routes"
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 

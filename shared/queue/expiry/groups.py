@@ -1,11 +1,11 @@
-"""The expiry job for groups: their expired tasks, then the group itself (design 3).
-
-A task's rows are deleted before its member row, which leads to them."""
+"""The expiry job for groups: their expired tasks, then the group itself (design 3). A task's rows are deleted before
+its member row, which leads to them."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -40,27 +40,11 @@ class _Sweep:
     """Failures to delete tasks that may not have expired; the member rows of these tasks stay."""
 
 
-@dataclass
-class _Batch:
-    """The outcome for the tasks of some member rows. Tasks that are not named here are gone."""
-
-    looked: datetime
-    """A time before the first of the tasks was looked for. What was written since may belong to a new task of its
-    id."""
-    stay: set[str] = field(default_factory=set)
-    failed: dict[str, Exception] = field(default_factory=dict)
-    apart: set[str] = field(default_factory=set)
-    """Tasks that have not failed, but get rows of their own in the Expiry table."""
-    unbegun: list[str] = field(default_factory=list)
-    """Member rows of the tasks for which there was no time."""
-
-
 @dataclass(eq=False, repr=False)
 class MemberExpiry:
-    """Deletes tasks, and then their rows in their group. Every step may be repeated.
-
-    A task that cannot be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its
-    group. So it holds up no other task."""
+    """Deletes tasks, and then their rows in their group. Every step may be repeated. A task that cannot be deleted, or
+    takes too long, gets a row of its own in the Expiry table before it leaves its group. So it holds up no other
+    task."""
 
     _storage: Storage
     _stores: Stores
@@ -88,7 +72,6 @@ class MemberExpiry:
     async def sweep(self, task_group_id: str, start: str | None, until: datetime, *, is_apart: bool) -> datetime | None:
         """Deletes the tasks of a group that have expired, page by page, from a member row on. With `is_apart` each task
         gets a row of its own instead: deleting one of them has killed the process, and trying each alone shows which.
-
         Returns when to look again at those that stay although they are due, None if there are none. Raises OutOfTime
         with the member row to go on from; the first failure when many tasks in a row cannot be deleted."""
         first, end = keys.MEMBERS
@@ -115,59 +98,56 @@ class MemberExpiry:
 
     async def _delete(self, sweep: _Sweep, members: Sequence[Row]) -> None:
         """Deletes those of up to a hundred tasks that have expired, then their rows in the group. Like `sweep`."""
-        batch, group = _Batch(self._now()), sweep.task_group_id
+        looked = self._now()  # what was written since may belong to a new task of the same id
+        failed: dict[str, Exception] = {}
+        stay, apart, unbegun = set[str](), set[str](), set[str]()
 
         async def delete(member: Row) -> None:
-            task_id = keys.task_of(member.key)
             async with self._turns:
                 if self._now() >= sweep.until:
-                    batch.unbegun.append(member.key)
+                    unbegun.add(member.key)
                     return
                 try:
                     if sweep.is_apart and await self._is_over(member):
-                        batch.apart.add(member.key)
-                    elif later := await self._tasks.delete(
-                        task_id, group, sweep.until, is_final=final_status(member) is not None
-                    ):
-                        batch.stay.add(member.key)
+                        apart.add(member.key)
+                    elif later := await self._delete_task(sweep, member):
+                        stay.add(member.key)
                         sweep.later.append(later)
                 except OutOfTime:
-                    batch.apart.add(member.key)
+                    apart.add(member.key)
                 except Exception as error:
-                    batch.failed[member.key] = error
+                    failed[member.key] = error
 
         await in_waves(bounds.BACKGROUND, delete, members)
-        if len(batch.failed) >= bounds.BACKGROUND and len(batch.failed) + len(batch.unbegun) == len(members):
-            raise next(iter(batch.failed.values()))  # so many failures are unlikely to be the fault of single tasks
-        await self._leave_to_own_rows(sweep, members, batch)
-        staying = batch.stay.union(batch.unbegun)
-        await self._leave_together(sweep, [member for member in members if member.key not in staying], batch.looked)
-        if batch.unbegun:
-            raise OutOfTime(min(batch.unbegun))
+        if len(failed) >= bounds.BACKGROUND and len(failed) + len(unbegun) == len(members):
+            raise next(iter(failed.values()))  # so many failures are unlikely to be the fault of single tasks
+        stay |= await self._leave_to_own_rows(sweep, [each for each in members if each.key in failed], failed, apart)
+        stay |= unbegun
+        await self._leave_together(sweep, [member for member in members if member.key not in stay], looked)
+        if unbegun:
+            raise OutOfTime(min(unbegun))
 
-    async def _leave_to_own_rows(self, sweep: _Sweep, members: Sequence[Row], batch: _Batch) -> None:
-        """Gives each task that is left over a row of its own, after a back-off if it has failed. A task that is not
-        known to have expired stays in its group."""
-        failed = []
+    async def _delete_task(self, sweep: _Sweep, member: Row) -> datetime | None:
+        is_final = final_status(member) is not None
+        return await self._tasks.delete(keys.task_of(member.key), sweep.task_group_id, sweep.until, is_final=is_final)
+
+    async def _leave_to_own_rows(
+        self, sweep: _Sweep, members: Sequence[Row], failed: Mapping[str, Exception], apart: Collection[str]
+    ) -> set[str]:
+        """Gives each task that is left over a row of its own: those that have `failed` after a back-off, others that
+        are to go `apart` at once. Returns failed ones that are not known to have expired, which stay in their group."""
+        expired, stay, group = [], set(), sweep.task_group_id
         for member in members:
-            error = batch.failed.get(member.key)
-            if error is None:
-                continue
-            task_id = keys.task_of(member.key)
-            try:
-                has_expired = await self._is_over(member)
-            except Exception:
-                has_expired = False
-            if has_expired:
-                failed.append(task_id)
-                note_failure(
-                    self._stores.runtime.meter, "task", keys.expiring("task", task_id, sweep.task_group_id), 1, error
-                )
-            else:
-                batch.stay.add(member.key)
-                sweep.failures.append(error)
-        apart = [keys.task_of(member) for member in sorted(batch.apart)]
-        await self._expiry.tasks(sweep.task_group_id, failed, apart)
+            task_id, error = keys.task_of(member.key), failed[member.key]
+            with suppress(Exception):
+                if await self._is_over(member):
+                    expired.append(task_id)
+                    note_failure(self._stores.runtime.meter, "task", keys.expiring("task", task_id, group), 1, error)
+                    continue
+            stay.add(member.key)
+            sweep.failures.append(error)
+        await self._expiry.tasks(group, expired, [keys.task_of(key) for key in sorted(apart)])
+        return stay
 
     async def _is_over(self, member: Row) -> bool:
         """Returns whether a member has expired, and nothing waits for its resolution any more."""
@@ -198,10 +178,9 @@ class MemberExpiry:
 
     async def _leave(self, task_group_id: str, task_id: str, member: Row | None, looked: datetime) -> datetime | None:
         """Deletes the rows of a task in its group. Member and active rows go together, since neither is of use alone.
-        If the member row shows a resolution, there is no active row any more.
-
-        Rows that a call has written or rewritten in the minutes before the task was `looked` for, or since, stay: it
-        may be creating a new task of this id. Returns when to look again, None if never."""
+        If the member row shows a resolution, there is no active row any more. Rows that a call has written or rewritten
+        in the minutes before the task was `looked` for, or since, stay: it may be creating a new task of this id.
+        Returns when to look again, None if never."""
         rows = [] if member is None else [member]
         if member is None or not final_status(member):
             start, end = keys.actives(task_id)

@@ -25,21 +25,16 @@ from shared.telemetry.instruments import EXPIRATIONS_FAILED, UNANNOUNCED_EXPIRAT
 from shared.telemetry.meter import Meter
 
 log = logging.getLogger("taskcluster.expiration")
-
 LONGEST = timedelta(minutes=1)
 """Time budget for one item while others wait. What is left of the item is due again in a later hour."""
 OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP})
 """Kinds of items whose deletion waits while events that may be about them are unsent."""
-
 EXPIRY_JOB = "static/taskcluster/auth"
 """The clientId that the audit log names for the deletion of an expired client, as upstream does."""
-
 LISTED = "listed"
 """Kind of rows about the list of groups. They are due together with their group and stay as long as it does, so they
 are handled after it."""
 _HOUR = timedelta(hours=1)
-
-
 LONGEST_HOLD = timedelta(days=7)
 """The time for which a task stays after its expiration while events are unsent. Longer than any outage that somebody
 repairs, and short enough that one broken topic does not fill the account."""
@@ -47,9 +42,7 @@ repairs, and short enough that one broken topic does not fill the account."""
 
 class UnsentEvents:
     """Puts off deletions while there are unsent events: a pointer to an event names its task, and cannot be rendered
-    without the task's rows.
-
-    While the queue of pointers is not empty, each of them may belong to any expired task."""
+    without the task's rows. While the queue of pointers is not empty, each of them may belong to any expired task."""
 
     def __init__(self, queues: Queues, runtime: Runtime) -> None:
         self._queues = queues
@@ -112,8 +105,6 @@ class _Failed:
 
 _Result = datetime | _Failed | None
 """The outcome for one item: see `Expiration`."""
-
-
 Expire = Callable[[Expiring, datetime], Awaitable[datetime | None]]
 """Deletes one item within a time limit. Returns when it is due again, None if never. Raises OutOfTime if a later run is
 to go on."""

@@ -1,6 +1,5 @@
-"""The expiry job for tasks: their blobs, their partition, and what a dead call has left there (design 3).
-
-For artifacts it also commits uploads that no other code would commit."""
+"""The expiry job for tasks: their blobs, their partition, and what a dead call has left there (design 3). For artifacts
+it also commits uploads that no other code would commit."""
 
 from __future__ import annotations
 
@@ -137,8 +136,6 @@ def _words(expiring: Expiring) -> tuple[str, int, str]:
 
 
 log = logging.getLogger("taskcluster.expiration")
-
-
 _PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
 _LOOK_AGAIN = timedelta(hours=1)
 

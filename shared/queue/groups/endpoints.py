@@ -72,8 +72,6 @@ ListDependentTasksResponse = page_model(
     taskId=SlugId,
     tasks=list[TaskDefinitionAndStatus],
 )
-
-
 ENDPOINTS = Endpoints[QueueServices]("Task Groups")
 
 

@@ -1,6 +1,5 @@
-"""Calls on every unresolved task of a group: cancel, change priority (design 2.6, 5; contract 2.4).
-
-A job message carries on when the call dies or runs out of time; it goes when nothing is left."""
+"""Calls on every unresolved task of a group: cancel, change priority (design 2.6, 5; contract 2.4). A job message
+carries on when the call dies or runs out of time; it goes when nothing is left."""
 
 from __future__ import annotations
 
@@ -30,7 +29,6 @@ from shared.store.interface import StorageUnavailable
 from shared.store.partitions import PageReader
 
 log = logging.getLogger("taskcluster.groups")
-
 CALL_SECONDS = 15.0
 """Time budget of the HTTP call itself; the job does the rest."""
 JOB_SECONDS = 240.0

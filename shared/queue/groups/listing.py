@@ -1,21 +1,18 @@
-"""Listings of groups and of dependents, sealing, and lookups of many tasks (contract 2.4, 3.4, 13).
-
-Reading by a list is limited to a few callers at a time (design 12)."""
+"""Listings of groups and of dependents, sealing, and lookups of many tasks (contract 2.4, 3.4, 13). Reading by a list
+is limited to a few callers at a time (design 12)."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import TypeVar
 
 from shared.auth.audit import Entry, note
-from shared.base import bounds, remembered
-from shared.base.concurrency import Lookups, both, in_waves, turns
+from shared.base import remembered
+from shared.base.concurrency import Lookups, both
 from shared.base.dates import format_date, parse_date
 from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.base.memo import Memo
-from shared.base.memory import NoRoom
 from shared.base.priority import Priority
 from shared.base.shares import CURRENT, Share
 from shared.queue.events.rules import Exchange, GroupEvent
@@ -25,22 +22,17 @@ from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.definition import Definition, Json
 from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.executor import Stores
-from shared.queue.tasks.rows import Found, Loaded, TaskStore
+from shared.queue.tasks.rows import Found, Loaded
 from shared.queue.tasks.rules import Task
 from shared.runtime import attempts
 from shared.store import keys
 from shared.store.partitions import page_start
 
-T = TypeVar("T")
-F = TypeVar("F")
-S = TypeVar("S")
-
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """A task in an answer with others.
-
-    Holds the definition directly: its memory is released when this object is garbage-collected."""
+    """A task in an answer with others. Holds the definition directly: its memory is released when this object is
+    garbage-collected."""
 
     definition: Definition
     priority: Priority
@@ -55,44 +47,6 @@ class Listed:
     def task(self) -> Json:
         """The definition, with the task's present priority."""
         return self.definition.at_priority(self.priority)
-
-
-class Pages:
-    """Reads definitions in order, until the answer has as many bytes as it may have."""
-
-    def __init__(self, tasks: TaskStore) -> None:
-        self._tasks = tasks
-        self._turns = turns(bounds.LISTS_AT_A_TIME, bounds.LISTS_WAITING)
-
-    async def fill(
-        self,
-        items: Sequence[S],
-        find: Callable[[S], Awaitable[F | None]],
-        unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
-    ) -> tuple[list[T], int | None]:
-        """Returns the results of `unpack` for what `find` finds, without the Nones, and the index of the first item for
-        which there was no room.
-
-        It waits for its turn. The caller must have read the page's rows before: reading a slow group or pool must not
-        block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
-        room for that, ServiceUnavailable when too many wait."""
-        filled: list[T] = []
-        async with self._turns.hold():
-            share = self._tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
-            for start in range(0, len(items), bounds.TASKS_AT_A_TIME):
-                wave = items[start : start + bounds.TASKS_AT_A_TIME]
-                for index, found in enumerate(await in_waves(bounds.TASKS_AT_A_TIME, find, wave), start):
-                    if found is None:
-                        continue
-                    try:
-                        unpacked = await unpack(found, share)
-                    except NoRoom:
-                        if not filled:
-                            raise
-                        return filled, index
-                    if unpacked is not None:
-                        filled.append(unpacked)
-        return filled, None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -110,9 +64,8 @@ _Found = tuple[Member, Found | None]
 class Groups:
     """Reads and seals task groups."""
 
-    def __init__(self, stores: Stores, pages: Pages, statuses: GroupStatuses) -> None:
+    def __init__(self, stores: Stores, statuses: GroupStatuses) -> None:
         self._stores = stores
-        self._pages = pages
         self._statuses = statuses
         self._lists: Memo[tuple[Share, str, str, int], tuple[Group, ListedTasks]] = Memo(remembered.GROUP_LISTS)
 
@@ -140,7 +93,7 @@ class Groups:
             self.existing(task_group_id), self._stores.groups.members(task_group_id, first, limit)
         )
         known = await self._statuses.of(task_group_id, first, limit, begun, members)
-        tasks, rest = await self._pages.fill(
+        tasks, rest = await self._stores.tasks.definitions.fill(
             members, lambda each: self._find(task_group_id, each, known.get(each.task_id)), self._listed
         )
         return group, ListedTasks(tasks=tasks, resume=resume if rest is None else keys.member(members[rest].task_id))
@@ -210,13 +163,12 @@ class Batches:
     """Reads many tasks, some in parallel; the unknown ones are left out."""
 
     _stores: Stores
-    _pages: Pages
     _lookups: Lookups
 
     async def definitions(self, task_ids: Sequence[str]) -> tuple[list[Listed], str | None]:
         """Returns tasks with their definitions, and the id of the first that had no room. Raises NoRoom."""
         wanted = list(dict.fromkeys(task_ids))
-        found, rest = await self._pages.fill(wanted, self._stores.tasks.find, self._unpacked)
+        found, rest = await self._stores.tasks.definitions.fill(wanted, self._stores.tasks.find, self._unpacked)
         return found, None if rest is None else wanted[rest]
 
     async def statuses(self, task_ids: Sequence[str]) -> list[tuple[str, Json]]:
@@ -240,7 +192,7 @@ class Batches:
             return listed if listed is not None and task_id in listed.definition.dependency_index else None
 
         dependents, resume = await self._dependents(task, keys.dependent_of(first), limit)
-        tasks, rest = await self._pages.fill(dependents, self._stores.tasks.find, unpack)
+        tasks, rest = await self._stores.tasks.definitions.fill(dependents, self._stores.tasks.find, unpack)
         return ListedTasks(tasks=tasks, resume=resume if rest is None else keys.dependent(dependents[rest]))
 
     async def _dependents(self, task: Task, start: str, limit: int) -> tuple[list[str], str | None]:

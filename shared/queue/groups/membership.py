@@ -1,5 +1,4 @@
 """How tasks join and leave groups: rows of the Groups table that are written before a task is committed (design 3, 5).
-
 The transaction that adds a member also touches guard rows, and fails without them: the scheduler's guard row ("same
 scheduler, not sealed"), and the active rows of the required tasks ("not settled yet"). No read is relied on."""
 
@@ -227,9 +226,8 @@ class Membership:
     ) -> int:
         """Rewrites the rows in its group of a task that is not committed yet, which an earlier call has added. They get
         new ETags and a new time, so that they are not taken for orphans (design 2.2); those that are missing are
-        written again, and the first edges. Returns the number of the group as of which this holds.
-
-        `exists` says whether there is such a task. Raises RequestConflict, ServiceUnavailable."""
+        written again, and the first edges. Returns the number of the group as of which this holds. `exists` says
+        whether there is such a task. Raises RequestConflict, ServiceUnavailable."""
         async for _ in attempts(self._runtime):
             group = await self._joinable(definition)
             if group is None:

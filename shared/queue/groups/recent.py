@@ -1,7 +1,6 @@
-"""The list of task groups, latest first (contract 2.5).
-
-It is one partition of the directory, so that a page is one range query. A row is written ahead of its group, and
-counts only while the group's header names it. Others are orphans of failed calls, which the expiry job removes."""
+"""The list of task groups, latest first (contract 2.5). It is one partition of the directory, so that a page is one
+range query. A row is written ahead of its group, and counts only while the group's header names it. Others are orphans
+of failed calls, which the expiry job removes."""
 
 from __future__ import annotations
 

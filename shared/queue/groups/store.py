@@ -1,6 +1,5 @@
-"""The Groups table: headers, members and active rows of task groups that are there (design 3).
-
-How a task joins its group is in members.py."""
+"""The Groups table: headers, members and active rows of task groups that are there (design 3). How a task joins its
+group is in members.py."""
 
 from __future__ import annotations
 
@@ -124,10 +123,9 @@ class GroupStore:
         self, task_group_id: str, task_id: str, generation: int, number: int = 0
     ) -> tuple[int, str | None]:
         """Counts a task that is being opened again. `number` is the group's as far as it is known. Returns it as it is
-        then, and the ETag of the active row if that is new: None if it existed, and was rewritten.
-
-        The member row is marked as well, so that listings and calls with dependents know from that row alone whether
-        the last state in it is current."""
+        then, and the ETag of the active row if that is new: None if it existed, and was rewritten. The member row is
+        marked as well, so that listings and calls with dependents know from that row alone whether the last state in it
+        is current."""
         key = keys.active(task_id, generation)
         active: Operation = Create(key, {})
         member: Operation = Merge(keys.member(task_id), {group_rows.column(group_rows.OPENED, generation): True})
@@ -208,10 +206,9 @@ class GroupStore:
         self, task: Task, generation: int, values: dict[str, Value], row: Row | None
     ) -> str | None:
         """Settles a generation whose member row, as read, has no state of it. Returns the ETag of what is due, "" if
-        nothing has become due, None if the member row has changed.
-
-        Nothing becomes due if there is no group, or if a later generation was settled before: the group has been due
-        since, and may have been announced. A missing member row is created again, as only that leads to the task."""
+        nothing has become due, None if the member row has changed. Nothing becomes due if there is no group, or if a
+        later generation was settled before: the group has been due since, and may have been announced. A missing member
+        row is created again, as only that leads to the task."""
         key = keys.member(task.task_id)
         member = _made_again(key, values, generation) if row is None else Merge(key, values, row.etag)
         is_latest = row is None or generation > max(group_rows.generations(row, group_rows.STATE), default=-1)

@@ -1,6 +1,5 @@
-"""The directory of task queues and provisioners that were seen or declared, so that no listing scans (contract 8).
-
-A task queue's row stands from its first band on, for the reconciler; it is listed while seen, until it expires."""
+"""The directory of task queues and provisioners that were seen or declared, so that no listing scans (contract 8). A
+task queue's row stands from its first band on, for the reconciler; it is listed while seen, until it expires."""
 
 from __future__ import annotations
 
@@ -230,8 +229,6 @@ _NO_SPARE = datetime(9999, 1, 1, tzinfo=UTC)
 _NAME = {DirectoryKind.TASK_QUEUE: "taskQueueId", DirectoryKind.PROVISIONER: "provisionerId"}
 MOST_ACTIONS = 30_000
 """Characters of a provisioner's actions as JSON: a property holds 32,768."""
-
-
 _COLUMNS = Columns(DirectoryEntry, without={"name"}, renamed={"last_active": "lastDateActive"})
 
 

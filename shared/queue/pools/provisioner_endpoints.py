@@ -22,7 +22,6 @@ from shared.queue.services import QueueServices
 from shared.queue.tasks.rules import ids_of
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
-
 ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
 
 

@@ -135,10 +135,9 @@ class PoolQueues:
         return began + LOOK_AGAIN
 
     async def _unlist(self, task_queue_id: str) -> None:
-        """Removes the pool's row from the directory, unless the pool is listed there: nothing is left to check.
-
-        Every user of the pool writes the header first, then the row. So the header is read after the row. If it says
-        that the pool is not in use, whoever uses it now will change the row before its deletion, or create it again."""
+        """Removes the pool's row from the directory, unless the pool is listed there: nothing is left to check. Every
+        user of the pool writes the header first, then the row. So the header is read after the row. If it says that the
+        pool is not in use, whoever uses it now will change the row before its deletion, or create it again."""
         key = keys.listed(task_queue_id)
         row = await self._tables.get(keys.DIRECTORY, keys.POOL, key)
         header = await self._header(task_queue_id)

@@ -1,7 +1,6 @@
-"""Writes the index rows of a pool's pending and running runs (design 3, contract 9). index.py reads them.
-
-Projections only: callers act by the task's status row. A run may have more than one row for a moment,
-and a row may have outlived its task: readers remove duplicates and look at the task."""
+"""Writes the index rows of a pool's pending and running runs (design 3, contract 9). index.py reads them. Projections
+only: callers act by the task's status row. A run may have more than one row for a moment, and a row may have outlived
+its task: readers remove duplicates and look at the task."""
 
 from __future__ import annotations
 

@@ -54,7 +54,6 @@ class WaitingStore:
 
 
 Reason = Literal["no-worker", "not-asked", "quarantined"]
-
 ASKED_LATELY = REFRESHED_EVERY + timedelta(minutes=1)
 """A worker that keeps asking for work is noted at least this often: a wait in claimWork ends within the minute."""
 GRACE = timedelta(minutes=2)

@@ -8,7 +8,6 @@ from functools import partial
 from shared.base import bounds
 from shared.base.concurrency import Lookups, both, together
 from shared.base.frozen import dataclass, replace
-from shared.queue.groups.listing import Pages
 from shared.queue.pools.index import Counts, PoolIndex, PoolSnapshot
 from shared.queue.pools.rows import IndexRow
 from shared.queue.pools.states import Stall, Stalls
@@ -24,7 +23,6 @@ class PoolViews:
     """Reads pools. An unknown pool is an empty one."""
 
     _stores: Stores
-    _pages: Pages
     _lookups: Lookups
     _index: PoolIndex
     _stalls: Stalls
@@ -93,7 +91,7 @@ class PoolViews:
         pools = self._stores.pools
         rows, resume = await (pools.pending if wanted is State.PENDING else pools.claimed)(task_queue_id, limit, start)
         find, unpack = partial(self._find, task_queue_id, wanted), self._stores.tasks.unpacked
-        found, rest = await self._pages.fill(rows, find, unpack)
+        found, rest = await self._stores.tasks.definitions.fill(rows, find, unpack)
         return found, resume if rest is None else rows[rest].key
 
     async def _find(self, task_queue_id: str, wanted: State, row: IndexRow) -> Found | None:

@@ -86,14 +86,9 @@ WorkerRemovedResponse = types.page_model(
     "The runs that ended now. With a token there are more: call again with it.",
     tasks=list[TaskRun],
 )
-
-
 NO_REASON = "[unspecified]"
-
 _WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
-
 _ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
-
 ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
 
 

@@ -1,7 +1,6 @@
-"""The registry of workers: noting who asks for work, reading, declaring, quarantine, removal (contract 8).
-
-A worker's row also says which of its calls may still be given a run: it is written in the transaction of every claim,
-on condition that no one has written it since, so that a quarantine, a removal or a newer wait is noticed there."""
+"""The registry of workers: noting who asks for work, reading, declaring, quarantine, removal (contract 8). A worker's
+row also says which of its calls may still be given a run: it is written in the transaction of every claim, on condition
+that no one has written it since, so that a quarantine, a removal or a newer wait is noticed there."""
 
 from __future__ import annotations
 
@@ -143,7 +142,6 @@ class Workers:
         rows: Sequence[ChangePoolRows],
     ) -> bool:
         """Writes a worker's row together with the index rows of the runs that it is to be given, in one transaction.
-
         False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. If somebody
         else has written the row meanwhile, it is read and checked again. After too many tries the answer is False too,
         since the worker's latest state was not checked. Raises StorageUnavailable."""

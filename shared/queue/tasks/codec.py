@@ -19,7 +19,6 @@ from shared.store.interface import Row, StorageUnavailable, Value
 
 SCHEMA = 1
 """Version of the columns, kept in each row."""
-
 _CHUNK = 60_000
 """The most bytes of a packed definition in one property; a property holds 64 KiB."""
 _BESIDE_ABOVE = 128 * 1024

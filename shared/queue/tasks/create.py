@@ -204,9 +204,9 @@ class CreateTask:
         attempt.ahead.refuse_late()
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)
         waiting = [each for each in edges.required if each != definition.task_id and not attempt.is_satisfied(each)]
-        states = await self._stores.edges.member_states(definition.task_group_id, waiting)
-        attempt.states |= states.resolved
-        await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read(attempt, task_id), states.unknown)
+        resolved, unknown = await self._stores.edges.member_states(definition.task_group_id, waiting)
+        attempt.states |= resolved
+        await in_waves(bounds.ROWS_AT_A_TIME, lambda task_id: self._read(attempt, task_id), unknown)
 
     async def _commit(self, attempt: _Attempt) -> Task:
         """Commits the task. Dependencies that are satisfied by now count; with all of them, it gets its first run."""

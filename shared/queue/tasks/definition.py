@@ -52,9 +52,8 @@ class _Read(Generic[T]):
 
 @dataclass(frozen=True)
 class Definition:
-    """What createTask was given, with every default filled in and every date normalised (contract 3.1).
-
-    `body` is the object that the `task` endpoint returns, except that its priority is the one at creation."""
+    """What createTask was given, with every default filled in and every date normalised (contract 3.1). `body` is the
+    object that the `task` endpoint returns, except that its priority is the one at creation."""
 
     task_id: str
     body: Json

@@ -1,15 +1,16 @@
-"""Definitions: unpacked from their rows, and kept in memory for later calls (design 2.8).
-
-A definition never changes, so a process may keep it for as long as its task can exist."""
+"""Definitions: unpacked from their rows, and kept in memory for later calls (design 2.8). A definition never changes,
+so a process may keep it for as long as its task can exist."""
 
 from __future__ import annotations
 
 import math
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import datetime
+from typing import TypeVar
 
 from shared.base import bounds
+from shared.base.concurrency import in_waves, turns
 from shared.base.frozen import dataclass
 from shared.base.jsontext import memory_of, read_back
 from shared.base.memory import Memory, NoRoom
@@ -19,6 +20,10 @@ from shared.queue.tasks.definition import Definition
 from shared.store import keys
 from shared.store.interface import Tables
 from shared.store.partitions import rows_of
+
+T = TypeVar("T")
+F = TypeVar("F")
+S = TypeVar("S")
 
 
 class MemoryShare:
@@ -79,6 +84,7 @@ class Definitions:
         self._entries: OrderedDict[str, Cached] = OrderedDict()
         self._large: OrderedDict[str, None] = OrderedDict()
         self._weight = 0
+        self._turns = turns(bounds.LISTS_AT_A_TIME, bounds.LISTS_WAITING)
         self.memory = Memory(capacity + bounds.IN_HAND, self._forget_large, reserve=bounds.IN_HAND // RESERVED_PART)
 
     def share(self, most: float = math.inf) -> MemoryShare:
@@ -105,6 +111,36 @@ class Definitions:
             return definition
         finally:
             self.memory.leave(place)
+
+    async def fill(
+        self,
+        items: Sequence[S],
+        find: Callable[[S], Awaitable[F | None]],
+        unpack: Callable[[F, MemoryShare], Awaitable[T | None]],
+    ) -> tuple[list[T], int | None]:
+        """Reads definitions in order, until the answer has as many bytes as it may have. Returns the results of
+        `unpack` for what `find` finds, without the Nones, and the index of the first item for which there was no room.
+
+        It waits for its turn. The caller must have read the page's rows before: reading a slow group or pool must not
+        block a turn that others wait for. A single item is returned however large it is. Raises NoRoom when there is no
+        room for that, ServiceUnavailable when too many wait."""
+        filled: list[T] = []
+        async with self._turns.hold():
+            share = self.share(bounds.DEFINITIONS_IN_ANSWER)
+            for start in range(0, len(items), bounds.TASKS_AT_A_TIME):
+                wave = items[start : start + bounds.TASKS_AT_A_TIME]
+                for index, found in enumerate(await in_waves(bounds.TASKS_AT_A_TIME, find, wave), start):
+                    if found is None:
+                        continue
+                    try:
+                        unpacked = await unpack(found, share)
+                    except NoRoom:
+                        if not filled:
+                            raise
+                        return filled, index
+                    if unpacked is not None:
+                        filled.append(unpacked)
+        return filled, None
 
     def keep(self, definition: Definition, packed: PackedDefinition) -> None:
         """Keeps the definition of a new task, whose claim may follow at once, if there is room for it."""

@@ -22,7 +22,6 @@ from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Run, State
 
 T = TypeVar("T")
-
 TRIED_FOR = timedelta(seconds=20)
 """How long a lost race is retried at least: to put the received message again would cost more."""
 
@@ -106,10 +105,8 @@ class _Bit:
 
 class Dependents:
     """Commits satisfied bits, one commit at a time for each dependent in this process. What comes meanwhile joins the
-    next.
-
-    Any number of required tasks may be resolved at about the same time, and each commit of the dependent makes all the
-    others lose their race. The first bit is never delayed."""
+    next. Any number of required tasks may be resolved at about the same time, and each commit of the dependent makes
+    all the others lose their race. The first bit is never delayed."""
 
     def __init__(self, stores: Stores, executor: Executor) -> None:
         self._stores = stores

@@ -1,6 +1,5 @@
-"""What is due: claim and deadline messages (design 4, 5), and events that could not be sent (design 2.5).
-
-Each handler may run twice; the second run finds it done."""
+"""What is due: claim and deadline messages (design 4, 5), and events that could not be sent (design 2.5). Each handler
+may run twice; the second run finds it done."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from shared.base.retrying import UNSENT_EVENTS
 from shared.queue.claims import ends as claim_ends
 from shared.queue.claims.ends import NotExpired
 from shared.queue.events import rules as announcements
-from shared.queue.events.breaker import Breaker, EventsUnavailable
+from shared.queue.events.announcer import Breaker, EventsUnavailable
 from shared.queue.events.rules import Event, Exchange, TaskEvent
 from shared.queue.groups.check import GroupCheck
 from shared.queue.tasks import transitions
@@ -25,7 +24,6 @@ from shared.queue.tasks.rules import Resolved
 from shared.telemetry.instruments import EVENTS_LOST
 
 log = logging.getLogger("taskcluster.events")
-
 LOOK_AGAIN = 30.0
 """Seconds until a deadline message that cannot be handled yet is handled again."""
 
@@ -61,9 +59,8 @@ class Timers:
 
     async def deadline_due(self, task_id: str, task_group_id: str, scheduler_id: str, put: datetime) -> None:
         """Handles a deadline message: resolves the task, or puts the message again while the deadline is ahead, or
-        while the commit may still come that it was put for: a creation, or a rerun of a task that is resolved.
-
-        A message of a call that died, or was refused, may name a task that does not exist in that group. Then the group
+        while the commit may still come that it was put for: a creation, or a rerun of a task that is resolved. A
+        message of a call that died, or was refused, may name a task that does not exist in that group. Then the group
         is checked, as it may have been waiting for that task. Raises StorageUnavailable."""
         now = self._stores.runtime.now()
         may_be_ahead = now - put < ORPHAN_AFTER
@@ -113,10 +110,9 @@ class Postponed(ServiceError):
 
 
 class Redelivery:
-    """Sends the events that pointers in the `events` queue name.
-
-    While a topic cannot be reached all its pointers back off as one: after a pause a single one of them is tried, and
-    its outcome decides for the others. One that is received meanwhile costs only the request that puts it back."""
+    """Sends the events that pointers in the `events` queue name. While a topic cannot be reached all its pointers back
+    off as one: after a pause a single one of them is tried, and its outcome decides for the others. One that is
+    received meanwhile costs only the request that puts it back."""
 
     def __init__(self, stores: Stores) -> None:
         self._stores = stores

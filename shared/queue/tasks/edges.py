@@ -1,11 +1,10 @@
 """Edges from a required task to its dependents, in its partition or, within one group, in the group's (design 3, 5).
-
 The rows of uploads that wait for their commit lie behind a task's edges and are read with them. Also reads what member
 rows say of the tasks that a new one waits for."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 from shared.base import bounds
@@ -114,15 +113,6 @@ _WORTHWHILE = 16
 """A page of a range must bring at least this many wanted rows to be cheaper than single reads."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class MemberStates:
-    """What the member rows of a group say of some of its tasks."""
-
-    resolved: Mapping[str, State]
-    unknown: Sequence[str]
-    """Tasks whose state must be read from their status rows."""
-
-
 class GroupEdges:
     """Reads and writes edges in the partition of their group."""
 
@@ -172,9 +162,10 @@ class GroupEdges:
         deletion = Delete(keys.unblocks(required, edge.dependent), edge.etag)
         await try_transact(self._tables, keys.GROUPS, task_group_id, [deletion])
 
-    async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> MemberStates:
-        """Returns what the member rows of these tasks say. A caller that concludes from it that an edge will be found
-        must have written that edge before."""
+    async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> tuple[dict[str, State], list[str]]:
+        """Returns the states of those of these tasks that are resolved by their member rows, and the tasks whose state
+        must be read from their status rows. A caller that concludes from it that an edge will be found must have
+        written that edge before."""
         remaining = sorted(task_ids)
         rows: dict[str, Row | None] = {}
         if len(remaining) > bounds.ROWS_AT_A_TIME:
@@ -194,7 +185,5 @@ class GroupEdges:
 
         await in_waves(bounds.ROWS_AT_A_TIME, read, remaining)
         states = {task_id: settled_state(row) for task_id, row in rows.items()}
-        return MemberStates(
-            resolved={task_id: state for task_id, state in states.items() if isinstance(state, State)},
-            unknown=[task_id for task_id, state in states.items() if state is Unsettled.UNKNOWN],
-        )
+        resolved = {task_id: state for task_id, state in states.items() if isinstance(state, State)}
+        return resolved, [task_id for task_id, state in states.items() if state is Unsettled.UNKNOWN]

@@ -1,5 +1,4 @@
 """What a transition asks for besides the commit of the status row. Data only; the executor carries it out (design 5).
-
 Write-ahead effects are put before the commit, the others follow it (design 2.2)."""
 
 from __future__ import annotations
@@ -35,9 +34,8 @@ class PutPending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class HoldPending:
-    """Move the pending message to `visible`, with this content; None means at once.
-
-    When somebody else holds it, a new one with `spare_hint_id` takes its place."""
+    """Move the pending message to `visible`, with this content; None means at once. When somebody else holds it, a new
+    one with `spare_hint_id` takes its place."""
 
     handle: MessageHandle | None
     content: PendingContent
@@ -48,9 +46,8 @@ class HoldPending:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TakeLease:
-    """Hide the received message until takenUntil, as the one of the run after the claimed one.
-
-    If another process has received the message since, this claim is given up, and that process claims the run."""
+    """Hide the received message until takenUntil, as the one of the run after the claimed one. If another process has
+    received the message since, this claim is given up, and that process claims the run."""
 
     handle: MessageHandle = field(compare=False)
     content: PendingContent

@@ -1,7 +1,6 @@
-"""Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5).
-
-What was written ahead is rolled back only when the commit is known not to have happened. A commit without an answer, or
-in doubt, leaves it: if the commit did not happen, readers recognise the orphans."""
+"""Carries decisions out in the one order that is crash-safe: ahead, commit, after, announce (design 2, 5). What was
+written ahead is rolled back only when the commit is known not to have happened. A commit without an answer, or in
+doubt, leaves it: if the commit did not happen, readers recognise the orphans."""
 
 from __future__ import annotations
 
@@ -186,10 +185,9 @@ class Executor:
 
     async def _first_try(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded | None, Loaded | None]:
         """Carries out what is decided on a task that may have changed. Returns the task as it is then, if it was
-        committed, else the task as it is now, if that is known by then.
-
-        Only a read can tell what to answer where that is a refusal, no change, or a message that somebody else holds.
-        Raises CommitInDoubt, ServiceUnavailable, StorageUnavailable."""
+        committed, else the task as it is now, if that is known by then. Only a read can tell what to answer where that
+        is a refusal, no change, or a message that somebody else holds. Raises CommitInDoubt, ServiceUnavailable,
+        StorageUnavailable."""
         try:
             decision = decide(last, self._runtime.now())
         except (ApiError, NoDecision):
@@ -236,9 +234,8 @@ class Executor:
         at_least: timedelta = timedelta(0),
     ) -> Loaded:
         """Decides on a task as read, and carries the decision out. A lost race is retried, for `at_least` that long;
-        what is ahead of a refused call is rolled back.
-
-        Raises what `decide` raises, ReceiptLost, ResourceNotFound, ServiceUnavailable, StorageUnavailable."""
+        what is ahead of a refused call is rolled back. Raises what `decide` raises, ReceiptLost, ResourceNotFound,
+        ServiceUnavailable, StorageUnavailable."""
         if read is None:
             await ahead.withdraw()
             raise ResourceNotFound(f"task {task_id} does not exist")

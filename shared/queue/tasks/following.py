@@ -24,7 +24,6 @@ from shared.queue.tasks.rules import MessageHandle, Task
 from shared.store.interface import StorageUnavailable
 
 log = logging.getLogger("taskcluster.resolution")
-
 _LONGEST_WAIT = FOLLOWED_DELAY / 2
 """How long a resolution waits for its turn. By then its message will soon be visible, and is left to do the work."""
 _LEFT = {"action": "resolution_left"}

@@ -1,6 +1,5 @@
-"""Messages of the internal queues, which wake functions: what they say, how they are written and read (design 3).
-
-Here is their one definition. What this service did not write is refused as malformed."""
+"""Messages of the internal queues, which wake functions: what they say, how they are written and read (design 3). Here
+is their one definition. What this service did not write is refused as malformed."""
 
 from __future__ import annotations
 
@@ -24,8 +23,6 @@ EVENTS_QUEUE = "events"
 GROUP_QUEUE = "group-jobs"
 INTERNAL_QUEUES = (CLAIM_QUEUE, DEADLINE_QUEUE, RESOLVED_QUEUE, EVENTS_QUEUE, GROUP_QUEUE)
 """The queues whose messages wake functions. No SAS ever covers them."""
-
-
 RunNumber = Annotated[int, Field(ge=0)]
 """The number of a run, without upper bound since the run may not exist: a report may name any run, and its resolved
 message is put before the task is read."""
@@ -148,9 +145,8 @@ class EventBody(Body):
 
 
 class ResolvedBody(Body):
-    """A resolved message: the run, when the message was first put, and which part of the work is left.
-
-    Without `start`, `end`, `waiting` and `group_only`, all of the work is left."""
+    """A resolved message: the run, when the message was first put, and which part of the work is left. Without `start`,
+    `end`, `waiting` and `group_only`, all of the work is left."""
 
     queue = RESOLVED_QUEUE
 

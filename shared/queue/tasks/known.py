@@ -156,10 +156,9 @@ SETTLED_BY = timedelta(minutes=1)
 
 
 class KnownTasks:
-    """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that.
-
-    An id may be used again after its task has expired, so an entry counts only for callers that do not need the task
-    for longer."""
+    """Tasks with their groups. Neither a task's group nor its expiration ever changes, and no task goes before that. An
+    id may be used again after its task has expired, so an entry counts only for callers that do not need the task for
+    longer."""
 
     def __init__(self) -> None:
         self._known: Memo[str, tuple[str, datetime, datetime | None]] = Memo(remembered.DEPENDENCIES)

@@ -88,11 +88,10 @@ class Lifecycle:
         return moved
 
     async def _in_order(self, read: Loaded, decide: DecideInOrder, entry: Entry | None) -> Task:
-        """Moves a task by a call that is ordered with those on its whole group.
-
-        They are told by the number that the commit names. Once committed, that has to be the group's number still.
-        Otherwise the present one is read, and the task committed as of that: whatever was answered before this call
-        began is then told by that number, so it needs no second confirmation (design 5)."""
+        """Moves a task by a call that is ordered with those on its whole group. They are told by the number that the
+        commit names. Once committed, that has to be the group's number still. Otherwise the present one is read, and
+        the task committed as of that: whatever was answered before this call began is then told by that number, so it
+        needs no second confirmation (design 5)."""
         known = self._stores.groups.known(read.task.task_group_id)
         number, new_id = 0 if known is None else known.number, self._stores.runtime.slugid
         try:

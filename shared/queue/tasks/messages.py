@@ -48,9 +48,8 @@ def poison_queue(queue: str) -> str:
 
 
 class Signer:
-    """Signs what a pending message says, so that a worker cannot name another task (design 4).
-
-    The first key signs; all of them verify, so that keys can be rotated."""
+    """Signs what a pending message says, so that a worker cannot name another task (design 4). The first key signs; all
+    of them verify, so that keys can be rotated."""
 
     def __init__(self, signing_keys: Sequence[str]) -> None:
         self._keys = [key.encode() for key in signing_keys]

@@ -1,6 +1,5 @@
-"""Restores what a pool's index says should be there (design 4).
-
-A worker that holds a poll URL can hide messages for a week, or delete them; calls that died leave index rows behind."""
+"""Restores what a pool's index says should be there (design 4). A worker that holds a poll URL can hide messages for a
+week, or delete them; calls that died leave index rows behind."""
 
 from __future__ import annotations
 
@@ -29,7 +28,6 @@ from shared.store.partitions import PageReader
 
 log = logging.getLogger("taskcluster.reconciler")
 T = TypeVar("T")
-
 MIN_ROW_AGE = timedelta(minutes=1)
 """Rows younger than this are not checked: their call may be under way."""
 UNUSED_FOR = timedelta(days=30)
@@ -60,24 +58,27 @@ class Reconciler:
             await self._check_rows(task_queue_id, oldest)
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
-        """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined.
-
-        The next run continues where this one ended. If the process dies, the next run begins with the pools that were
-        being checked. If it dies of them again, the run after that begins behind them. A failure in one pool does not
-        keep others from being checked. Raises StorageUnavailable when the directory cannot be read."""
+        """Checks every pool of the directory, for about `seconds`. Returns how many rows were examined. The next run
+        continues where this one ended. If the process dies, the next run begins with the pools that were being checked.
+        If it dies of them again, the run after that begins behind them. A failure in one pool does not keep others from
+        being checked. Raises StorageUnavailable when the directory cannot be read."""
         until = self._now() + timedelta(seconds=seconds)
         if self._next is None:  # asked once: a process knows where its own runs have ended
             self._next = await self._stores.pools.next_to_check()
         first = self._next
         looked_into = 0
         is_begun = False
+
+        async def check(pool: str) -> int | None:
+            return await _failures_logged(self.check_pool(pool), "pool %s was not checked", pool, "pool_not_checked")
+
         for start, end in ((first, ""), ("", first)) if first else (("", ""),):
             pages = PageReader(partial(self._stores.pools.page_of_all, limit=bounds.RECONCILED_POOLS, end=end), start)
             async for pools in pages:
                 if not is_begun:
                     await self._note_next(pages.resume or "")
                 is_begun = True
-                looked_into += sum(await in_waves(bounds.POOLS_AT_A_TIME, self._check_logging_failures, pools))
+                looked_into += sum(each or 0 for each in await in_waves(bounds.POOLS_AT_A_TIME, check, pools))
                 await self._note_next(pages.resume or "")
                 if self._now() >= until:
                     return looked_into
@@ -87,10 +88,6 @@ class Reconciler:
         if following != self._next:
             await self._stores.pools.note_next_to_check(following)
             self._next = following
-
-    async def _check_logging_failures(self, task_queue_id: str) -> int:
-        check = self.check_pool(task_queue_id)
-        return await _failures_logged(check, "pool %s was not checked", task_queue_id, "pool_not_checked") or 0
 
     async def check_pool(self, task_queue_id: str) -> int:
         """Checks one pool. Returns how many rows were examined closely: none, unless there is evidence that a message

@@ -1,7 +1,6 @@
-"""The Tasks table: definitions, status rows and their guards (design 3).
-
-Definitions never change, so a process may keep them for as long as their task can exist (design 2.8). A status that is
-kept serves only to commit the next one on condition that the row is still the same."""
+"""The Tasks table: definitions, status rows and their guards (design 3). Definitions never change, so a process may
+keep them for as long as their task can exist (design 2.8). A status that is kept serves only to commit the next one on
+condition that the row is still the same."""
 
 from __future__ import annotations
 
@@ -74,16 +73,14 @@ class CommitLost(ServiceError):
 
 
 class CommitInDoubt(ServiceUnavailable):
-    """The answer to a commit was lost, and the row does not show any more whether it happened.
-
-    What was written ahead of the commit must stay. If the commit did not happen, readers recognise it as orphans."""
+    """The answer to a commit was lost, and the row does not show any more whether it happened. What was written ahead
+    of the commit must stay. If the commit did not happen, readers recognise it as orphans."""
 
 
 class TaskStore:
-    """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards.
-
-    Every commit leaves an id in the row. A refused commit may have happened all the same: its first try was applied,
-    the answer was lost, and the second try was refused. Others may have followed. The ids tell what has happened."""
+    """Reads and commits tasks. One commit is one entity-group transaction: the status row with its guards. Every commit
+    leaves an id in the row. A refused commit may have happened all the same: its first try was applied, the answer was
+    lost, and the second try was refused. Others may have followed. The ids tell what has happened."""
 
     def __init__(
         self, storage: Storage, definitions: Definitions, new_id: Callable[[], str], known: KnownStatuses

@@ -62,7 +62,6 @@ class Resolved(StrEnum):
 
 
 _STATE_OF = {Resolved.COMPLETED: State.COMPLETED, Resolved.FAILED: State.FAILED}
-
 REPORTED: tuple[Resolved, ...] = (
     Resolved.WORKER_SHUTDOWN,
     Resolved.MALFORMED_PAYLOAD,
@@ -71,7 +70,6 @@ REPORTED: tuple[Resolved, ...] = (
     Resolved.INTERMITTENT_TASK,
 )
 """The reasons that a worker may give with reportException (contract 4.3)."""
-
 RETRY_OF: dict[Resolved, Created] = {
     Resolved.CLAIM_EXPIRED: Created.RETRY,
     Resolved.WORKER_SHUTDOWN: Created.RETRY,

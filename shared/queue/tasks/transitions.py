@@ -1,6 +1,5 @@
-"""The state machine (contract 4), as pure functions: (task, command, now) to a decision, or an ApiError.
-
-A repeat that changes nothing still yields the effects that repair and re-announce (design 5)."""
+"""The state machine (contract 4), as pure functions: (task, command, now) to a decision, or an ApiError. A repeat that
+changes nothing still yields the effects that repair and re-announce (design 5)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage
 from tests.promises.events.builders import Life

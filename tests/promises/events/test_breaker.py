@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from shared.base.retrying import Retries
-from shared.queue.events.breaker import Breaker
+from shared.queue.events.announcer import Breaker
 
 
 class Clock:

@@ -10,8 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.queue.events.announcer import from_json, to_json
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable, from_json, to_json
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage, render
 from shared.queue.events.rules import TaskEvent

@@ -22,7 +22,7 @@ from azure.servicebus._transport._pyamqp_transport import PyamqpTransport
 from azure.servicebus.aio import ServiceBusClient
 from azure.servicebus.exceptions import ServiceBusConnectionError, ServiceBusError, ServiceBusServerBusyError
 
-from shared.queue.events import frames
+from shared.queue.events import link as frames
 from shared.queue.events.link import Link, _to_service_bus
 from shared.queue.events.rendering import EventMessage
 from tests.promises.events.attempts import TOPIC, one, until

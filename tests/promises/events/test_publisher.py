@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.tasks.rules import Resolved
 from tests.promises.events.attempts import (
     TOPIC,

@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.events.publisher import EventPublisher
 from shared.queue.events.rendering import EventMessage
 from tests.promises.events.attempts import LONGEST_PAUSE, OTHER, TOPIC, Clock, all_received, attempt, one, until

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from tests.promises.events.attempts import (
     OTHER,
     TOPIC,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from shared.base.errors import ServiceUnavailable
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.store.interface import StorageUnavailable
 from tests.parts.twin.gate import Call, Phase, process_name
 from tests.promises.simulator.daily import some

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import pytest
 
 from shared.base.errors import ApiError
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.store import keys
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable

@@ -18,7 +18,7 @@ import pytest
 from shared.app.services import Services
 from shared.base.dates import format_date
 from shared.base.errors import ApiError
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.tasks.internal_messages import RESOLVED_QUEUE, decode_body
 from shared.queue.tasks.rules import Resolved
 from shared.store.interface import Receipt, ReceiptLost, StorageUnavailable

@@ -103,7 +103,7 @@ def test_calls_are_refused_when_as_many_wait_for_their_turn_as_may(kind: str, mo
     monkeypatch.setattr(bounds, {"lookup": "LOOKUPS_WAITING", "page": "LISTS_WAITING"}[kind], 0)
     world = a_world()
     services = world.services
-    turns = services.groups._pages._turns if kind == "page" else services.batches._lookups._turns
+    turns = services.stores.tasks.definitions._turns if kind == "page" else services.batches._lookups._turns
     refused = set()
 
     async def story() -> None:

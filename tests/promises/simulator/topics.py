@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.events.rendering import EventMessage
 from shared.store.counting import Kind
 from shared.store.interface import StorageUnavailable

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from shared.app.services import Services
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.tasks.rules import Resolved
 from shared.telemetry import instruments
 from shared.telemetry.meter import Distribution

@@ -15,7 +15,7 @@ from typing import TypeVar
 from shared.app.services import Services
 from shared.base.errors import ApiError, ServiceUnavailable
 from shared.queue.claims.work import Claim
-from shared.queue.events.breaker import EventsUnavailable
+from shared.queue.events.announcer import EventsUnavailable
 from shared.queue.events.rules import GroupEvent
 from shared.queue.tasks.due import Postponed
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE
