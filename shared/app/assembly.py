@@ -41,7 +41,6 @@ from shared.queue.groups.jobs import GroupJobs
 from shared.queue.groups.listing import Batches, Groups
 from shared.queue.groups.membership import Membership
 from shared.queue.groups.recent import RecentGroups
-from shared.queue.groups.statuses import GroupStatuses
 from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolIndex
@@ -58,7 +57,7 @@ from shared.queue.tasks.due import Redelivery, Timers
 from shared.queue.tasks.edges import GroupEdges
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.following import Following
-from shared.queue.tasks.known import KnownStatuses
+from shared.queue.tasks.known import GroupStatuses, KnownStatuses
 from shared.queue.tasks.lifecycle import Lifecycle
 from shared.queue.tasks.messages import Messages, Signer
 from shared.queue.tasks.reconciler import Reconciler

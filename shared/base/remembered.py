@@ -38,7 +38,7 @@ POOL_READINGS = Remembered("pools/index.readings", 0)
 """Which runs of a pool have index rows. Each caller gets a reading that began after it asked."""
 POOL_COPIES = Remembered("pools/index.copies", 100, fresh=timedelta(seconds=1))
 """Which runs of a large pool have index rows. A large pool takes long to read."""
-VOUCHERS = Remembered("groups/statuses.vouchers", 1000, fresh=timedelta(seconds=1))
+VOUCHERS = Remembered("tasks/known.vouchers", 1000, fresh=timedelta(seconds=1))
 """What was read of a pool's index to vouch for statuses. It is as old as a status that is shown without another look.
 """
 SENT = Remembered("events/announcer.sent", 20_000)

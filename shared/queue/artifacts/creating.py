@@ -90,9 +90,10 @@ class Artifacts:
         is_direct = wanted.upload is Upload.DIRECT
         life = rules.upload_life(wanted.sent_length) if is_direct else _UPLOAD_LIFE.get(wanted.storage_type)
         until = min(now + (life or rules.LONGEST_UPLOAD), wanted.expires + EXPIRY_GRACE_PERIOD)
-        scheduled = await self._schedule_expiry(definition, run_id, wanted, until)
+        new = Stored(task_id=task_id, run_id=run_id, artifact=wanted, etag="")
+        scheduled = await self._schedule_expiry(definition, new, until)
         try:
-            stored, loaded = await self._commit(Stored(task_id=task_id, run_id=run_id, artifact=wanted, etag=""), until)
+            stored, loaded = await self._commit(new, until)
         except (InputError, RequestConflict):
             # These errors show that this call has not written the row; after other failures it may have written it.
             if scheduled is not None:
@@ -124,17 +125,15 @@ class Artifacts:
         event = announcements.artifact_created(loaded.task, stored.run_id, stored.artifact)
         await self._stores.announcer.announce((event,), loaded)
 
-    async def _schedule_expiry(
-        self, definition: Definition, run_id: int, wanted: Artifact, until: datetime
-    ) -> Scheduled | None:
+    async def _schedule_expiry(self, definition: Definition, new: Stored, until: datetime) -> Scheduled | None:
         """Schedules the artifact's deletion before the artifact is written. One that expires with its task is deleted
         with it and needs nothing."""
-        scheduled = None
+        scheduled, wanted = None, new.artifact
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
-            scheduled = await self._expiry.new_artifact(definition.task_id, run_id, wanted.name, wanted.expires)
+            scheduled = await self._expiry.new_artifact(new.task_id, new.run_id, wanted.name, wanted.expires)
         # The task may be unresolved for longer than a block waits for its commit (a week, with a margin).
         if wanted.upload is Upload.DIRECT and definition.deadline > self._runtime.now() + timedelta(days=6):
-            await self._expiry.upload(definition.task_id, run_id, wanted.name, until)
+            await self._expiry.upload(new.task_id, new.run_id, wanted.name, until)
         return scheduled
 
     async def _commit(self, wanted: Stored, until: datetime) -> tuple[Stored, Loaded | None]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 from shared.api.answer import NO_CONTENT, Answer, json_answer
@@ -13,7 +13,6 @@ from shared.base.dates import format_date
 from shared.queue.artifacts import models
 from shared.queue.artifacts.creating import CreatedArtifact
 from shared.queue.artifacts.objects import object_name
-from shared.queue.artifacts.reading import Authorise
 from shared.queue.artifacts.rows import Stored
 from shared.queue.artifacts.rules import OPAQUE, Artifact, StorageType, as_header
 from shared.queue.services import QueueServices
@@ -89,25 +88,23 @@ async def finish_artifact(services: QueueServices, call: Call) -> Answer:
     scopes=GET_SCOPES,
     success=303,
 )
-async def get_artifact(services: QueueServices, call: Call) -> Annotated[Answer, models.GetArtifactResponse]:
-    """Redirects to the content of an artifact; the URL is in the body as well, and is valid for some minutes. Links are
-    followed. For an `error` artifact the answer is 424 with its reason."""
-    return await _redirection(services, await _found(services, call))
-
-
 @ENDPOINTS(
     "getLatestArtifact",
     "GET /task/<taskId>/artifacts/<name>",
     "Get Artifact Data from Latest Run",
+    description="As getArtifact, for the task's last run, whether or not that run has such an artifact.",
     scopes=GET_SCOPES,
     success=303,
 )
-async def get_latest_artifact(services: QueueServices, call: Call) -> Annotated[Answer, models.GetArtifactResponse]:
-    """As getArtifact, for the task's last run, whether or not that run has such an artifact."""
-    name, authorise = call.params["name"], _authorisation(call)
-    await authorise([name])
-    found = await services.artifacts.reading.find_latest(call.params["taskId"], name, authorise)
-    return await _redirection(services, found)
+async def get_artifact(services: QueueServices, call: Call) -> Annotated[Answer, models.GetArtifactResponse]:
+    """Redirects to the content of an artifact; the URL is in the body as well, and is valid for some minutes. Links are
+    followed. For an `error` artifact the answer is 424 with its reason."""
+    task_id, name, authorise = call.params["taskId"], call.params["name"], call.authorise_with("names")
+    await authorise([name])  # before anything stored is read (trap 7)
+    reading = services.artifacts.reading
+    if "runId" in call.params:
+        return await _redirection(services, await reading.find(task_id, call.run_id, name, authorise))
+    return await _redirection(services, await reading.find_latest(task_id, name, authorise))
 
 
 @ENDPOINTS(
@@ -157,37 +154,21 @@ async def artifact_info(services: QueueServices, call: Call) -> Annotated[Json, 
     "Get Artifact Content From Run",
     scopes=GET_SCOPES,
 )
-async def artifact(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactContentResponse]:
-    """Returns how to read the content of an artifact, for programs that know the storage types. Links are followed."""
-    return await _content(services, await _found(services, call))
-
-
 @ENDPOINTS(
     "latestArtifact",
     "GET /task/<taskId>/artifact-content/<name>",
     "Get Artifact Content From Latest Run",
+    description="As artifact, for the task's last run.",
     scopes=GET_SCOPES,
 )
-async def latest_artifact(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactContentResponse]:
-    """As artifact, for the task's last run."""
-    task_id, name, authorise = call.params["taskId"], call.params["name"], _authorisation(call)
-    run_id = await services.artifacts.reading.last_run(task_id)  # comes before the scopes (trap 7)
+async def artifact(services: QueueServices, call: Call) -> Annotated[Json, models.ArtifactContentResponse]:
+    """Returns how to read the content of an artifact, for programs that know the storage types. Links are followed."""
+    task_id, name, authorise = call.params["taskId"], call.params["name"], call.authorise_with("names")
+    reading = services.artifacts.reading
+    # The last run is looked for before the scopes (trap 7).
+    run_id = call.run_id if "runId" in call.params else await reading.last_run(task_id)
     await authorise([name])
-    return await _content(services, await services.artifacts.reading.find(task_id, run_id, name, authorise))
-
-
-async def _found(services: QueueServices, call: Call) -> Stored:
-    """Returns the artifact of a run. Authorises the caller before anything stored is read (trap 7)."""
-    name, authorise = call.params["name"], _authorisation(call)
-    await authorise([name])
-    return await services.artifacts.reading.find(call.params["taskId"], call.run_id, name, authorise)
-
-
-def _authorisation(call: Call) -> Authorise:
-    async def authorise(names: Sequence[str]) -> None:
-        await call.authorise({"names": names})
-
-    return authorise
+    return await _content(services, await reading.find(task_id, run_id, name, authorise))
 
 
 async def _redirection(services: QueueServices, stored: Stored) -> Answer:

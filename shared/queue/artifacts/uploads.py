@@ -89,7 +89,9 @@ class Uploads:
         if not await self._blobs.upload(container, path, content, **headers, only_new=is_first):
             return False
         arrived = self._artifacts.arrived_first if is_first else self._artifacts.arrived
-        if await arrived(stored, encoding=known, length=_length(content, known)):
+        if await arrived(
+            stored, encoding=known, length=rules.seen_length(len(content), known, content[-rules.GZIP_TRAILER :])
+        ):
             return True
         latest = await self._artifacts.latest(stored) if is_first else None
         if latest is None or latest.artifact.version != stored.artifact.version:
@@ -100,8 +102,6 @@ class Uploads:
         """Stores the data of an object in a new place, and then makes the artifact's row refer to that place, with
         `details`. So a slow write that takes effect after the upload was finished changes nothing. Raises
         RequestConflict when the upload is finished, ServiceUnavailable when the object was changed meanwhile."""
-        if stored.artifact.details.get("isFinished"):
-            raise RequestConflict("the object's upload is finished")
         details = {**stored.artifact.details, **details, "hasData": True}
         new = replace(stored, artifact=replace(stored.artifact, version=self._new_version(), details=details))
         headers = rules.blob_headers(new.artifact.name, new.artifact.content_type)
@@ -172,7 +172,3 @@ class Uploads:
             return await self._blobs.download(stored.container, stored.path, start=start, limit=limit)
         except BlobMissing:
             return b""
-
-
-def _length(content: bytes, encoding: str) -> int | None:
-    return rules.seen_length(len(content), encoding, content[-rules.GZIP_TRAILER :])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -55,9 +54,7 @@ class Claiming:
     def __post_init__(self) -> None:
         self._runtime = self._stores.runtime
 
-    async def claim(
-        self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest
-    ) -> list[Loaded]:
+    async def claim(self, messages: list[PendingMessage], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
         """Claims the runs of the received messages for the worker; the claimed run is the last one of each task.
 
         If an attempt fails, for whatever reason, its message is released and the others go on. The same holds if a

@@ -71,10 +71,7 @@ def _audit_retried(task: Task, run_id: int) -> Decision:
     """Removes the index row of a retried run; restores that of its retry if the retry is pending."""
     next_id = run_id + 1
     is_pending = next_id == task.last_run_id and task.state is State.PENDING
-    rows = effects.ChangePoolRows(
-        remove=(row_of(task, run_id),),
-        add=(row_of(task, next_id),) if is_pending else (),
-    )
+    rows = effects.ChangePoolRows(remove=(row_of(task, run_id),), add=(row_of(task, next_id),) if is_pending else ())
     events = (announcements.exception(task, run_id), announcements.pending(task, next_id))
     return Decision(task=None, after=((rows,),), events=events)
 

@@ -4,7 +4,7 @@ that no worker has received are given back: the run is pending again at once, wi
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
 from shared.base.concurrency import together
@@ -84,7 +84,7 @@ class HandingOut:
     _workers: Workers
     _giving_back: GivingBack
 
-    async def hand_out(self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
+    async def hand_out(self, prepared: list[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Loaded]:
         """Writes the index rows of all claims with the worker's row, in one transaction. It fails if the worker must
         not be given runs, and the request ends. Then each claim is committed and announced on its own. Returns the
         claims that may be delivered. After the transaction, a failed claim restores its run's index row but leaves its
@@ -93,7 +93,7 @@ class HandingOut:
         commits = await together(*(self._commit(each, request) for each in indexed))
         claimed = [each for each in commits if each is not None]
         is_wanted = not request.ended.is_set()
-        outcomes = await together(*(self._announce(*each, request, is_wanted) for each in claimed))
+        outcomes = await together(*(self._announce(each, request, is_wanted) for each in claimed))
         delivered: list[_Claimed] = []
         returned: list[Awaitable[None]] = []
         for each, failure in zip(claimed, outcomes, strict=True):
@@ -107,9 +107,7 @@ class HandingOut:
         await together(*returned, *(self._finish(*each) for each in delivered if each[1].after))
         return [loaded for loaded, _ in delivered]
 
-    async def _write_rows(
-        self, prepared: Sequence[Prepared], record: WorkerRecord, request: WorkRequest
-    ) -> Sequence[Prepared]:
+    async def _write_rows(self, prepared: list[Prepared], record: WorkerRecord, request: WorkRequest) -> list[Prepared]:
         """Returns the claims whose rows are written; the others are undone. After a defect each is tried by itself."""
         try:
             for each in prepared:
@@ -169,11 +167,10 @@ class HandingOut:
             log.warning("the row of a claim of task %s was not given back", task.task_id, extra={"action": "row_left"})
         await prepared.release(is_defect)
 
-    async def _announce(
-        self, loaded: Loaded, decision: Decision, request: WorkRequest, is_wanted: bool
-    ) -> timedelta | None:
+    async def _announce(self, claimed: _Claimed, request: WorkRequest, is_wanted: bool) -> timedelta | None:
         """Announces the claim, or only the task-pending event of its retry if the claim is not wanted any more. Returns
         None or, if that failed, the time after which its run may be claimed again."""
+        loaded, decision = claimed
         task, events = loaded.task, decision.events
         if not is_wanted:
             events = tuple(event for event in events if event.exchange is not Exchange.TASK_RUNNING)

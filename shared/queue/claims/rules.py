@@ -169,11 +169,7 @@ def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare
         task=task.with_run(run_id, replace(run, taken_until=until)),
         ahead=(
             effects.PutClaim(
-                task_id=task.task_id,
-                run_id=run_id,
-                taken_until=until,
-                started=run.started,
-                handle=task.handles.claim,
+                task_id=task.task_id, run_id=run_id, taken_until=until, started=run.started, handle=task.handles.claim
             ),
             transitions.hold_pending(task, run_id + 1, spare_hint_id, until),
         ),

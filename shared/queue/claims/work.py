@@ -164,13 +164,7 @@ class Work:
         return await self._claims(claimed)
 
     async def _claim_in_time(
-        self,
-        request: WorkRequest,
-        record: WorkerRecord,
-        waits: Wait,
-        count: int,
-        wait: float,
-        found: asyncio.Event,
+        self, request: WorkRequest, record: WorkerRecord, waits: Wait, count: int, wait: float, found: asyncio.Event
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
         answer; but messages that lead to no claim do not end the call, up to 32 of them. Sets `found` when there is
@@ -192,7 +186,7 @@ class Work:
         return []
 
     async def _claim_to_the_end(
-        self, messages: Sequence[PendingMessage], record: WorkerRecord, request: WorkRequest
+        self, messages: list[PendingMessage], record: WorkerRecord, request: WorkRequest
     ) -> list[Loaded]:
         """Claims the runs of the messages. If the call is cancelled, or the worker has called again, claims under way
         are completed and then given back."""

@@ -199,9 +199,7 @@ class MemberExpiry:
             return self._now()
         return None if await delete_together(self._tables, keys.GROUPS, rows) else self._now()
 
-    async def _delete_edges(
-        self, task_group_id: str, task_ids: Sequence[str], looked: datetime, until: datetime
-    ) -> None:
+    async def _delete_edges(self, task_group_id: str, task_ids: list[str], looked: datetime, until: datetime) -> None:
         """Deletes the edges out of tasks that are being deleted. These can be listed as long as the tasks exist. An
         edge that a refused call is writing at this moment is deleted with the group. Raises OutOfTime."""
         going = set(task_ids)

@@ -195,10 +195,7 @@ class Expiration:
                 return _Failed(error)
 
         results: dict[str, _Result] = {}
-        for some in (
-            [each for each in batch if each.kind != LISTED],
-            [each for each in batch if each.kind == LISTED],
-        ):
+        for some in ([each for each in batch if each.kind != LISTED], [each for each in batch if each.kind == LISTED]):
             results |= zip([each.key for each in some], await in_waves(bounds.BACKGROUND, begin, some), strict=True)
         unavailable: list[StorageUnavailable] = []
 

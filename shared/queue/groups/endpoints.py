@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Any
 
 from shared.api.endpoint import Call, Endpoints, Json
 from shared.api.validation import continued, page_of, place_of
 from shared.auth import audit
-from shared.auth.audit import Entry
 from shared.base.dates import format_date
 from shared.base.errors import RequestConflict
 from shared.base.types import Closed, Count, Date, Id, Priority, SlugId, Unique, optional, page_model
@@ -115,7 +113,7 @@ async def seal_task_group(services: QueueServices, call: Call) -> Annotated[Json
     """Seals a group permanently: no task can be added to it any more."""
     group = await services.groups.existing(call.params["taskGroupId"])
     await call.authorise({"schedulerId": group.scheduler_id})
-    async with _noted(services, call, group, "sealed") as entry:
+    async with services.audit.entry_of(call, audit.task_group(group.task_group_id), "sealed") as entry:
         return _group(await services.groups.seal(group, entry))
 
 
@@ -133,7 +131,7 @@ async def cancel_task_group(services: QueueServices, call: Call) -> Annotated[Js
     if group.sealed is None:  # checked before the scopes (trap 7)
         raise RequestConflict(f"task group {group.task_group_id} is not sealed")
     await call.authorise({"schedulerId": group.scheduler_id})
-    async with _noted(services, call, group, "canceled") as entry:
+    async with services.audit.entry_of(call, audit.task_group(group.task_group_id), "canceled") as entry:
         task_ids = await services.group_jobs.call(GroupJob(task_group_id=group.task_group_id, kind="cancel"), entry)
     return {
         "taskGroupId": group.task_group_id,
@@ -159,7 +157,8 @@ async def change_task_group_priority(
     await call.authorise({"schedulerId": group.scheduler_id})
     priority = call.payload(ChangeTaskPriorityRequest).newPriority
     job = GroupJob(task_group_id=group.task_group_id, kind="priority", new_priority=priority)
-    async with _noted(services, call, group, "priority changed", f"to {priority}") as entry:
+    noted = audit.task_group(group.task_group_id), "priority changed", f"to {priority}"
+    async with services.audit.entry_of(call, *noted) as entry:
         task_ids = await services.group_jobs.call(job, entry)
     await services.groups.announce_priority(group, priority, len(task_ids))
     return {
@@ -183,12 +182,6 @@ async def list_dependent_tasks(services: QueueServices, call: Call) -> Annotated
     task_id = call.params["taskId"]
     listed = await services.batches.dependents(task_id, **place_of(call.query))
     return {"taskId": task_id, **_page(listed)}
-
-
-def _noted(
-    services: QueueServices, call: Call, group: Group, action: str, detail: str = ""
-) -> AbstractAsyncContextManager[Entry]:
-    return services.audit.entry_of(call, audit.task_group(group.task_group_id), action, detail)
 
 
 def _group(group: Group) -> dict[str, Any]:

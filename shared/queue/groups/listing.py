@@ -17,11 +17,11 @@ from shared.base.priority import Priority
 from shared.base.shares import CURRENT, Share
 from shared.queue.events.rules import Exchange, GroupEvent
 from shared.queue.groups.rows import Group, Member, group_event
-from shared.queue.groups.statuses import GroupStatuses
 from shared.queue.groups.store import GroupChanged
 from shared.queue.tasks.definition import Definition, Json
 from shared.queue.tasks.definitions import MemoryShare
 from shared.queue.tasks.executor import Stores
+from shared.queue.tasks.known import GroupStatuses
 from shared.queue.tasks.rows import Found, Loaded
 from shared.queue.tasks.rules import Task
 from shared.runtime import attempts
@@ -180,9 +180,7 @@ class Batches:
         """Returns a page of the tasks that wait, or waited, for this one, in the order of taskId. Raises
         ResourceNotFound, InputError for a start outside of the listing, NoRoom."""
         first = page_start(start, keys.DEPENDENTS)
-        task = await self._stores.tasks.status(task_id)
-        if task is None:
-            raise ResourceNotFound(f"task {task_id} does not exist")
+        task = await self._stores.tasks.existing_status(task_id)
         if limit == 0:
             return ListedTasks(tasks=[], resume=None)
 

@@ -42,6 +42,9 @@ thousandth."""
 _ACTIVE_ROW = 2
 """Place of a new task's active row in the transaction that it joins its group with, right after its member row."""
 
+Exists = Callable[[], Awaitable[bool]]
+"""Looks whether there is a task of an id."""
+
 
 class MemberExists(ServiceError):
     """The task has been added to the group before."""
@@ -135,7 +138,7 @@ class Membership:
                 raise GroupChanged from refused
             raise MemberExists from refused
         now = group if raised is None else replace(raised, etag=etags[guards - 1])
-        return self._place(definition, now, own, etags, is_guarded=bool(edges.guards))
+        return self._place(definition.task_id, now, own, etags, is_guarded=bool(edges.guards))
 
     async def _create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
         """Creates a group. Its deletion, and that of its row in the list of groups, is scheduled first: rows that the
@@ -147,7 +150,7 @@ class Membership:
         try:
             if self._is_late(began):
                 raise ServiceUnavailable("the call took too long; send it again")
-            place = await self._join_new_group(definition, packed, edges, entry.key)
+            place = await self._join_new(definition, packed, edges, entry.key)
         except (GroupChanged, MemberExists, ServiceUnavailable):
             # If the answer to the first attempt was lost, the group that exists may be the one that this call created.
             header = await self._groups.header(definition.task_group_id)
@@ -165,9 +168,7 @@ class Membership:
     def _is_late(self, began: datetime) -> bool:
         return self._runtime.now() - began > LATEST_COMMIT
 
-    async def _join_new_group(
-        self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str
-    ) -> Place:
+    async def _join_new(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Place:
         """Creates the group with its first member. `listed` is the key of its row in the list of groups. A new group
         has no active rows that could guard the edges, so they are written without guards. Raises GroupChanged if there
         is a group, MemberExists."""
@@ -192,21 +193,15 @@ class Membership:
             etags = await self._tables.transact(keys.GROUPS, definition.task_group_id, made)
         except TransactionRefused as refused:
             raise (MemberExists if refused.index == 1 else GroupChanged) from refused
-        return self._place(definition, replace(group, etag=etags[0]), own, etags, is_guarded=False)
+        return self._place(definition.task_id, replace(group, etag=etags[0]), own, etags, is_guarded=False)
 
     def _place(
-        self,
-        definition: Definition,
-        group: Group,
-        own: Sequence[tables.Operation],
-        etags: Sequence[str],
-        *,
-        is_guarded: bool,
+        self, task_id: str, group: Group, own: Sequence[tables.Operation], etags: Sequence[str], *, is_guarded: bool
     ) -> Place:
         """Notes that the task has joined the group, which is `group` now, by a transaction with its `own` rows right
         after the first operation."""
         self._groups.keep(group)
-        self._known.saw_member(definition.task_id, etags[1])
+        self._known.saw_member(task_id, etags[1])
         written = {operation.key: etag for operation, etag in zip(own, etags[1 : 1 + len(own)], strict=True)}
         return Place(partial(self._leave, group.task_group_id, written), group.number, is_guarded)
 
@@ -218,11 +213,7 @@ class Membership:
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)
 
     async def rewrite(
-        self,
-        definition: Definition,
-        packed: PackedDefinition,
-        exists: Callable[[], Awaitable[bool]],
-        edges: Edges = NO_EDGES,
+        self, definition: Definition, packed: PackedDefinition, exists: Exists, edges: Edges = NO_EDGES
     ) -> int:
         """Rewrites the rows in its group of a task that is not committed yet, which an earlier call has added. They get
         new ETags and a new time, so that they are not taken for orphans (design 2.2); those that are missing are
@@ -240,12 +231,7 @@ class Membership:
         raise ServiceUnavailable("the task is being created by another call, or its group changes; send the call again")
 
     async def _rewrite(
-        self,
-        definition: Definition,
-        packed: PackedDefinition,
-        number: int,
-        exists: Callable[[], Awaitable[bool]],
-        edges: Edges,
+        self, definition: Definition, packed: PackedDefinition, number: int, exists: Exists, edges: Edges
     ) -> None:
         """The call that added the rows may have had another definition, so a listing has to read the task's definition.
         If the member row shows a resolution or a rerun, a task of this id was created. `exists` then looks for it once

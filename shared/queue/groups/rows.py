@@ -127,10 +127,7 @@ def decode_group(row: Row) -> Group:
     """Reads a header from its row."""
     sealed = str(row.values["sealed"])
     return _HEADER.decode(
-        row.values,
-        task_group_id=row.partition,
-        sealed=parse_date(sealed) if sealed else None,
-        etag=row.etag,
+        row.values, task_group_id=row.partition, sealed=parse_date(sealed) if sealed else None, etag=row.etag
     )
 
 

@@ -16,6 +16,9 @@ from shared.store import keys
 from shared.store.interface import Row, Storage
 from shared.store.partitions import rows_of
 
+Run = tuple[str, int]
+"""The task and the run of an index row."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Counts:
@@ -31,7 +34,7 @@ class PoolSnapshot:
 
     pending: int
     """The number of pending runs. They are not kept one by one, as there may be very many."""
-    claimed: frozenset[tuple[str, int]]
+    claimed: frozenset[Run]
     oldest: datetime | None = None
     """Since when the run that waits longest has been pending."""
 
@@ -51,7 +54,7 @@ class _Different:
     def __init__(self) -> None:
         self._hashes = [array("q") for _ in range(64)]
 
-    def add(self, thing: tuple[str, int]) -> None:
+    def add(self, thing: Run) -> None:
         number = hash(thing)
         self._hashes[number % len(self._hashes)].append(number)
 
@@ -86,7 +89,7 @@ class PoolIndex:
     async def snapshot(self, task_queue_id: str, now: datetime) -> PoolSnapshot:
         """Returns the pending runs before their deadline, and the claimed runs. Raises StorageUnavailable."""
         pending = _Different()
-        claimed: set[tuple[str, int]] = set()
+        claimed: set[Run] = set()
         oldest: datetime | None = None
         present = format_date(now)
         start, end = keys.CLAIMED_AND_PENDING  # claimed runs first, then pending ones by their age
@@ -103,7 +106,7 @@ class PoolIndex:
                     oldest = oldest or parse_date(row.key.split("~")[1])
         return PoolSnapshot(pending=len(pending), claimed=frozenset(claimed), oldest=oldest)
 
-    async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[tuple[str, int]], str | None]:
+    async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[Run], str | None]:
         """Returns a worker's runs among a page of the pool's claimed rows, and where the next one starts. Raises
         StorageUnavailable."""
         pool, columns = keys.pool(task_queue_id), ("workerGroup", "workerId")
@@ -115,7 +118,7 @@ class PoolIndex:
 
     async def etags(
         self, task_queue_id: str, since: datetime, most: int, *, with_claimed: bool
-    ) -> tuple[Mapping[tuple[str, int], str], frozenset[str] | None]:
+    ) -> tuple[Mapping[Run, str], frozenset[str] | None]:
         """Returns the ETags of the rows of runs that are pending since that time or later, by run; if they take no more
         than `most` pages, `with_claimed` also the tasks that have any row of a run that was scheduled or claimed since.
         Rows that have not changed prove that statuses seen before are still current (design 11).
@@ -131,11 +134,9 @@ class PoolIndex:
                 return pending, frozenset(task_id for task_id, _ in (*pending, *claimed))
         return pending, None
 
-    async def _range(
-        self, task_queue_id: str, start: str, end: str, most: int
-    ) -> tuple[dict[tuple[str, int], str], int]:
+    async def _range(self, task_queue_id: str, start: str, end: str, most: int) -> tuple[dict[Run, str], int]:
         """Returns ETags by run, and how many more pages could have been read; 0 if there are more rows."""
-        found: dict[tuple[str, int], str] = {}
+        found: dict[Run, str] = {}
         pages = rows_of(self._tables, keys.POOLS, keys.pool(task_queue_id), start=start, end=end, select=())
         async for page in pages:
             most -= 1
@@ -150,7 +151,7 @@ class PoolIndex:
         return "" if row is None else row.etag
 
 
-def _run_of(row: Row) -> tuple[str, int]:
+def _run_of(row: Row) -> Run:
     """Returns the task and the run of an index row."""
     _, _, task_id, run_id = row.key.split("~")
     return task_id, int(run_id)

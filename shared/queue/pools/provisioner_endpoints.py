@@ -22,15 +22,11 @@ from shared.queue.services import QueueServices
 from shared.queue.tasks.rules import ids_of
 
 _TASK_QUEUE = re.compile(TASK_QUEUE_PATTERN.removesuffix("$"))
-ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
+ENDPOINTS = Endpoints[QueueServices]("Worker Metadata", stability="deprecated")
 
 
 @ENDPOINTS(
-    "listProvisioners",
-    "GET /provisioners",
-    "Get a list of all active provisioners",
-    scopes="queue:list-provisioners",
-    stability="deprecated",
+    "listProvisioners", "GET /provisioners", "Get a list of all active provisioners", scopes="queue:list-provisioners"
 )
 async def list_provisioners(services: QueueServices, call: Call) -> Annotated[Json, models.ListProvisionersResponse]:
     """Lists the provisioners that have a task queue in use, a page at a time."""
@@ -43,7 +39,6 @@ async def list_provisioners(services: QueueServices, call: Call) -> Annotated[Js
     "GET /provisioners/<provisionerId>",
     "Get an active provisioner",
     scopes="queue:get-provisioner:<provisionerId>",
-    stability="deprecated",
 )
 async def get_provisioner(services: QueueServices, call: Call) -> Annotated[Json, models.ProvisionerResponse]:
     """Returns a provisioner: when it expires, and when one of its task queues was last used."""
@@ -56,7 +51,6 @@ async def get_provisioner(services: QueueServices, call: Call) -> Annotated[Json
     "Update a provisioner",
     scopes=all_of(for_each("property", "properties", "queue:declare-provisioner:<provisionerId>#<property>")),
     input=models.UpdateProvisionerRequest,
-    stability="deprecated",
 )
 async def declare_provisioner(services: QueueServices, call: Call) -> Annotated[Json, models.ProvisionerResponse]:
     """Declares a provisioner, or changes what was declared. Each property needs a scope of its own. Its expiration only
@@ -70,7 +64,6 @@ async def declare_provisioner(services: QueueServices, call: Call) -> Annotated[
     "GET /provisioners/<provisionerId>/worker-types",
     "Get a list of all active worker-types",
     scopes="queue:list-worker-types:<provisionerId>",
-    stability="deprecated",
 )
 async def list_worker_types(services: QueueServices, call: Call) -> Annotated[Json, models.ListWorkerTypesResponse]:
     """Lists the task queues of a provisioner that are in use, a page at a time."""
@@ -85,7 +78,6 @@ async def list_worker_types(services: QueueServices, call: Call) -> Annotated[Js
     "GET /provisioners/<provisionerId>/worker-types/<workerType>",
     "Get a worker-type",
     scopes="queue:get-worker-type:<provisionerId>/<workerType>",
-    stability="deprecated",
 )
 async def get_worker_type(services: QueueServices, call: Call) -> Annotated[Json, models.WorkerTypeResponse]:
     """Returns a worker type of a provisioner, as getTaskQueue."""
@@ -104,7 +96,6 @@ async def get_worker_type(services: QueueServices, call: Call) -> Annotated[Json
         for_each("property", "properties", "queue:declare-worker-type:<provisionerId>/<workerType>#<property>")
     ),
     input=models.UpdateWorkerTypeRequest,
-    stability="deprecated",
 )
 async def declare_worker_type(services: QueueServices, call: Call) -> Annotated[Json, models.WorkerTypeResponse]:
     """Declares a worker type, or changes what was declared. Each property needs a scope of its own. Its expiration only

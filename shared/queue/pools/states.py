@@ -133,11 +133,7 @@ class Stalls:
                     return None
                 reason = "quarantined"
         return Stall(
-            task_queue_id=task_queue_id,
-            reason=reason,
-            pending=snapshot.counts.pending,
-            waited=waited,
-            silent=silent,
+            task_queue_id=task_queue_id, reason=reason, pending=snapshot.counts.pending, waited=waited, silent=silent
         )
 
     async def in_deployment(self) -> list[Stall]:

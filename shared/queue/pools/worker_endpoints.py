@@ -89,7 +89,7 @@ WorkerRemovedResponse = types.page_model(
 NO_REASON = "[unspecified]"
 _WORKER = "<provisionerId>/<workerType>/<workerGroup>/<workerId>"
 _ROUTE = "/provisioners/<provisionerId>/worker-types/<workerType>/workers"
-ENDPOINTS = Endpoints[QueueServices]("Worker Metadata")
+ENDPOINTS = Endpoints[QueueServices]("Worker Metadata", stability="experimental")
 
 
 @ENDPOINTS(
@@ -133,7 +133,6 @@ async def get_worker(services: QueueServices, call: Call) -> Annotated[Json, Wor
     "Quarantine a worker",
     scopes=f"queue:quarantine-worker:{_WORKER}",
     input=QuarantineWorkerRequest,
-    stability="experimental",
 )
 async def quarantine_worker(services: QueueServices, call: Call) -> Annotated[Json, WorkerResponse]:
     """Gives a worker no work until a time; a time in the past ends its quarantine. The worker keeps its present
@@ -162,7 +161,6 @@ async def quarantine_worker(services: QueueServices, call: Call) -> Annotated[Js
     "Report that a worker is gone",
     scopes=f"queue:worker-removed:{_WORKER}",
     query={"continuationToken": PAGING["continuationToken"]},
-    stability="experimental",
 )
 async def worker_removed(services: QueueServices, call: Call) -> Annotated[Json, WorkerRemovedResponse]:
     """For programs that start and end machines: every run that the worker has claimed is resolved as `worker-shutdown`
@@ -177,7 +175,6 @@ async def worker_removed(services: QueueServices, call: Call) -> Annotated[Json,
     "Declare a worker",
     scopes=all_of(for_each("property", "properties", f"queue:declare-worker:{_WORKER}#<property>")),
     input=UpdateWorkerRequest,
-    stability="experimental",
 )
 async def declare_worker(services: QueueServices, call: Call) -> Annotated[Json, WorkerResponse]:
     """Registers a worker, with its worker type and provisioner, until a time at least."""

@@ -17,7 +17,7 @@ from shared.base.errors import ResourceNotFound, ServiceUnavailable
 from shared.base.frozen import dataclass, replace
 from shared.queue.claims.rules import worker_removed
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
-from shared.queue.pools.index import PoolIndex
+from shared.queue.pools.index import PoolIndex, Run
 from shared.queue.pools.worker_rows import LIFE, Quarantine, WorkerRecord, WorkerStore
 from shared.queue.tasks.effects import ChangePoolRows, Decision, NoDecision
 from shared.queue.tasks.executor import Executor, Stores
@@ -135,11 +135,7 @@ class Workers:
         return record.waits_in == self._process
 
     async def claimed(
-        self,
-        record: WorkerRecord,
-        request: WorkRequest,
-        tasks: Sequence[tuple[str, int]],
-        rows: Sequence[ChangePoolRows],
+        self, record: WorkerRecord, request: WorkRequest, tasks: Sequence[Run], rows: Sequence[ChangePoolRows]
     ) -> bool:
         """Writes a worker's row together with the index rows of the runs that it is to be given, in one transaction.
         False when it must not be given them: it has been quarantined or removed, or waits elsewhere by now. If somebody
@@ -230,15 +226,13 @@ class Workers:
         written = await self._change(task_queue_id, worker, declared)
         return KnownWorker(written, await self.rows.history(task_queue_id, worker.worker_group, worker.worker_id))
 
-    async def removed(
-        self, task_queue_id: str, worker: Worker, *, start: str
-    ) -> tuple[list[tuple[str, int]], str | None]:
+    async def removed(self, task_queue_id: str, worker: Worker, *, start: str) -> tuple[list[Run], str | None]:
         """Ends every run of a worker that is gone for good as `worker-shutdown`: now, not at takenUntil. Returns task
         and run of those that ended now and, if the call ran out of time, where to continue. Raises InputError,
         ServiceUnavailable, StorageUnavailable; a repeat continues."""
         until = self._now() + timedelta(seconds=REMOVAL_SECONDS)
         await self._mark_removed(task_queue_id, worker)
-        ended: list[tuple[str, int]] = []
+        ended: list[Run] = []
         first = page_start(start, keys.CLAIMED)
         pages = PageReader(lambda at: self._index.held(task_queue_id, worker, at or first))
         async for held in pages:

@@ -28,11 +28,6 @@ LOOK_AGAIN = 30.0
 """Seconds until a deadline message that cannot be handled yet is handled again."""
 
 
-@dataclass(eq=False)
-class _NotDue(NoDecision):
-    deadline: datetime
-
-
 @dataclass(eq=False, repr=False)
 class Timers:
     """Handlers of the claim and deadline messages."""
@@ -79,7 +74,8 @@ class Timers:
                 resolved = PutResolved(task_id=task.task_id, run_id=task.last_run_id, at_deadline=True)
                 return Decision(task=None, ahead=(resolved,))
             if task.deadline + self._deadline_delay > now:
-                raise _NotDue(task.deadline)
+                again = task.deadline
+                raise NoDecision(f"the deadline of task {task_id} is ahead")
             return transitions.end(task, Resolved.DEADLINE_EXCEEDED, now)
 
         try:
@@ -89,8 +85,8 @@ class Timers:
                 again = later
             else:
                 await self._group_check.check(task_group_id)
-        except _NotDue as early:
-            again = early.deadline
+        except NoDecision:
+            pass  # it is put again
         if again is not None:
             timer = PutDeadline(task_id=task_id, task_group_id=task_group_id, scheduler_id=scheduler_id, deadline=again)
             await self._stores.messages.put_deadline(timer, put)

@@ -226,12 +226,7 @@ class Executor:
         return committed
 
     async def _decide_on_read(
-        self,
-        task_id: str,
-        read: Loaded | None,
-        decide: Decide,
-        ahead: WriteAhead,
-        at_least: timedelta = timedelta(0),
+        self, task_id: str, read: Loaded | None, decide: Decide, ahead: WriteAhead, at_least: timedelta = timedelta(0)
     ) -> Loaded:
         """Decides on a task as read, and carries the decision out. A lost race is retried, for `at_least` that long;
         what is ahead of a refused call is rolled back. Raises what `decide` raises, ReceiptLost, ResourceNotFound,

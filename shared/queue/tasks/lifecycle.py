@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
-from functools import partial
-from typing import Protocol
 
 from shared.auth.audit import Entry, note
-from shared.base.errors import ResourceNotFound
 from shared.base.frozen import dataclass, replace
 from shared.base.priority import Priority
 from shared.queue.groups.store import NumberPassed
@@ -17,12 +15,6 @@ from shared.queue.tasks.effects import Decision, PutResolved
 from shared.queue.tasks.executor import Decide, Executor, Stores
 from shared.queue.tasks.rows import Loaded
 from shared.queue.tasks.rules import Resolved, Task
-
-
-class DecideInOrder(Protocol):
-    """A transition that is decided for a number of the task's group; `is_read`: the number was read in this call."""
-
-    def __call__(self, read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision: ...
 
 
 @dataclass(eq=False, repr=False)
@@ -35,10 +27,7 @@ class Lifecycle:
 
     async def status(self, task_id: str) -> Task:
         """Returns the status of a task."""
-        task = await self._stores.tasks.status(task_id)
-        if task is None:
-            raise ResourceNotFound(f"task {task_id} does not exist")
-        return task
+        return await self._stores.tasks.existing_status(task_id)
 
     async def definition(self, task_id: str) -> Json:
         """Returns the definition, with the task's present priority."""
@@ -62,42 +51,46 @@ class Lifecycle:
         """Implements rerunTask. It comes after calls on the group that were answered before, even if the task is
         open."""
 
-        def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
-            return transitions.rerun(read.task, now, hint_id, number, is_confirmed=is_read)
+        def as_of(number: int, hint_id: str, *, is_read: bool) -> Decide:
+            return lambda read, now: transitions.rerun(read.task, now, hint_id, number, is_confirmed=is_read)
 
-        return await self._in_order(read, decide, entry)
+        return await self._in_order(read, as_of, entry)
 
     async def change_priority(self, read: Loaded, priority: Priority, entry: Entry | None = None) -> Task:
         """Implements changeTaskPriority. It comes after the calls on the whole group that were answered before."""
         last = Decision(task=None)
 
-        def decide(read: Loaded, now: datetime, number: int, *, is_read: bool, hint_id: str) -> Decision:
-            nonlocal last
-            task, is_changed = read.task, is_read and last.refusal is None
-            if is_changed and (task.is_resolved or task.generation > 0 or task.deadline <= now):
-                return Decision(task=None)
-            as_of = max(number, task.opened_as_of)
-            decision = transitions.change_priority(task, priority, now, hint_id, as_of, is_confirmed=is_read)
-            if is_changed:
-                return replace(decision, refusal=None)
-            last = decision
-            return decision
+        def as_of(number: int, hint_id: str, *, is_read: bool) -> Decide:
+            def decide(read: Loaded, now: datetime) -> Decision:
+                nonlocal last
+                task, is_changed = read.task, is_read and last.refusal is None
+                if is_changed and (task.is_resolved or task.generation > 0 or task.deadline <= now):
+                    return Decision(task=None)
+                later = max(number, task.opened_as_of)
+                decision = transitions.change_priority(task, priority, now, hint_id, later, is_confirmed=is_read)
+                if is_changed:
+                    return replace(decision, refusal=None)
+                last = decision
+                return decision
 
-        moved = await self._in_order(read, decide, entry)
+            return decide
+
+        moved = await self._in_order(read, as_of, entry)
         note(entry, True)
         return moved
 
-    async def _in_order(self, read: Loaded, decide: DecideInOrder, entry: Entry | None) -> Task:
-        """Moves a task by a call that is ordered with those on its whole group. They are told by the number that the
+    async def _in_order(self, read: Loaded, as_of: Callable[..., Decide], entry: Entry | None) -> Task:
+        """Moves a task by a call that is ordered with those on its whole group, which are told by the number that the
         commit names. Once committed, that has to be the group's number still. Otherwise the present one is read, and
         the task committed as of that: whatever was answered before this call began is then told by that number, so it
-        needs no second confirmation (design 5)."""
+        needs no second confirmation (design 5). `as_of` returns the transition for a number; `is_read`: the number was
+        read in this call."""
         known = self._stores.groups.known(read.task.task_group_id)
         number, new_id = 0 if known is None else known.number, self._stores.runtime.slugid
         try:
-            return await self._move(read, partial(decide, number=number, is_read=False, hint_id=new_id()), entry)
+            return await self._move(read, as_of(number, new_id(), is_read=False), entry)
         except NumberPassed as passed:
-            again = partial(decide, number=passed.number, is_read=True, hint_id=new_id())
+            again = as_of(passed.number, new_id(), is_read=True)
             return await self._move(await self.existing(read.task.task_id), again, entry)
 
     async def _move(self, read: Loaded, decide: Decide, entry: Entry | None) -> Task:

@@ -187,6 +187,13 @@ class TaskStore:
         read = await self._status(task_id, self._known.begin())
         return None if read is None else read[0]
 
+    async def existing_status(self, task_id: str) -> Task:
+        """Returns what `status` returns. Raises ResourceNotFound."""
+        task = await self.status(task_id)
+        if task is None:
+            raise ResourceNotFound(f"task {task_id} does not exist")
+        return task
+
     async def _status(self, task_id: str, since: Moment) -> tuple[Task, str] | None:
         """Reads the status row and returns it with its ETag; the read has begun at the moment `since`."""
         row = await self._tables.get(keys.TASKS, task_id, keys.TASK_STATUS)

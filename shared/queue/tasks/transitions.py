@@ -204,12 +204,7 @@ def rerun(task: Task, now: datetime, hint_id: str, number: int = 0, *, is_confir
     )
     opened = (put_deadline(task), add_active(after)) if task.is_resolved else ()
     return Decision(
-        task=after,
-        ahead=(
-            *put_pending_run(after, run_id),
-            *opened,
-        ),
-        events=(announcements.pending(after, run_id),),
+        task=after, ahead=(*put_pending_run(after, run_id), *opened), events=(announcements.pending(after, run_id),)
     )
 
 
