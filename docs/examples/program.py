@@ -22,8 +22,8 @@ from azure.core.exceptions import AzureError
 from azure.servicebus.aio import ServiceBusClient
 
 from docs.examples.consume import end
-from shared.queue.events.exchanges import parse_exchange
 from tools.listen.connect import Namespace
+from tools.listen.filters import parse_exchange
 from tools.listen.subscription import rules_for_any, subscription
 
 IDLE = timedelta(minutes=5)

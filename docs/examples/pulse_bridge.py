@@ -20,7 +20,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusReceivedMessage, Servic
 from azure.servicebus.exceptions import ServiceBusError
 
 from docs.examples.program import parser
-from shared.queue.events.rules import routes_of
+from tools.listen.patterns import routes_of
 
 PREFIX = "exchange/taskcluster-queue/v1/"
 _WAIT = 5.0

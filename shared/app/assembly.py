@@ -30,12 +30,12 @@ from shared.queue.artifacts.upload_urls import UploadUrls
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.claims.handing_out import GivingBack
 from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
-from shared.queue.claims.polling import Poller, Starvation
+from shared.queue.claims.polling import Poller
 from shared.queue.claims.work import Issuer, Work
 from shared.queue.events.announcer import Announcer, Publisher
-from shared.queue.expiry.groups import GroupExpiry, MemberExpiry
+from shared.queue.expiry.groups import GroupExpiry
 from shared.queue.expiry.job import LISTED, Expiration, Expire, UnsentEvents, expire_client, nothing_else
-from shared.queue.expiry.tasks import ArtifactExpiry, TaskExpiry
+from shared.queue.expiry.tasks import TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.jobs import GroupJobs
 from shared.queue.groups.listing import Batches, Groups
@@ -45,7 +45,7 @@ from shared.queue.groups.store import GroupStore
 from shared.queue.pools.directory import DirectoryKind, DirectoryStore
 from shared.queue.pools.index import PoolIndex
 from shared.queue.pools.rows import PoolStore
-from shared.queue.pools.states import Stalls, TaskQueueStates, WaitingStore
+from shared.queue.pools.states import TaskQueueStates, WaitingStore
 from shared.queue.pools.views import PoolViews
 from shared.queue.pools.worker_rows import WorkerStore
 from shared.queue.pools.workers import Workers
@@ -86,7 +86,7 @@ def assemble(
     worker_rows = WorkerStore(storage, runtime)
     waiting_rows = WaitingStore(storage)
     directory = DirectoryStore(storage, expiry, runtime)
-    stalls = Stalls(directory, worker_rows, pool_index, waiting_rows, now)
+    states = TaskQueueStates(directory, pool_index, worker_rows, waiting_rows, lookups, now)
 
     client_rows = ClientStore(storage.tables, runtime)
     role_rows = RoleStore(storage.tables, runtime)
@@ -102,7 +102,7 @@ def assemble(
         messages,
         pool_rows,
         settings.idle_poll_interval_seconds,
-        Starvation(pool_rows, runtime, timedelta(seconds=settings.starvation_seconds)),
+        timedelta(seconds=settings.starvation_seconds),
         back_off.worked,
         runtime,
     )
@@ -127,7 +127,8 @@ def assemble(
     group_check = GroupCheck(stores)
     reconciler = Reconciler(stores, executor)
     giving_back = GivingBack(stores, executor)
-    artifacts = _artifacts(settings, stores, storage, expiry, issuer)
+    artifact_rows = ArtifactStore(storage, runtime)
+    artifacts = _artifacts(settings, stores, storage, expiry, issuer, artifact_rows)
     index = Index(storage, expiry, runtime, lookups)
     resolution = Resolution(stores, Dependents(stores, executor), group_check, artifacts.uploads, index.task_completed)
     following = Following(resolution, stores, settings.max_followed_resolutions)
@@ -138,22 +139,19 @@ def assemble(
     group_statuses = GroupStatuses(stores.groups, pool_index, known, runtime)
 
     unsent_events = UnsentEvents(storage.queues, runtime)
-    tasks_expiry = TaskExpiry(storage, stores, artifacts.expiry, definitions, unsent_events)
-    members_expiry = MemberExpiry(storage, stores, tasks_expiry, expiry, unsent_events)
-    groups_expiry = GroupExpiry(
-        storage, stores.groups, group_check, recent_groups, members_expiry, unsent_events, runtime
-    )
+    tasks_expiry = TaskExpiry(storage, stores, artifact_rows, artifacts.uploads, expiry, unsent_events)
+    groups_expiry = GroupExpiry(storage, stores, tasks_expiry, expiry, group_check, recent_groups, unsent_events)
 
     expired: dict[str, Expire] = {
-        "task": members_expiry.task,
+        "task": groups_expiry.task,
         keys.SWEPT_GROUP: groups_expiry.group,
         LISTED: groups_expiry.listed,
         "worker": worker_rows.expire,
         **dict.fromkeys(DirectoryKind, directory.expire),
         "client": expire_client(client_rows, audit_log, now),
-        "artifact": artifacts.expiry.artifact,
-        "upload": artifacts.expiry.upload,
-        "strays": artifacts.expiry.strays,
+        "artifact": tasks_expiry.artifact,
+        "upload": tasks_expiry.upload,
+        "strays": tasks_expiry.strays,
         keys.INDEX_SWEEP: index.sweep,
         keys.AUDIT_SWEEP: audit_log.expire,
         keys.EXCHANGED: nothing_else,
@@ -170,7 +168,7 @@ def assemble(
         authenticator=Authenticator(keyring, settings.root_url, now),
         memory=definitions.memory,
         heartbeat=heartbeat,
-        health=Health(heartbeat, storage.queues, expiry, ending, refused, stalls, now),
+        health=Health(heartbeat, storage.queues, expiry, ending, refused, states, now),
         end_polls=poller.end_waits,
         create_task=CreateTask(stores, executor, membership, timedelta(days=settings.max_task_deadline_days)),
         lifecycle=Lifecycle(stores, following_executor),
@@ -198,10 +196,10 @@ def assemble(
         batches=Batches(stores, lookups),
         artifacts=artifacts,
         directory=directory,
-        task_queue_states=TaskQueueStates(directory, pool_index, stalls, worker_rows, lookups, now),
+        task_queue_states=states,
         workers=workers,
-        pool_views=PoolViews(stores, lookups, pool_index, stalls),
-        gauges=Gauges(stores, pool_index, stalls, storage.queues, ending, refused, waiting_rows),
+        pool_views=PoolViews(stores, lookups, pool_index, states),
+        gauges=Gauges(stores, pool_index, states, storage.queues, ending, refused, waiting_rows),
         waiting_workers=WaitingWorkerCounts(runtime, {"claimWork": poller.waiting, "pollTaskUrls": poll_urls.waiting}),
         refused_credentials=refused,
         operations=Operations(storage.queues, expiry, pool_rows, waiting_rows, runtime),
@@ -227,11 +225,10 @@ def _root(settings: Settings) -> Client:
 
 
 def _artifacts(
-    settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer
+    settings: Settings, stores: Stores, storage: Storage, expiry: ExpiryStore, issuer: Issuer, artifacts: ArtifactStore
 ) -> ArtifactUseCases:
     """Returns the use-cases on the given storage."""
     runtime = stores.runtime
-    artifacts = ArtifactStore(storage, runtime)
     uploads = Uploads(storage, artifacts, expiry, runtime)
     urls = UploadUrls(
         stores.tasks,
@@ -256,7 +253,6 @@ def _artifacts(
         urls=urls,
         objects=Objects(artifacts, uploads, storage, runtime, issuer),
         uploads=uploads,
-        expiry=ArtifactExpiry(stores.tasks, artifacts, uploads, expiry, storage.blobs, runtime),
     )
 
 

@@ -9,7 +9,7 @@ from shared.auth.clients.ending import EndingCredentials, RefusedCredentials
 from shared.base import bounds
 from shared.base.concurrency import in_waves, together
 from shared.queue.pools.index import PoolIndex
-from shared.queue.pools.states import GRACE, Stalls, Waiting, WaitingStore
+from shared.queue.pools.states import GRACE, TaskQueueStates, Waiting, WaitingStore
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.internal_messages import EVENTS_QUEUE, INTERNAL_QUEUES
 from shared.queue.tasks.messages import poison_queue
@@ -42,7 +42,7 @@ class Gauges:
 
     _stores: Stores
     _index: PoolIndex
-    _stalls: Stalls
+    _states: TaskQueueStates
     _queues: Queues
     _ending: EndingCredentials
     _refused: RefusedCredentials
@@ -100,7 +100,7 @@ class Gauges:
     async def _pool(self, task_queue_id: str) -> None:
         now = self._stores.runtime.now()
         snapshot = await self._index.of_pool(task_queue_id)
-        stall = await self._stalls.of(task_queue_id, snapshot)
+        stall = await self._states.stall_of(task_queue_id, snapshot)
         counts = snapshot.counts
         age = 0.0 if snapshot.oldest is None else max((now - snapshot.oldest).total_seconds(), 0.0)
         if counts.pending or counts.claimed:

@@ -22,7 +22,7 @@ from shared.base.dates import format_date
 from shared.base.frozen import dataclass
 from shared.base.memo import Memo
 from shared.base.protocol import ROWS_COMPLETE_AFTER
-from shared.queue.pools.states import Stalls
+from shared.queue.pools.states import TaskQueueStates
 from shared.queue.tasks.internal_messages import (
     CLAIM_QUEUE,
     DEADLINE_QUEUE,
@@ -126,7 +126,7 @@ class Health:
     _expiry: ExpiryStore
     _ending: EndingCredentials
     _refused: RefusedCredentials
-    _stalls: Stalls
+    _states: TaskQueueStates
     _now: Callable[[], datetime]
     _fronts: dict[str, _Front] = field(default_factory=dict)
 
@@ -239,7 +239,7 @@ class Health:
         )
 
     async def _stalled(self) -> Finding | None:
-        stalls = await self._stalls.in_deployment()
+        stalls = await self._states.stalls()
         if not stalls:
             return None
         named = _named([stall.brief for stall in stalls])

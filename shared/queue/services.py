@@ -16,7 +16,6 @@ from shared.queue.claims.handing_out import GivingBack
 from shared.queue.claims.poll_urls import BackOff, PollUrls, WaitingWorkerCounts
 from shared.queue.claims.work import Work
 from shared.queue.expiry.job import Expiration
-from shared.queue.expiry.tasks import ArtifactExpiry
 from shared.queue.groups.jobs import GroupJobs
 from shared.queue.groups.listing import Batches, Groups
 from shared.queue.groups.recent import RecentGroups
@@ -43,7 +42,6 @@ class ArtifactUseCases:
     urls: UploadUrls
     objects: Objects
     uploads: Uploads
-    expiry: ArtifactExpiry
 
 
 @dataclass(frozen=True, kw_only=True)

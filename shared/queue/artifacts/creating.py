@@ -1,6 +1,5 @@
 """Creating artifacts and finishing their uploads (contract 7.1 to 7.5). completeArtifact finishes `blob` artifacts,
-finishArtifact `object` artifacts. The number of a task's artifacts is bounded without a counter in any row (design 2,
-principle 6)."""
+finishArtifact `object` artifacts. A task's artifacts are bounded without a counter in any row (design 2.6)."""
 
 from __future__ import annotations
 
@@ -44,8 +43,8 @@ class CreatedArtifact:
     """A created artifact, and until when its content may be uploaded."""
 
     stored: Stored
-    """The artifact as stored. The ETag is that of its row, if this call wrote the row while the run was running and
-    before any content; else ""."""
+    """The artifact as stored. The ETag is "" unless this call wrote its row, while the run was running and without
+    content."""
     _: KW_ONLY
     upload_until: datetime
     """Until when the content may be uploaded, in whole seconds."""
@@ -126,8 +125,8 @@ class Artifacts:
         await self._stores.announcer.announce((event,), loaded)
 
     async def _schedule_expiry(self, definition: Definition, new: Stored, until: datetime) -> Scheduled | None:
-        """Schedules the artifact's deletion before the artifact is written. One that expires with its task is deleted
-        with it and needs nothing."""
+        """Schedules the artifact's deletion before the artifact is written. One that expires with its task goes with
+        it."""
         scheduled, wanted = None, new.artifact
         if keys.hour(wanted.expires) < keys.hour(definition.expires):
             scheduled = await self._expiry.new_artifact(new.task_id, new.run_id, wanted.name, wanted.expires)
@@ -144,8 +143,7 @@ class Artifacts:
         return await both(self._write(wanted, until), self._stores.tasks.load(wanted.task_id))
 
     async def _write(self, wanted: Stored, until: datetime) -> Stored:
-        """Writes the artifact's row, and reads only when the write is refused. Returns the artifact as
-        `CreatedArtifact.stored` is."""
+        """Writes the artifact's row, and reads only when that is refused. Returns what `CreatedArtifact.stored` is."""
         guarded, old, new = True, None, wanted
         for attempt in range(LOST_RACE.tries):
             try:

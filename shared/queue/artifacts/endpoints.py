@@ -172,8 +172,8 @@ async def artifact(services: QueueServices, call: Call) -> Annotated[Json, model
 
 
 async def _redirection(services: QueueServices, stored: Stored) -> Answer:
-    """Returns a 303 with the URL in header and body, since clients do not follow it; for `error` artifacts, a 424
-    without the error envelope."""
+    """Returns a 303 with the URL in header and body, as clients do not follow it; for `error`, a 424 without
+    envelope."""
     artifact = stored.artifact
     headers = {STORAGE_TYPE: artifact.storage_type.value}
     if artifact.storage_type is StorageType.ERROR:

@@ -94,8 +94,7 @@ class UploadUrls:
 
     def url(self, stored: Stored, expiry: datetime) -> str:
         """Returns a URL of this service to PUT the content of an artifact to, until `expiry`. If the ETag of the
-        artifact's row is known (see `CreatedArtifact`), the first content that comes here can be stored without a
-        read."""
+        artifact's row is known (see `CreatedArtifact`), the first content that comes here is stored without a read."""
         task_id, run_id, artifact = stored.task_id, stored.run_id, stored.artifact
         until = str(int(expiry.timestamp()))
         length = "" if artifact.sent_length is None else str(artifact.sent_length)
@@ -112,8 +111,8 @@ class UploadUrls:
 
         Raises InsufficientScopes for a URL that is not ours or has expired, InputTooLarge, InputError for content of
         another length than createArtifact was told, ResourceNotFound when the artifact has expired, RequestConflict
-        when its content can no longer change or is uploaded in another way, ServiceUnavailable while too many are
-        stored, StorageUnavailable."""
+        when its content can not change or comes another way, ServiceUnavailable while too many are stored,
+        StorageUnavailable."""
         task_id, run_id, name = params["taskId"], params["runId"], _decoded(params["name"])
         if self.share(params, query) is None:
             raise errors.InsufficientScopes("the signature of this URL is not valid")

@@ -58,9 +58,9 @@ class Claiming:
         """Claims the runs of the received messages for the worker; the claimed run is the last one of each task.
 
         If an attempt fails, for whatever reason, its message is released and the others go on. The same holds if a
-        definition does not fit into the answer any more. Nothing is claimed when the worker may not be given a run in
-        this request any more. Raises StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a
-        defect is logged and counted."""
+        definition does not fit into the answer any more. Nothing is claimed when the worker may not be given a run any
+        more. Raises StorageUnavailable or ServiceUnavailable when that is why nothing was claimed; a defect is logged
+        and counted."""
         share = self._stores.tasks.definitions.share(bounds.DEFINITIONS_IN_ANSWER)
 
         async def attempt(message: PendingMessage) -> Prepared | None:
@@ -154,7 +154,7 @@ class Claiming:
 
     def _last_committed(self, at: _Attempt, now: datetime, share: MemoryShare) -> Loaded | None:
         """Returns the task as this process has committed it last, if that version shows the run of the message as
-        pending. The claim is then committed on that version without a read. Others need a read (design 2.8). Raises
+        pending. The claim is then committed on that version without a read. Others are read (design 2.8). Raises
         NoRoom."""
         content, tasks = at.message.content, self._stores.tasks
         last = tasks.last_committed(content.task_id)
@@ -240,8 +240,7 @@ class Claiming:
         raise ServiceUnavailable(f"worker {worker.worker_group}/{worker.worker_id} gets no work at present")
 
     async def _prepared(self, read: Loaded, decision: Decision) -> Prepared:
-        """Prepares a claim with messages of its own: writes them, and provides for its lease to go if the claim
-        fails."""
+        """Prepares a claim with messages of its own: writes them, and has its lease go if the claim fails."""
         ahead = self._stores.write_ahead(read)
         await ahead.ensure(decision.ahead)
 

@@ -24,12 +24,12 @@ class NotExpired(NoDecision):
 def expire(task: Task, run_id: int, put: datetime, now: datetime, spare_hint_id: str, started: datetime) -> Decision:
     """Decides what to do for a due claim message that was put at `put` (design 4). `started` is the start of its claim.
 
-    If takenUntil has passed, the claim expires. If its claim was never committed, the claim's index row is given back,
-    once no request of the claim can take effect any more. After the deadline, the deadline message handles it.
+    If takenUntil has passed, the claim expires; after the deadline, the deadline message handles it. If it was never
+    committed, its index row is given back, once no request of it can take effect any more.
 
-    If the run was retried or exhausted before, its index rows are put right and its events announced again: an earlier
-    handler may have died before it did so. If the run was resolved in another way, its claim message should be gone;
-    the resolution is followed up again, without its event. Raises NotExpired."""
+    If the run was retried or exhausted before, its rows are put right and its events announced again, as an earlier
+    handler may have died. If it was resolved in another way, the resolution is followed up again, without its event.
+    Raises NotExpired."""
     run = task.runs[run_id] if run_id <= task.last_run_id else None
     if run is None or run.started != started:
         if now - put < ORPHAN_AFTER:
@@ -79,8 +79,7 @@ def _audit_retried(task: Task, run_id: int) -> Decision:
 def take_back(task: Task, claim: UndeliveredClaim, visible: datetime | None = None) -> Decision:
     """Undoes an undelivered claim: the run is pending again without a retry, at once or at the time `visible`.
 
-    So the task need not wait until takenUntil when the worker was quarantined, was removed or has called again
-    meanwhile. The claim message is removed last: until then its handler can repair the index rows.
+    The claim message is removed last: until then its handler can repair the index rows.
 
     If the task's status does not have the claim, the claim's index row is given back. If the claim's commit may still
     be under way, the task is committed unchanged, so that the claim's commit is refused. Raises NoDecision if the run

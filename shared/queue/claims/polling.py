@@ -26,33 +26,6 @@ from shared.queue.tasks.messages import Messages, PendingMessage
 from shared.runtime import Runtime
 from shared.store.limits import MAX_MESSAGES
 
-
-class Starvation:
-    """Orders a pool's bands. If a setting asks for it, bands whose oldest run has waited too long come first."""
-
-    def __init__(self, pools: PoolStore, runtime: Runtime, starves_after: timedelta) -> None:
-        """Makes the check. `starves_after`: how long a band's oldest run may wait until the band comes first; zero:
-        never."""
-        self._pools = pools
-        self._now = runtime.now
-        self._starves_after = starves_after
-        self._starving: Memo[str, list[Priority]] = Memo(remembered.STARVING, runtime.now)
-
-    async def order(self, task_queue_id: str, bands: Sequence[Priority]) -> Sequence[Priority]:
-        """Returns the bands in the order in which to poll them: the starving ones, the longest waiting first, then the
-        others as given. Which bands starve is remembered for 10 s. Raises StorageUnavailable."""
-        if not self._starves_after or len(bands) < 2:
-            return bands
-        known = await self._starving.read(task_queue_id, lambda: self._read(task_queue_id))
-        starving = [band for band in known if band in bands]
-        return [*starving, *(band for band in bands if band not in starving)]
-
-    async def _read(self, task_queue_id: str) -> list[Priority]:
-        rows, _ = await self._pools.pending(task_queue_id, bounds.STARVATION_ROWS)
-        now = self._now()
-        return list(dict.fromkeys(row.priority for row in rows if now - row.since > self._starves_after))
-
-
 BUSY_INTERVAL = 1.0
 """Seconds between two polls of a pool that had work lately. A task that another process made pending waits for it."""
 IDLE_AFTER = 30.0
@@ -92,8 +65,7 @@ class _Pool:
     expected: int = 0
     """Number of messages for which waits were ended, and whose clients have not called again yet."""
     visible: frozenset[str] = frozenset()
-    """Ids of the messages that the last poll left in the queue. A message that is gone was received by another process,
-    which a client has called."""
+    """Ids of the messages that the last poll left in the queue. One that is gone was received by another process."""
     asked: float = 0.0
     """Time at which waits were last ended because there were messages."""
     urgency: int = 1
@@ -118,15 +90,16 @@ class Poller:
     _messages: Messages
     _stores: PoolStore
     _idle: float
-    """Seconds between two polls of a pool while somebody waits. One that had work lately is polled twice as often or
-    more."""
-    _starvation: Starvation
+    """Seconds between two polls of a pool while somebody waits. After work it is polled twice as often, or more."""
+    _starves_after: timedelta
+    """How long a band's oldest run waits until the band comes first; zero: never."""
     _there_is_work: Callable[[str], None]
     """Called with the task queue for whose work waits are ended."""
     _runtime: Runtime
 
     def __post_init__(self) -> None:
         self._pools: dict[str, _Pool] = {}
+        self._starving: Memo[str, list[Priority]] = Memo(remembered.STARVING, self._runtime.now)
         self._quiet: Memo[str, float] = Memo(remembered.QUIET, self._runtime.now)
 
     async def take(
@@ -239,10 +212,9 @@ class Poller:
                 self._pools.pop(task_queue_id, None)
 
     async def _look(self, task_queue_id: str, pool: _Pool) -> bool:
-        """Polls the bands in use once, in order, for calls that were in no poll yet. Returns whether there was
-        anything."""
+        """Polls the bands in use once, in order, for calls that were in no poll yet. Returns whether there was any."""
         found = 0
-        for band in await self._starvation.order(task_queue_id, await self._stores.queues.bands(task_queue_id)):
+        for band in await self._bands(task_queue_id):
             while wanted := min(sum(waiter.lacks for waiter in pool.new), MAX_MESSAGES):
                 hidden_for = HIDDEN_WHILE_CLAIMING.total_seconds()
                 messages = await self._messages.poll(task_queue_id, band, count=wanted, hidden_for=hidden_for)
@@ -256,6 +228,21 @@ class Poller:
         if found:
             pool.expected, pool.urgency = max(pool.expected - found, 0), 1
         return found > 0
+
+    async def _bands(self, task_queue_id: str) -> Sequence[Priority]:
+        """Returns the bands in use in the order in which to poll them: the starving ones, the longest waiting first,
+        then the others. Which bands starve is remembered for 10 s. Raises StorageUnavailable."""
+        bands = await self._stores.queues.bands(task_queue_id)
+        if not self._starves_after or len(bands) < 2:
+            return bands
+        known = await self._starving.read(task_queue_id, lambda: self._find_starving(task_queue_id))
+        starving = [band for band in known if band in bands]
+        return [*starving, *(band for band in bands if band not in starving)]
+
+    async def _find_starving(self, task_queue_id: str) -> list[Priority]:
+        rows, _ = await self._stores.runs(task_queue_id, bounds.STARVATION_ROWS)
+        now = self._runtime.now()
+        return list(dict.fromkeys(row.priority for row in rows if now - row.since > self._starves_after))
 
     async def _hand_out(self, pool: _Pool, messages: list[PendingMessage]) -> None:
         remaining = deque(messages)
@@ -304,8 +291,7 @@ class Poller:
             self._serve(pool, told)
 
     async def _visible(self, task_queue_id: str, pool: _Pool) -> frozenset[str]:
-        """Returns the ids of the visible messages, as many as the waiting calls ask for. Other processes see the same
-        ones."""
+        """Returns the ids of the visible messages, as many as the waiting calls ask for. Others see the same ones."""
         visible: list[str] = []
         for band in await self._stores.queues.bands(task_queue_id):
             lacking = sum(waiter.count for waiter in pool.waiters) - len(visible)

@@ -1,5 +1,5 @@
-"""Claims as pure functions: the table of a polled message, claiming, reclaiming, and removing a worker for good. Design
-4, contract 4.2, 5 and 14.2."""
+"""Claims as pure functions: polled messages, claiming, reclaiming, removed workers (design 4; contract 4.2, 5,
+14.2)."""
 
 from __future__ import annotations
 
@@ -88,8 +88,7 @@ def claim(task: Task, worker: Worker, handle: MessageHandle, taken_until: dateti
 
 
 def rows_ahead(task: Task, claimed: Task) -> effects.ChangePoolRows:
-    """Returns the change of index rows that is written ahead of a claim's commit. That of an expired run goes
-    afterwards."""
+    """Returns the change of index rows ahead of a claim's commit. The row of an expired run goes afterwards."""
     run_id = claimed.last_run_id
     pending = (row_of(task, run_id),) if run_id == task.last_run_id else ()
     return effects.ChangePoolRows(remove=pending, add=(row_of(claimed, run_id),))
@@ -124,9 +123,9 @@ def claim_by_task(
     task: Task, run_id: int, worker: Worker, taken_until: datetime, now: datetime, hint_id: str
 ) -> Decision:
     """Decides claimTask: like `claim`, but with a lease message of its own, since old workers delete the message that
-    they polled. A repeat by the same worker changes nothing in the task, but is committed all the same. So if the call
-    that made the claim is about to give it back, that commit is refused. If `run_id` is the next one after an expired
-    run, the retry is claimed."""
+    they polled. A repeat by the same worker changes nothing in the task, but is committed all the same. So if its first
+    call is about to give it back, that commit is refused. If `run_id` is the next one after an expired run, the retry
+    is claimed."""
     transitions.refuse_after_deadline(task, now)
     until = task.last_run.taken_until if task.state is State.RUNNING else None
     if run_id == task.last_run_id + 1 and until is not None and until <= now and task.retries_left > 0:
@@ -157,8 +156,8 @@ def _with_own_lease(decision: Decision, hint_id: str, taken_until: datetime) -> 
 
 
 def reclaim(task: Task, run_id: int, taken_until: datetime, now: datetime, spare_hint_id: str) -> Decision:
-    """Decides reclaimTask: takenUntil moves forward, never back. The claim message and the lease are moved before the
-    commit (contract 5.4)."""
+    """Decides reclaimTask: takenUntil moves forward, never back. Claim message and lease move before the commit
+    (contract 5.4)."""
     run = transitions.existing_run(task, run_id)
     transitions.refuse_after_deadline(task, now)
     if run_id != task.last_run_id or run.state is not State.RUNNING:

@@ -101,8 +101,8 @@ class Work:
 
         A worker that has waited gets none when there is work: it has to call again. `told` is set if an answer suits it
         after which its client repeats the call. A quarantined worker waits and gets none. A newer wait of the same
-        worker ends this one: a worker waits only once at a time, so this call's client must have gone. If the call is
-        ended or cancelled, claims that are being made are given back. Raises StorageUnavailable, ServiceUnavailable."""
+        worker ends this one, whose client must have gone. If the call is ended or cancelled, claims that are being made
+        are given back. Raises StorageUnavailable, ServiceUnavailable."""
         request = self._request(task_queue_id, worker, ended, waits=True)
         caller = task_queue_id, worker
         if (older := self._waiting.get(caller)) is not None:
@@ -168,7 +168,7 @@ class Work:
     ) -> list[Loaded]:
         """Claims as soon as there is work. Returns none after `wait` seconds, or as soon as no client waits for the
         answer; but messages that lead to no claim do not end the call, up to 32 of them. Sets `found` when there is
-        work for the first time."""
+        work."""
         until, left, vain = self._runtime.now() + timedelta(seconds=wait), wait, 0
         while messages := await self._poller.take(
             request.task_queue_id, count, left, request.ended, waits, is_new=wait - left < STILL_THERE

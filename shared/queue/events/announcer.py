@@ -104,8 +104,8 @@ class Announcer:
     """Announces what has been committed."""
 
     def __init__(self, publisher: Publisher, messages: Messages, wake: Callable[[str], None], size_limit: int) -> None:
-        """Takes the function `wake`, which is called with each task queue that got a pending run in this process, and
-        the most bytes of an event."""
+        """Takes a function that is called with each task queue that got a pending run here, and the most bytes of an
+        event."""
         self._publisher = publisher
         self._messages = messages
         self.wake = wake
@@ -119,8 +119,7 @@ class Announcer:
         await self._send([self.rendered(event, loaded) for event in events])
 
     async def announce_again(self, events: Sequence[TaskEvent], loaded: Loaded) -> None:
-        """Announces events as `announce` does that an earlier call may have announced. Those that this process knows to
-        be announced are skipped."""
+        """Announces events that an earlier call may have announced, except those that this process knows to be."""
         messages = [self.rendered(event, loaded) for event in events]
         await self._send([message for message in messages if message.message_id not in self._sent])
 

@@ -43,14 +43,12 @@ class NotOpen(ServiceError):
 
 
 def may_be_about_one_message(error: exceptions.ServiceBusError) -> bool:
-    """Returns whether a batch may have been refused for one of its messages: its size, or a reason without an SDK
-    type."""
+    """Returns whether a batch may have been refused for one message: its size, or a reason without an SDK type."""
     return isinstance(error, exceptions.MessageSizeExceededError) or type(error) is exceptions.ServiceBusError
 
 
 OPEN_SECONDS = 10.0
-"""How long opening a connection may take. It goes on after its callers have left, so that the next one finds it
-open."""
+"""How long opening a connection may take. It goes on after its callers have left, so that the next finds it open."""
 OPEN_WAIT_SECONDS = 0.1
 """How long callers wait for an opening that has begun: about what a message in the fallback queue costs them."""
 IDLE_SECONDS = 200.0

@@ -146,8 +146,8 @@ class Link:
 
 
 def _prepare_handlers(sender: Any) -> list[Any]:
-    """Returns the connections that the sender will make; it forgets those that fail, without closing their sockets.
-    They open without pauses."""
+    """Returns the connections that the sender will make, without pauses; it forgets those that fail, with open
+    sockets."""
     handlers: list[Any] = []
     create = sender._create_handler
 
@@ -173,7 +173,7 @@ def _until_ready(ready: Callable[[], Awaitable[bool]]) -> Callable[[], Awaitable
 
 
 def _may_transfer(link: Any, connection: Any) -> bool:
-    """Returns whether the link is in its normal state. Else the SDK sends: it repairs the link, or raises what is
+    """Returns whether the link is in its normal state. Else the SDK sends: it repairs the link, or says what is
     wrong."""
     return (
         connection._error is None

@@ -2,8 +2,7 @@
 
 The SDK gives every sender a connection of its own. Sharing one is switched off in the SDK, and would fail: each sender
 opens a `$cbs` link, and Service Bus takes only one of these on a connection. So a process has one connection for each
-topic that it publishes to, shared by all calls. `keep_open` opens them ahead and keeps them, so that hardly a call
-waits."""
+topic that it publishes to, shared by all calls. `keep_open` opens them ahead and keeps them, so that few calls wait."""
 
 from __future__ import annotations
 
@@ -125,6 +124,6 @@ class EventPublisher:
         await link.close()
 
     def _open_later(self, topic: str) -> ServiceBusSender:
-        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: it would delay errors by up to
-        1 s."""
+        """Returns a sender that is not open yet, and has no keep-alive task of the SDK: it would delay errors by a
+        second."""
         return self._client.get_topic_sender(topic, keep_alive=0)

@@ -4,8 +4,8 @@ Which event announces a transition (contract 10). Each happens once a run, so th
 
 Custom routes as application properties that a Service Bus filter can match exactly (contract 10, CC keys).
 
-A message has any number of routes up to 64, and a SQL filter knows only LIKE, whose `%` crosses dots and the border
-to the next route. So routes are written twice:
+A message has any number of routes up to 64, and a SQL filter knows only LIKE, whose `%` crosses dots and the border to
+the next route. So routes are written twice:
 
 * `routes` has all of them: `|.index.project.latest.|.notify.by-email.|`. A run of whole words is found in it exactly.
 * `cc0`, `cc1`, … have one route each, its words numbered in base 36: `00|index.01|project.02|latest.03`. A `%`
@@ -56,9 +56,8 @@ class ArtifactEvent:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Snapshot:
-    """What the status row of a task forgets: enough to restore the status of an earlier time from a later one. It needs
-    to say nothing of earlier runs than the last one: they are resolved, and a resolved run never changes. Nor do a
-    run's dates and worker change."""
+    """What the status row of a task forgets: enough to restore the status of an earlier time from a later one. It says
+    nothing of earlier runs than the last one, which are resolved and never change. Nor do a run's dates and worker."""
 
     priority: Priority
     runs: int
@@ -199,8 +198,7 @@ def priority_changed_again(task: Task, now: datetime) -> tuple[TaskEvent, ...]:
 
 
 def artifact_created(task: Task, run_id: int, artifact: Artifact) -> TaskEvent:
-    """Returns the artifactCreated event. Name, version and expiration tell apart what is created in a run, and what is
-    created again with changes."""
+    """Returns the artifactCreated event. Name, version and expiration tell apart what is created in a run, or again."""
     said = ArtifactEvent(
         storage_type=artifact.storage_type.value,
         name=artifact.name,

@@ -18,13 +18,15 @@ from shared.queue.expiry.tasks import TaskExpiry
 from shared.queue.groups.check import GroupCheck
 from shared.queue.groups.recent import RecentGroups
 from shared.queue.groups.rows import FINAL_COLUMNS, final_status
-from shared.queue.groups.store import GroupStore
 from shared.queue.tasks.executor import Stores
-from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.expiring import Expiring, ExpiryStore, is_over, is_settled
 from shared.store.interface import MAX_OPERATIONS, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of, sweep
+
+DEATHS = 2
+"""After this many deaths of a process that was deleting a group, the group's tasks are deleted one by one. At the last
+of these deaths the process was deleting nothing else."""
 
 
 @dataclass
@@ -41,15 +43,17 @@ class _Sweep:
 
 
 @dataclass(eq=False, repr=False)
-class MemberExpiry:
-    """Deletes tasks, and then their rows in their group. Every step may be repeated. A task that cannot be deleted, or
-    takes too long, gets a row of its own in the Expiry table before it leaves its group. So it holds up no other
-    task."""
+class GroupExpiry:
+    """Deletes tasks, then their rows in their group, and last the group. Every step may be repeated. A task that cannot
+    be deleted, or takes too long, gets a row of its own in the Expiry table before it leaves its group. So it holds up
+    no other."""
 
     _storage: Storage
     _stores: Stores
     _tasks: TaskExpiry
     _expiry: ExpiryStore
+    _check: GroupCheck
+    _recent: RecentGroups
     _unsent_events: UnsentEvents
 
     def __post_init__(self) -> None:
@@ -58,8 +62,7 @@ class MemberExpiry:
         self._turns = asyncio.Semaphore(bounds.BACKGROUND)
 
     async def task(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Handles a task with a row of its own in the Expiry table. Returns when it is due again, if ever. Raises
-        OutOfTime."""
+        """Handles a task with a row of its own in the Expiry table. Returns when it is due again. Raises OutOfTime."""
         task_id, task_group_id = expiring.words[0], str(expiring.values["taskGroupId"])
         looked = self._now()
         later = await self._tasks.delete(task_id, task_group_id, until, is_final=False)
@@ -211,38 +214,16 @@ class MemberExpiry:
             has_time=lambda: self._now() < until,
         )
 
-
-DEATHS = 2
-"""After this many deaths of a process that was deleting a group, the group's tasks are deleted one by one. At the last
-of these deaths the process was deleting nothing else."""
-
-
-@dataclass(eq=False, repr=False)
-class GroupExpiry:
-    """Handles the rows of the Expiry table that are about groups. Every step may be repeated."""
-
-    _storage: Storage
-    _groups: GroupStore
-    _check: GroupCheck
-    _recent: RecentGroups
-    _members: MemberExpiry
-    _unsent_events: UnsentEvents
-    _runtime: Runtime
-
-    def __post_init__(self) -> None:
-        self._tables = self._storage.tables
-        self._now = self._runtime.now
-
     async def group(self, expiring: Expiring, until: datetime) -> datetime | None:
         """Sweeps a group: deletes its tasks that have expired, and the group once it has expired and has no member any
         more. Returns when to look again: at the group's expiration at the latest, None if it is gone.
 
         Header and guards go in one transaction that holds only if no call has raised, sealed or joined the group since
-        they were read. After that no task can join the group: a later task creates it again,
-        with new rows, which this sweep leaves. All other rows go page by page. Raises OutOfTime."""
+        they were read. A later task creates it again, with new rows, which this sweep leaves. All others go page by
+        page. Raises OutOfTime."""
         (task_group_id,) = expiring.words
         start = expiring.resume if (expiring.resume or "").startswith(keys.MEMBERS[0]) else None
-        later = await self._members.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
+        later = await self.sweep(task_group_id, start, until, is_apart=expiring.deaths >= DEATHS)
         if start is not None:
             later = self._now()  # members of earlier pages may have stayed: count them anew
         first, end = keys.GROUP_AND_MEMBERS
@@ -289,7 +270,7 @@ class GroupExpiry:
         died has left it. Returns when it is due again while the group exists."""
         task_group_id, *key = expiring.words
         listed = "~".join(key)
-        header = await self._groups.header(task_group_id)
+        header = await self._stores.groups.header(task_group_id)
         if header is not None and header.listed == listed:
             return max(header.expires, self._now())
         await self._recent.remove(listed)

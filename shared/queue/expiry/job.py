@@ -32,8 +32,7 @@ OF_EVENTS = frozenset({"task", keys.SWEPT_GROUP})
 EXPIRY_JOB = "static/taskcluster/auth"
 """The clientId that the audit log names for the deletion of an expired client, as upstream does."""
 LISTED = "listed"
-"""Kind of rows about the list of groups. They are due together with their group and stay as long as it does, so they
-are handled after it."""
+"""Kind of rows about the list of groups. They are due with their group and stay as long, so they come after it."""
 _HOUR = timedelta(hours=1)
 LONGEST_HOLD = timedelta(days=7)
 """The time for which a task stays after its expiration while events are unsent. Longer than any outage that somebody
@@ -106,8 +105,8 @@ class _Failed:
 _Result = datetime | _Failed | None
 """The outcome for one item: see `Expiration`."""
 Expire = Callable[[Expiring, datetime], Awaitable[datetime | None]]
-"""Deletes one item within a time limit. Returns when it is due again, None if never. Raises OutOfTime if a later run is
-to go on."""
+"""Deletes one item within a time limit. Returns when it is due again, if ever. Raises OutOfTime if a later run is to go
+on."""
 
 
 class _Outcome(Enum):
@@ -137,8 +136,7 @@ class Expiration:
 
     async def run(self, seconds: float) -> int:
         """Deletes what is due, for about `seconds`. Returns how many items were handled. Raises StorageUnavailable when
-        nothing could be done: everything that was due failed, or the Expiry table itself cannot be read or written. The
-        next run continues there."""
+        nothing could be done: all that was due failed, or the Expiry table cannot be read or written."""
         until = self._now() + timedelta(seconds=seconds)
         position = await self._expiry.position()
         hour, is_noted = position.hour, bool(position.bucket)
@@ -214,8 +212,8 @@ class Expiration:
         return outcomes
 
     async def _conclude(self, expiring: Expiring, result: _Result, until: datetime) -> _Outcome:
-        """Schedules an item again, if it is due later or has failed, and returns its outcome. Raises StorageUnavailable
-        when that is impossible."""
+        """Schedules an item again, if it is due later or has failed, and returns its outcome. Raises
+        StorageUnavailable."""
         if isinstance(result, _Failed):
             if isinstance(result.error, OutOfTime):
                 return await self._leave_rest(expiring, result.error.resume, until)

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 from typing import cast
 
@@ -20,139 +20,34 @@ from shared.queue.artifacts.rows import ArtifactStore, Stored, deletion
 from shared.queue.artifacts.rules import LONGEST_UPLOAD, UNDER_WAY, StorageType, Upload
 from shared.queue.artifacts.uploads import Uploads
 from shared.queue.expiry.job import UnsentEvents
-from shared.queue.tasks.definitions import Definitions
 from shared.queue.tasks.effects import ChangePoolRows, row_of
 from shared.queue.tasks.executor import Stores
-from shared.queue.tasks.rows import CommitLost, TaskStore
+from shared.queue.tasks.rows import CommitLost
 from shared.queue.tasks.rules import State
 from shared.queue.tasks.transitions import put_deadline
-from shared.runtime import Runtime
 from shared.store import keys
 from shared.store.expiring import Expiring, ExpiryStore, is_over, is_settled
-from shared.store.interface import MAX_OPERATIONS, Blobs, Row, Storage
+from shared.store.interface import MAX_OPERATIONS, Row, Storage
 from shared.store.partitions import OutOfTime, delete_together, delete_unchanged, rows_of
 
-PROPERTIES = ("name", "upload", "version")
-"""Properties of a task's rows that `delete_blobs` needs."""
-
-
-@dataclass(eq=False, repr=False)
-class ArtifactExpiry:
-    """Handles rows of the Expiry table. Every step may be repeated."""
-
-    _tasks: TaskStore
-    _artifacts: ArtifactStore
-    _uploads: Uploads
-    _expiry: ExpiryStore
-    _blobs: Blobs
-    _runtime: Runtime
-
-    def __post_init__(self) -> None:
-        self._now = self._runtime.now
-
-    async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes an artifact that expires before its task; returns its expiration if that is later by now. The row
-        goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies in between, the
-        blob goes with the task."""
-        task_id, run_id, name = _words(expiring)
-        stored = await self._artifacts.get(task_id, run_id, name)
-        if stored is None:
-            return None
-        if not is_over(stored.artifact.expires, self._now()):
-            return stored.artifact.expires
-        if not await self._delete_row(stored):
-            return self._now()
-        if stored.artifact.has_blob:
-            await self._blobs.delete(stored.container, stored.path)
-        return None
-
-    async def upload(self, expiring: Expiring, until: datetime) -> None:
-        """Commits an upload that a resolution might not have committed in time, if it still waits."""
-        task_id, run_id, name = _words(expiring)
-        waiting = await self._artifacts.waiting(task_id, run_id, name)
-        if waiting is not None:
-            await self._uploads.commit(task_id, [waiting])
-
-    async def expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
-        """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way. No URL
-        for uploads outlasts its task, but an upload that began in time may go on for `UNDER_WAY`. No URL was given out
-        after `written`, the time of the last write to the task's status row."""
-        first, end = keys.ARTIFACTS
-        has_uploads = any(  # content may still come, or an artifact that is gone had a blob
-            row.key == keys.STRAYS or (first <= row.key < end and row.values["version"]) for row in rows
-        )
-        if has_uploads and written + LONGEST_UPLOAD + UNDER_WAY > self._now():
-            await self._expiry.strays(task_id, expires + UNDER_WAY)
-
-    async def strays(self, expiring: Expiring, until: datetime) -> datetime | None:
-        """Deletes blobs that were uploaded after their task was deleted, unless the id is used again."""
-        (task_id,) = expiring.words
-        if await self._tasks.status(task_id) is not None:
-            return self._now() + UNDER_WAY
-        await self._uploads.delete_all(task_id)
-        return None
-
-    async def delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
-        """Deletes the blobs of all artifacts among the rows of a task, and with the row that marks strays every blob
-        of the task. Returns the keys of those rows whose blobs could not be deleted, and why."""
-        first, end = keys.ARTIFACTS
-        failed: dict[str, Exception] = {}
-
-        async def delete(row: Row) -> None:
-            try:
-                if row.key == keys.STRAYS:
-                    await self._uploads.delete_all(task_id)
-                elif row.values["upload"] != Upload.NONE:
-                    name, run_id = str(row.values["name"]), int(row.key.split("~")[1])
-                    path = keys.path(task_id, run_id, name, str(row.values["version"]))
-                    await self._blobs.delete(keys.container(name), path)
-            except Exception as error:
-                failed[row.key] = error
-
-        with_blobs = [row for row in rows if first <= row.key < end or row.key == keys.STRAYS]
-        await in_waves(bounds.BACKGROUND, delete, with_blobs)
-        return failed
-
-    async def _delete_row(self, stored: Stored) -> bool:
-        """Deletes an artifact's row. If it is a `blob` that has expired before it was complete, its run need not wait
-        for it any more to be reported completed."""
-        artifact = stored.artifact
-        if artifact.storage_type is StorageType.BLOB and not artifact.is_present:
-            loaded = await self._tasks.load(stored.task_id)
-            if loaded is not None and stored.run_id <= loaded.task.last_run_id:
-                task = without_unfinished(loaded.task, stored.run_id, artifact.name)
-                if task != loaded.task:
-                    try:
-                        await self._tasks.commit(loaded, task, deletion(stored))
-                    except CommitLost:
-                        return False
-                    return True
-        return await self._artifacts.delete(stored)
-
-
-def _words(expiring: Expiring) -> tuple[str, int, str]:
-    task_id, run_id, _ = expiring.words
-    return task_id, int(run_id), str(expiring.values["name"])
-
-
 log = logging.getLogger("taskcluster.expiration")
-_PROPERTIES = ("state", "expires", "taskGroupId", "generation", *PROPERTIES)
-_LOOK_AGAIN = timedelta(hours=1)
+_PROPERTIES = ("state", "expires", "taskGroupId", "generation", "name", "upload", "version")
+"""Properties of a task's rows that its deletion needs."""
 
 
 @dataclass(eq=False, repr=False)
 class TaskExpiry:
-    """Deletes tasks. Every step may be repeated."""
+    """Deletes tasks and artifacts. Every step may be repeated."""
 
     _storage: Storage
     _stores: Stores
-    _artifacts: ArtifactExpiry
-    _cache: Definitions
+    _artifacts: ArtifactStore
+    _uploads: Uploads
+    _expiry: ExpiryStore
     _unsent_events: UnsentEvents
 
     def __post_init__(self) -> None:
         self._tables = self._storage.tables
-        self._blobs = self._storage.blobs
         self._now = self._stores.runtime.now
 
     async def delete(self, task_id: str, task_group_id: str, until: datetime, *, is_final: bool) -> datetime | None:
@@ -187,13 +82,13 @@ class TaskExpiry:
                 return self._now()  # the task was resolved late: its resolved message has yet to be handled
             if held_until := self._unsent_events.held_until(expires):
                 return held_until
-            await self._artifacts.expect_late_blobs(task_id, expires, rows, status.timestamp)
+            await self._expect_late_blobs(task_id, expires, rows, status.timestamp)
             if pages.resume is not None or len(rows) > MAX_OPERATIONS:
                 await self._delete_pages(task_id, until, is_over=lambda row: not first <= row.key < end)
                 continue
             await self._delete_contents(task_id, rows)
             if await delete_together(self._tables, keys.TASKS, rows):
-                self._cache.forget(task_id)
+                self._stores.tasks.definitions.forget(task_id)
                 self._unsent_events.note_deleted(task_id)
                 return None
         return self._now()
@@ -209,9 +104,8 @@ class TaskExpiry:
         """Returns whether a task is deleted although it is not resolved, or its resolution was not handled. Then no
         event is sent, or its dependents and its group are not followed up.
 
-        Its messages should have been handled long ago. While handlers may only be late, the task stays and its deadline
-        message is put again, whose handler does all that is missing. Later the task is deleted, and before it its index
-        row, which a handler would have removed."""
+        While handlers may only be late, the task stays and its deadline message is put again, whose handler does all
+        that is missing. Later the task is deleted, and before it its index row, which a handler would have removed."""
         task = await self._stores.tasks.status(task_id)
         if task is None:
             return False  # just now
@@ -238,7 +132,7 @@ class TaskExpiry:
                 if self._now() >= until:
                     raise failures[0] if failures else OutOfTime
                 batch = over[start : start + MAX_OPERATIONS]
-                failed = await self._artifacts.delete_blobs(task_id, batch)
+                failed = await self._delete_blobs(task_id, batch)
                 await delete_unchanged(self._tables, keys.TASKS, [row for row in batch if row.key not in failed])
                 failures += failed.values()
         if failures:
@@ -246,11 +140,94 @@ class TaskExpiry:
         return some_stay
 
     async def _delete_contents(self, task_id: str, rows: Sequence[Row]) -> None:
-        """Deletes the blobs of a task's artifacts. If one cannot be deleted, the others' rows go, and its failure is
-        raised."""
-        failed = await self._artifacts.delete_blobs(task_id, rows)
+        """Deletes the blobs of a task's artifacts. If one cannot be, the others' rows go, and its failure is raised."""
+        failed = await self._delete_blobs(task_id, rows)
         if failed:
             first, end = keys.ARTIFACTS
             deleted = [row for row in rows if first <= row.key < end and row.key not in failed]
             await delete_unchanged(self._tables, keys.TASKS, deleted)
             raise next(iter(failed.values()))
+
+    async def artifact(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes an artifact that expires before its task; returns its expiration if that is later by now. The row
+        goes first, on condition that it is as read: a repeated creation may prolong it. If the job dies then, the blob
+        goes with the task."""
+        task_id, run_id, name = _words(expiring)
+        stored = await self._artifacts.get(task_id, run_id, name)
+        if stored is None:
+            return None
+        if not is_over(stored.artifact.expires, self._now()):
+            return stored.artifact.expires
+        if not await self._delete_row(stored):
+            return self._now()
+        if stored.artifact.has_blob:
+            await self._storage.blobs.delete(stored.container, stored.path)
+        return None
+
+    async def upload(self, expiring: Expiring, until: datetime) -> None:
+        """Commits an upload that a resolution might not have committed in time, if it still waits."""
+        task_id, run_id, name = _words(expiring)
+        waiting = await self._artifacts.waiting(task_id, run_id, name)
+        if waiting is not None:
+            await self._uploads.commit(task_id, [waiting])
+
+    async def _expect_late_blobs(self, task_id: str, expires: datetime, rows: Sequence[Row], written: datetime) -> None:
+        """Schedules another look for blobs of a task that is deleted now, if an upload to it may be under way. No URL
+        for uploads outlasts its task, but an upload that began in time may go on for `UNDER_WAY`. No URL was given out
+        after `written`, the time of the last write to the task's status row."""
+        first, end = keys.ARTIFACTS
+        has_uploads = any(  # content may still come, or an artifact that is gone had a blob
+            row.key == keys.STRAYS or (first <= row.key < end and row.values["version"]) for row in rows
+        )
+        if has_uploads and written + LONGEST_UPLOAD + UNDER_WAY > self._now():
+            await self._expiry.strays(task_id, expires + UNDER_WAY)
+
+    async def strays(self, expiring: Expiring, until: datetime) -> datetime | None:
+        """Deletes blobs that were uploaded after their task was deleted, unless the id is used again."""
+        (task_id,) = expiring.words
+        if await self._stores.tasks.status(task_id) is not None:
+            return self._now() + UNDER_WAY
+        await self._uploads.delete_all(task_id)
+        return None
+
+    async def _delete_blobs(self, task_id: str, rows: Sequence[Row]) -> dict[str, Exception]:
+        """Deletes the blobs of all artifacts among the rows of a task, and with the row that marks strays every blob
+        of the task. Returns the keys of those rows whose blobs could not be deleted, and why."""
+        first, end = keys.ARTIFACTS
+        failed: dict[str, Exception] = {}
+
+        async def delete(row: Row) -> None:
+            try:
+                if row.key == keys.STRAYS:
+                    await self._uploads.delete_all(task_id)
+                elif row.values["upload"] != Upload.NONE:
+                    name, run_id = str(row.values["name"]), int(row.key.split("~")[1])
+                    path = keys.path(task_id, run_id, name, str(row.values["version"]))
+                    await self._storage.blobs.delete(keys.container(name), path)
+            except Exception as error:
+                failed[row.key] = error
+
+        with_blobs = [row for row in rows if first <= row.key < end or row.key == keys.STRAYS]
+        await in_waves(bounds.BACKGROUND, delete, with_blobs)
+        return failed
+
+    async def _delete_row(self, stored: Stored) -> bool:
+        """Deletes an artifact's row. If it is a `blob` that has expired before it was complete, its run need not wait
+        for it any more to be reported completed."""
+        artifact = stored.artifact
+        if artifact.storage_type is StorageType.BLOB and not artifact.is_present:
+            loaded = await self._stores.tasks.load(stored.task_id)
+            if loaded is not None and stored.run_id <= loaded.task.last_run_id:
+                task = without_unfinished(loaded.task, stored.run_id, artifact.name)
+                if task != loaded.task:
+                    try:
+                        await self._stores.tasks.commit(loaded, task, deletion(stored))
+                    except CommitLost:
+                        return False
+                    return True
+        return await self._artifacts.delete(stored)
+
+
+def _words(expiring: Expiring) -> tuple[str, int, str]:
+    task_id, run_id, _ = expiring.words
+    return task_id, int(run_id), str(expiring.values["name"])

@@ -50,10 +50,9 @@ class GroupCheck:
     async def check(self, task_group_id: str, resolution: str | None = None, seen: str | None = None) -> float | None:
         """Announces the group if a check is due and no active row is left.
 
-        Storage may answer the range in several parts, and tasks may come and go between them. But every settled
-        resolution changes the row of what is due. So if that is the same before and after the range was read, there was
-        a moment without an active row. `seen` is its ETag as the caller knows it. Without it, or if the row has
-        changed, the range is read once more.
+        Every settled resolution changes the row of what is due: if that is the same before and after the active rows
+        were read, there was a moment without one (design 5). `seen` is its ETag as the caller knows it; without it, or
+        if the row has changed, they are read once more.
 
         Returns the seconds after which to check again: until a row is old enough to be removed as an orphan, or at once
         if there are more orphans than one check removes. Returns None if nothing is left to do, or if another

@@ -31,8 +31,7 @@ from shared.store.partitions import page_start
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Listed:
-    """A task in an answer with others. Holds the definition directly: its memory is released when this object is
-    garbage-collected."""
+    """A task in an answer with others. It holds the definition, whose memory is released with it."""
 
     definition: Definition
     priority: Priority

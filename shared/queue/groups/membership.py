@@ -37,8 +37,7 @@ _UNKNOWN: Mapping[str, tables.Value] = {"definition": b""}
 _SMALL = 16_000
 """Bytes of a packed definition that a member row carries along, so that listing a group needs no read per task."""
 _SMALL_IN_MEMORY = 256 * 1024
-"""Bytes that such a definition may take once unpacked. A small packed one may be large: text may shrink to a
-thousandth."""
+"""Bytes that such a definition may take once unpacked. A small one may be large: text may shrink to a thousandth."""
 _ACTIVE_ROW = 2
 """Place of a new task's active row in the transaction that it joins its group with, right after its member row."""
 
@@ -60,8 +59,7 @@ class Place:
     number: int
     """The number of the group as of which the task has joined it."""
     is_guarded: bool
-    """Whether each required task in the group had its active row: then none of them is settled, and none need be
-    read."""
+    """Whether each required task in the group had its active row: then none is settled, and none need be read."""
 
 
 @dataclass(eq=False, repr=False)
@@ -118,8 +116,7 @@ class Membership:
 
     async def _join(self, definition: Definition, packed: PackedDefinition, group: Group, edges: Edges) -> Place:
         """Adds the task as of the group's number, with guards for the edges or, if one of the guard rows is missing,
-        without. If the group ends before the task, its expiration is raised in the same transaction. Raises
-        MemberExists, GroupChanged."""
+        without. A group that ends before the task is raised with it. Raises MemberExists, GroupChanged."""
         own = _own_rows(definition, packed, edges)
         guard = tables.Merge(keys.scheduler(definition.scheduler_id, group.number), {})
         operations: list[tables.Operation] = [guard, *own]
@@ -141,10 +138,9 @@ class Membership:
         return self._place(definition.task_id, now, own, etags, is_guarded=bool(edges.guards))
 
     async def _create_group(self, definition: Definition, packed: PackedDefinition, edges: Edges) -> Place:
-        """Creates a group. Its deletion, and that of its row in the list of groups, is scheduled first: rows that the
-        expiry job does not know would stay for ever. If the process stood still, the job may have come to the end of
-        these before the group was created: then it is done again. Raises GroupChanged, MemberExists,
-        ServiceUnavailable."""
+        """Creates a group. Its deletion, and that of its row in the list, is scheduled first: rows that the expiry job
+        does not know would stay for ever. If the process stood still, the job may have come to the end of these before
+        the group was created: then it is done again. Raises GroupChanged, MemberExists, ServiceUnavailable."""
         entry, began = self._recent.entry(definition), self._runtime.now()
         await self._schedule_group(definition, entry)
         try:
@@ -170,8 +166,7 @@ class Membership:
 
     async def _join_new(self, definition: Definition, packed: PackedDefinition, edges: Edges, listed: str) -> Place:
         """Creates the group with its first member. `listed` is the key of its row in the list of groups. A new group
-        has no active rows that could guard the edges, so they are written without guards. Raises GroupChanged if there
-        is a group, MemberExists."""
+        has no active rows that could guard the edges. Raises GroupChanged if there is a group, MemberExists."""
         group = Group(
             task_group_id=definition.task_group_id,
             scheduler_id=definition.scheduler_id,
@@ -198,16 +193,16 @@ class Membership:
     def _place(
         self, task_id: str, group: Group, own: Sequence[tables.Operation], etags: Sequence[str], *, is_guarded: bool
     ) -> Place:
-        """Notes that the task has joined the group, which is `group` now, by a transaction with its `own` rows right
-        after the first operation."""
+        """Notes that the task has joined the group, which is `group` now, with its `own` rows after the first
+        operation."""
         self._groups.keep(group)
         self._known.saw_member(task_id, etags[1])
         written = {operation.key: etag for operation, etag in zip(own, etags[1 : 1 + len(own)], strict=True)}
         return Place(partial(self._leave, group.task_group_id, written), group.number, is_guarded)
 
     async def _leave(self, task_group_id: str, written: Mapping[str, str]) -> None:
-        """Rolls back rows, given by key with the ETags that their writing returned, unless the active row was rewritten
-        since."""
+        """Rolls back rows, given by key with the ETags that their writing returned, unless its active row was
+        rewritten."""
         is_member = keys.MEMBERS[0]
         operations = [tables.Delete(key, None if key.startswith(is_member) else etag) for key, etag in written.items()]
         await try_transact(self._tables, keys.GROUPS, task_group_id, operations)

@@ -85,8 +85,7 @@ class Edges:
 
     required: tuple[str, ...] = ()
     guards: tuple[str, ...] = ()
-    """The required tasks whose active rows must exist: then none of these tasks is settled, and each will find its
-    edge."""
+    """The required tasks whose active rows must exist: then none is settled, and each will find its edge."""
 
     @classmethod
     def of(cls, dependent: str, required: Sequence[str], satisfied: Collection[str]) -> Edges:
@@ -194,8 +193,8 @@ class Unsettled(Enum):
 
 def settled_state(row: Row | None) -> State | Unsettled:
     """Returns the state in which a member's task is resolved, as its row shows it. A rerun marks its generation in the
-    row before it commits, and marks and states stay. So a state without a later mark is that of the task when the row
-    was read."""
+    row before it commits, and marks and states stay. So a state without a later mark is the task's when the row was
+    read."""
     if row is None:
         return Unsettled.UNKNOWN
     states, opened = generations(row, STATE), max(generations(row, OPENED), default=0)

@@ -1,5 +1,5 @@
-"""The Groups table: headers, members and active rows of task groups that are there (design 3). How a task joins its
-group is in members.py."""
+"""The Groups table: headers, members and active rows of task groups that are there (design 3). membership.py has how
+tasks join."""
 
 from __future__ import annotations
 
@@ -124,8 +124,8 @@ class GroupStore:
     ) -> tuple[int, str | None]:
         """Counts a task that is being opened again. `number` is the group's as far as it is known. Returns it as it is
         then, and the ETag of the active row if that is new: None if it existed, and was rewritten. The member row is
-        marked as well, so that listings and calls with dependents know from that row alone whether the last state in it
-        is current."""
+        marked as well, so that listings and calls with dependents know from it alone whether its last state is
+        current."""
         key = keys.active(task_id, generation)
         active: Operation = Create(key, {})
         member: Operation = Merge(keys.member(task_id), {group_rows.column(group_rows.OPENED, generation): True})
@@ -170,16 +170,14 @@ class GroupStore:
 
     async def settle(self, task: Task, run: Run) -> str | None:
         """Settles the resolution of a task by this run: notes the state and the final status in its member row, makes
-        the group due for a check, and deletes the active row of its generation. Edges of the group may be read only
-        afterwards (design 5).
+        the group due for a check, and deletes the active row of its generation. Edges may be read only afterwards
+        (design 5).
 
-        A generation without a state in the member row has not been settled; only that counts, since an active row of a
-        later generation may come back: the call that writes it may be late. That of the first is made together with the
-        member row, so it tells as much, and saves the read.
+        Only the state in the member row tells whether a generation was settled, since an active row of a later one may
+        come back. That of the first is made together with the member row, so it tells as much, and saves the read.
 
-        The task, as read, may have been opened again since: then its status is not final, and the resolution of a later
-        generation will follow. The active row of the first generation, on which new edges rely, is deleted with that of
-        any later one: the first resolution may be handled after this one, and with another state.
+        The task may have been opened again since it was read: then its status is not final. The active row of the first
+        generation, on which new edges rely, goes with that of any later one: the first may be settled after this one.
 
         Returns the ETag of what is due if this has made the group due."""
         generation = run.generation

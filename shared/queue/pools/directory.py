@@ -172,8 +172,8 @@ class DirectoryStore:
         return None if is_gone else self._now()  # it has just been seen
 
     async def _refresh(self, kind: DirectoryKind, name: str, expires: datetime, enough: datetime) -> None:
-        """Notes that an entry was seen, and moves its expiration to `expires`. Writes nothing if it was noted a moment
-        ago and expires late enough."""
+        """Notes that an entry was seen, and moves its expiration to `expires`. Writes nothing if it is fresh and
+        expires late enough."""
 
         def is_fresh(written: datetime, until: datetime) -> bool:
             return self._now() - written < REFRESHED_EVERY and until >= enough
@@ -230,6 +230,8 @@ _NAME = {DirectoryKind.TASK_QUEUE: "taskQueueId", DirectoryKind.PROVISIONER: "pr
 MOST_ACTIONS = 30_000
 """Characters of a provisioner's actions as JSON: a property holds 32,768."""
 _COLUMNS = Columns(DirectoryEntry, without={"name"}, renamed={"last_active": "lastDateActive"})
+DESCRIBED = Columns(DirectoryEntry, without={"name", "actions"}, renamed={"last_active": "lastDateActive"})
+"""The properties that provisioners, worker types and task queues have in common, by the answers' names."""
 
 
 def _decode(row: Row) -> DirectoryEntry | None:

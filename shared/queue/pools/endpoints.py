@@ -9,7 +9,7 @@ from shared.api.scopes import all_of, for_each
 from shared.api.validation import page_of, place_of
 from shared.base.dates import format_date
 from shared.queue.pools import models
-from shared.queue.pools.directory import DirectoryEntry, DirectoryKind
+from shared.queue.pools.directory import DESCRIBED, DirectoryEntry, DirectoryKind
 from shared.queue.pools.index import Counts
 from shared.queue.pools.states import CurrentTaskQueue, Stall
 from shared.queue.services import QueueServices
@@ -163,16 +163,6 @@ async def list_claimed_tasks(services: QueueServices, call: Call) -> Annotated[J
     return page_of("tasks", page, _claimed)
 
 
-def described(entry: DirectoryEntry) -> dict[str, Any]:
-    """Returns the properties that provisioners, worker types and task queues have in common."""
-    return {
-        "stability": entry.stability,
-        "description": entry.description,
-        "expires": format_date(entry.expires),
-        "lastDateActive": format_date(entry.last_active),
-    }
-
-
 def _state(state: CurrentTaskQueue) -> dict[str, Any]:
     oldest = state.snapshot.oldest
     seen = state.entry and {
@@ -194,7 +184,7 @@ def _stalled(stall: Stall | None) -> dict[str, Any]:
 
 
 def _task_queue(entry: DirectoryEntry) -> dict[str, Any]:
-    return {"taskQueueId": entry.name, **described(entry)}
+    return {"taskQueueId": entry.name, **DESCRIBED.encode(entry)}
 
 
 def _counts(task_queue_id: str, counts: Counts) -> dict[str, Any]:

@@ -73,8 +73,8 @@ class PoolIndex:
 
     async def of_pool(self, task_queue_id: str) -> PoolSnapshot:
         """Returns a snapshot of a pool's index. Callers that come during a reading wait for the next one and share it,
-        so every answer was read after the question came. That for a large pool may be a copy that is a second older.
-        Raises StorageUnavailable."""
+        so every answer was read after the question came. That for a large pool may be a second older. Raises
+        StorageUnavailable."""
         return await self._readings.read_anew(task_queue_id, lambda: self._read(task_queue_id))
 
     async def _read(self, task_queue_id: str) -> PoolSnapshot:
@@ -107,7 +107,7 @@ class PoolIndex:
         return PoolSnapshot(pending=len(pending), claimed=frozenset(claimed), oldest=oldest)
 
     async def held(self, task_queue_id: str, worker: Worker, start: str) -> tuple[list[Run], str | None]:
-        """Returns a worker's runs among a page of the pool's claimed rows, and where the next one starts. Raises
+        """Returns a worker's runs in a page of the pool's claimed rows, and where the next starts. Raises
         StorageUnavailable."""
         pool, columns = keys.pool(task_queue_id), ("workerGroup", "workerId")
         page = await self._tables.query(keys.POOLS, pool, start=start, end=keys.CLAIMED[1], select=columns)

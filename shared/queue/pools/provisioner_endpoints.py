@@ -16,8 +16,7 @@ from shared.base.dates import parse_date
 from shared.base.errors import InputError
 from shared.base.types import TASK_QUEUE_PATTERN
 from shared.queue.pools import models
-from shared.queue.pools.directory import Declaration, DirectoryEntry, DirectoryKind
-from shared.queue.pools.endpoints import described
+from shared.queue.pools.directory import DESCRIBED, Declaration, DirectoryEntry, DirectoryKind
 from shared.queue.services import QueueServices
 from shared.queue.tasks.rules import ids_of
 
@@ -140,8 +139,8 @@ def with_actions(actions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _provisioner(entry: DirectoryEntry) -> dict[str, Any]:
-    return {"provisionerId": entry.name, **described(entry)} | with_actions(entry.actions)
+    return {"provisionerId": entry.name, **DESCRIBED.encode(entry)} | with_actions(entry.actions)
 
 
 def _worker_type(entry: DirectoryEntry) -> dict[str, Any]:
-    return {**ids_of(entry.name), **described(entry)}
+    return {**ids_of(entry.name), **DESCRIBED.encode(entry)}

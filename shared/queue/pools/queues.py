@@ -29,8 +29,7 @@ from shared.store.partitions import delete_together, try_transact
 NOTED_EVERY = timedelta(days=1)
 """How often a process notes in the pool's header that the pool is in use."""
 DELETED_WITHIN = timedelta(minutes=2)
-"""Time since the header was marked as being deleted. Deleting stops after half of it; creating is refused until it is
-over."""
+"""Time since the header was marked as being deleted. Deleting stops after half of it; creating is refused in it."""
 WAIT_FOR_DELETION = 20
 """Seconds that a call waits for queues that are being deleted before it reports that storage is not available."""
 LOOK_AGAIN = timedelta(days=1)

@@ -69,7 +69,7 @@ class PoolStore:
         return etag
 
     async def add_pending_together(self, task_queue_id: str, rows: Sequence[PoolRow]) -> list[str | None]:
-        """Adds rows as `add_pending` does, for first runs of one pool: a hundred at a time, or one by one if one
+        """Adds rows as `add_pending` does, for first runs of one pool: a hundred at once, or each alone if one
         exists."""
         assert not any(row.run_id for row in rows), "none of them may have been claimed before"
         etags: list[str | None] = []
@@ -90,17 +90,11 @@ class PoolStore:
         """Removes a row that this process wrote or read, if no call has rewritten it since."""
         await try_transact(self._tables, keys.POOLS, keys.pool(task_queue_id), [tables.Delete(key, etag)])
 
-    async def pending(self, task_queue_id: str, limit: int, start: str = "") -> tuple[list[IndexRow], str | None]:
-        """Returns a page of the rows of pending runs, first scheduled first, and where the next page starts."""
-        return await self._page(task_queue_id, keys.PENDING, limit, start)
-
-    async def claimed(self, task_queue_id: str, limit: int, start: str = "") -> tuple[list[IndexRow], str | None]:
-        """Returns a page of the rows of running runs, first claimed first, and where the next page starts."""
-        return await self._page(task_queue_id, keys.CLAIMED, limit, start)
-
-    async def _page(
-        self, task_queue_id: str, within: tuple[str, str], limit: int, start: str
+    async def runs(
+        self, task_queue_id: str, limit: int, start: str = "", *, within: tuple[str, str] = keys.PENDING
     ) -> tuple[list[IndexRow], str | None]:
+        """Returns a page of the rows of pending runs, first scheduled first, or of running runs (`keys.CLAIMED`), first
+        claimed first, and where the next page starts."""
         first, end, pool = start or within[0], within[1], keys.pool(task_queue_id)
         page = await self._tables.query(keys.POOLS, pool, start=first, end=end, limit=limit, select=_COLUMNS)
         return [_decode(row) for row in page.rows], page.resume

@@ -67,8 +67,8 @@ class Stall:
 
     task_queue_id: str
     reason: Reason
-    """Why nothing takes the runs: no worker is known; none has asked for work or renewed a claim lately; or all known
-    workers are in quarantine."""
+    """No worker is known; none has asked for work or renewed a claim lately; or all that are known are in
+    quarantine."""
     pending: int
     waited: timedelta
     """How long the task queue's oldest run has waited."""
@@ -96,68 +96,6 @@ class Stall:
         if self.reason == "quarantined":
             return "all that are known are in quarantine"
         return f"none has asked for work or renewed a claim for {_minutes(self.silent)}"
-
-
-@dataclass(eq=False, repr=False)
-class Stalls:
-    """Finds stalled task queues. All methods raise StorageUnavailable."""
-
-    _directory: DirectoryStore
-    _workers: WorkerStore
-    _index: PoolIndex
-    _waiting: WaitingStore
-    _now: Callable[[], datetime]
-
-    async def of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
-        """Returns the stall of a task queue with this index, if any. Makes no request unless tasks wait and none
-        runs."""
-        if not _waits_alone(snapshot):
-            return None
-        entry = await self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
-        return await self.of_entry(task_queue_id, snapshot, entry)
-
-    async def of_entry(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
-        """Returns the stall as `of` does, if its entry in the directory was read already (None: not listed)."""
-        if not _waits_alone(snapshot) or snapshot.oldest is None:
-            return None
-        now = self._now()
-        waited = now - snapshot.oldest
-        silent = timedelta() if entry is None else now - entry.last_active
-        reason: Reason = "no-worker"
-        if entry is not None:
-            if waited < GRACE:
-                return None
-            reason = "not-asked"
-            if silent < ASKED_LATELY:
-                if not await self._all_quarantined(task_queue_id, now):
-                    return None
-                reason = "quarantined"
-        return Stall(
-            task_queue_id=task_queue_id, reason=reason, pending=snapshot.counts.pending, waited=waited, silent=silent
-        )
-
-    async def in_deployment(self) -> list[Stall]:
-        """Returns the task queues that have been stalled for GRACE, longest first. Only those are examined in which
-        tasks waited and none ran when the timer looked last. So a stall is found up to five minutes late."""
-        waiting = await self._waiting.latest()
-        if waiting is None:
-            return []
-
-        async def look(task_queue_id: str) -> Stall | None:
-            return await self.of(task_queue_id, await self._index.of_pool(task_queue_id))
-
-        found = await in_waves(bounds.POOLS_AT_A_TIME, look, waiting.task_queue_ids)
-        stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
-        return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
-
-    async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
-        """Returns whether workers are known and none of them may be given a run. The first that may ends the search."""
-        any_known = False
-        async for records in self._workers.pages(task_queue_id):
-            any_known = any_known or any(record.is_quarantined(now) for record in records)
-            if any(record.expires > now and not record.is_quarantined(now) for record in records):
-                return False
-        return any_known
 
 
 def _waits_alone(snapshot: PoolSnapshot) -> bool:
@@ -190,12 +128,12 @@ class CurrentTaskQueue:
 
 @dataclass(eq=False, repr=False)
 class TaskQueueStates:
-    """Lists task queues."""
+    """Lists task queues, and finds stalled ones. All methods raise StorageUnavailable."""
 
     _directory: DirectoryStore
     _index: PoolIndex
-    _stalls: Stalls
     _workers: WorkerStore
+    _waiting: WaitingStore
     _lookups: Lookups
     _now: Callable[[], datetime]
 
@@ -222,6 +160,57 @@ class TaskQueueStates:
             task_queue_id=task_queue_id,
             entry=entry,
             snapshot=snapshot,
-            stall=await self._stalls.of_entry(task_queue_id, snapshot, entry),
+            stall=await self._stall(task_queue_id, snapshot, entry),
             workers=workers,
         )
+
+    async def stall_of(self, task_queue_id: str, snapshot: PoolSnapshot) -> Stall | None:
+        """Returns the stall of a task queue with this index, if any. Makes no request unless tasks wait and none
+        runs."""
+        if not _waits_alone(snapshot):
+            return None
+        entry = await self._directory.entry(DirectoryKind.TASK_QUEUE, task_queue_id)
+        return await self._stall(task_queue_id, snapshot, entry)
+
+    async def _stall(self, task_queue_id: str, snapshot: PoolSnapshot, entry: DirectoryEntry | None) -> Stall | None:
+        """Returns the stall as `stall_of` does, if its entry in the directory was read already (None: not listed)."""
+        if not _waits_alone(snapshot) or snapshot.oldest is None:
+            return None
+        now = self._now()
+        waited = now - snapshot.oldest
+        silent = timedelta() if entry is None else now - entry.last_active
+        reason: Reason = "no-worker"
+        if entry is not None:
+            if waited < GRACE:
+                return None
+            reason = "not-asked"
+            if silent < ASKED_LATELY:
+                if not await self._all_quarantined(task_queue_id, now):
+                    return None
+                reason = "quarantined"
+        return Stall(
+            task_queue_id=task_queue_id, reason=reason, pending=snapshot.counts.pending, waited=waited, silent=silent
+        )
+
+    async def stalls(self) -> list[Stall]:
+        """Returns the task queues that have been stalled for GRACE, longest first. Only those are examined in which
+        tasks waited and none ran when the timer looked last. So a stall is found up to five minutes late."""
+        waiting = await self._waiting.latest()
+        if waiting is None:
+            return []
+
+        async def look(task_queue_id: str) -> Stall | None:
+            return await self.stall_of(task_queue_id, await self._index.of_pool(task_queue_id))
+
+        found = await in_waves(bounds.POOLS_AT_A_TIME, look, waiting.task_queue_ids)
+        stalls = [stall for stall in found if stall is not None and stall.waited >= GRACE]
+        return sorted(stalls, key=lambda stall: (-stall.waited, stall.task_queue_id))
+
+    async def _all_quarantined(self, task_queue_id: str, now: datetime) -> bool:
+        """Returns whether workers are known and none of them may be given a run. The first that may ends the search."""
+        any_known = False
+        async for records in self._workers.pages(task_queue_id):
+            any_known = any_known or any(record.is_quarantined(now) for record in records)
+            if any(record.expires > now and not record.is_quarantined(now) for record in records):
+                return False
+        return any_known

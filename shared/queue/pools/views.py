@@ -10,7 +10,7 @@ from shared.base.concurrency import Lookups, both, together
 from shared.base.frozen import dataclass, replace
 from shared.queue.pools.index import Counts, PoolIndex, PoolSnapshot
 from shared.queue.pools.rows import IndexRow
-from shared.queue.pools.states import Stall, Stalls
+from shared.queue.pools.states import Stall, TaskQueueStates
 from shared.queue.tasks.executor import Stores
 from shared.queue.tasks.rows import Found, Loaded
 from shared.queue.tasks.rules import State
@@ -25,7 +25,7 @@ class PoolViews:
     _stores: Stores
     _lookups: Lookups
     _index: PoolIndex
-    _stalls: Stalls
+    _states: TaskQueueStates
 
     def __post_init__(self) -> None:
         self._now = self._stores.runtime.now
@@ -43,7 +43,7 @@ class PoolViews:
         """Returns the counts of one pool, and why nothing takes its tasks if that is so. Raises StorageUnavailable."""
         snapshot = await self._index.of_pool(task_queue_id)
         (counts,), stall = await both(
-            self._counts([task_queue_id], [snapshot]), self._stalls.of(task_queue_id, snapshot)
+            self._counts([task_queue_id], [snapshot]), self._states.stall_of(task_queue_id, snapshot)
         )
         return counts, stall
 
@@ -85,11 +85,11 @@ class PoolViews:
         return await self._list(State.RUNNING, task_queue_id, start, limit)
 
     async def _list(self, wanted: State, task_queue_id: str, start: str, limit: int) -> tuple[list[Loaded], str | None]:
-        start = page_start(start, keys.PENDING if wanted is State.PENDING else keys.CLAIMED)
+        within = keys.PENDING if wanted is State.PENDING else keys.CLAIMED
+        start = page_start(start, within)
         if limit == 0:
             return [], None
-        pools = self._stores.pools
-        rows, resume = await (pools.pending if wanted is State.PENDING else pools.claimed)(task_queue_id, limit, start)
+        rows, resume = await self._stores.pools.runs(task_queue_id, limit, start, within=within)
         find, unpack = partial(self._find, task_queue_id, wanted), self._stores.tasks.unpacked
         found, rest = await self._stores.tasks.definitions.fill(rows, find, unpack)
         return found, resume if rest is None else rows[rest].key

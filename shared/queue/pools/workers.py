@@ -40,8 +40,8 @@ class WorkRequest:
     task_queue_id: str
     worker: Worker
     began: datetime
-    """Time at which the call began. It decides how the worker is told of work, never whether it gets some, which
-    `removals` and `wait` do."""
+    """Time at which the call began. It decides how the worker is told of work; `removals` and `wait` decide whether it
+    gets some."""
     waits: bool
     """Whether the call waits until there is work. If so, a newer wait of the same worker ends it."""
     removals: int = 0
@@ -49,8 +49,7 @@ class WorkRequest:
     wait: int | None = None
     """The number of the worker's newest wait, as read since this one began; None before."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    """Event that is set when no client waits for the call's answer any more, or another share has its place: the call
-    must not be given a run."""
+    """Set when no client waits for the answer any more, or another share has its place: then the call gets no run."""
     unavailable: list[Exception] = field(default_factory=list)
     """Transient failures that have kept the call from some claims, or from all."""
 
@@ -85,7 +84,7 @@ class Workers:
 
     async def arrived(self, request: WorkRequest, life: timedelta = LIFE) -> WorkerRecord:
         """Notes the task queue of a worker that asks for work, to be listed for `life`; returns what is known of the
-        worker, up to 30 s old: a call after a removal that this process has not seen yet gets no run. Raises
+        worker, up to 30 s old: a call after a removal that is not seen here yet gets no run. Raises
         StorageUnavailable."""
         worker = request.worker
         record, _ = await both(

@@ -110,8 +110,7 @@ class WriteAhead:
         return self._written[effect].handle if effect in self._written else None
 
     def existed_before(self, effect: Ahead) -> bool:
-        """Returns whether the row or message of an effect existed already, written by another call, so that this call
-        has only rewritten it."""
+        """Returns whether the row or message of an effect existed already, so that this call has only rewritten it."""
         return effect in self._written and self._written[effect].roll_back is None
 
     def leave(self) -> None:

@@ -98,8 +98,8 @@ def decode_definition(row: Row) -> PackedDefinition:
 
 
 class DefinitionIncomplete(StorageUnavailable):
-    """The rows of a large definition are not of one definition: the task was deleted while they were read, and perhaps
-    its id was used again."""
+    """The rows of a large definition are not of one definition: the task was deleted meanwhile, and its id perhaps used
+    again."""
 
 
 def complete(packed: PackedDefinition, rest: Sequence[Row]) -> PackedDefinition:

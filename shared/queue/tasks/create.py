@@ -186,7 +186,7 @@ class CreateTask:
         return await self._stores.tasks.status(task_id) is not None
 
     async def _link(self, attempt: _Attempt, required: str) -> None:
-        """Writes the edge out of a task of another group, then reads the task: if it resolves later, it finds the edge
+        """Writes the edge out of a task of another group, then reads it: if that resolves later, it finds the edge
         (design 5)."""
         dependent = attempt.definition.task_id
         attempt.ahead.refuse_late()
@@ -197,9 +197,8 @@ class CreateTask:
             await self._read(attempt, required)
 
     async def _look_at_group(self, attempt: _Attempt) -> None:
-        """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows. A
-        dependency that is not settled there counts as open: the handler of its resolution will settle it, and read the
-        edges afterwards (design 5)."""
+        """Writes the remaining edges, and then reads the states of the dependencies from the group's member rows. One
+        that is not settled there counts as open: who settles it will read the edges afterwards (design 5)."""
         definition, edges = attempt.definition, attempt.edges
         attempt.ahead.refuse_late()
         await self._stores.edges.add(definition.task_group_id, definition.task_id, edges.rest)

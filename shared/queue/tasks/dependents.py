@@ -83,8 +83,7 @@ class RowToCome:
             self._rows.one_less()
 
     async def add(self, row: PoolRow) -> str | None:
-        """Writes a row as `PoolStore.add_pending` does, with the rows of all dependents that are being looked at,
-        unless it comes after them."""
+        """Writes a row as `PoolStore.add_pending` does, with the rows of all dependents at hand, unless it is late."""
         if not self._is_open:
             return await self._rows.pools.add_pending(row)
         written: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()

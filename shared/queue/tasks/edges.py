@@ -164,8 +164,7 @@ class GroupEdges:
 
     async def member_states(self, task_group_id: str, task_ids: Sequence[str]) -> tuple[dict[str, State], list[str]]:
         """Returns the states of those of these tasks that are resolved by their member rows, and the tasks whose state
-        must be read from their status rows. A caller that concludes from it that an edge will be found must have
-        written that edge before."""
+        must be read from their status rows. A caller that relies on an edge to be found must have written it before."""
         remaining = sorted(task_ids)
         rows: dict[str, Row | None] = {}
         if len(remaining) > bounds.ROWS_AT_A_TIME:

@@ -202,8 +202,7 @@ class Decision:
     """The steps after the commit. The effects of a step run in parallel, each step starts after the one before."""
     events: tuple[TaskEvent, ...] = field(default=())
     refusal: ApiError | None = None
-    """An error that is raised after the effects were carried out. The call is refused, but what an earlier call did may
-    still have to be announced."""
+    """An error that is raised after the effects were carried out. What an earlier call did may have to be announced."""
 
 
 class NoDecision(ServiceError):

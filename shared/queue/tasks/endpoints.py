@@ -90,10 +90,24 @@ async def status(services: QueueServices, call: Call) -> Annotated[Json, models.
 @ENDPOINTS(
     "createTask", "PUT /task/<taskId>", "Create New Task", scopes=CREATION_SCOPES, input=models.CreateTaskRequest
 )
+@ENDPOINTS(
+    "defineTask",
+    "POST /task/<taskId>/define",
+    "Define Task",
+    description="Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. Kept "
+    "for clients from before 2020; use createTask with a dependency on the task itself.",
+    scopes=DEFINITION_SCOPES,
+    input=models.CreateTaskRequest,
+    stability="deprecated",
+)
 async def create_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
     """Creates a task; it is scheduled as soon as its dependencies are satisfied. The same request may be sent again:
     for an equal definition the present status is returned, another definition is a conflict."""
-    definition = complete_definition(call.params["taskId"], call.payload(models.CreateTaskRequest))
+    task_id = call.params["taskId"]
+    definition = complete_definition(task_id, call.payload(models.CreateTaskRequest))
+    if call.endpoint.name == "defineTask" and task_id not in definition.dependencies:
+        body = {**definition.body, "dependencies": [task_id, *definition.dependencies]}
+        definition = Definition(task_id=task_id, body=body)
     # Authorised late, since the scopes follow from the complete definition.
     await call.authorise(_definition_params(definition))
     created = await services.create_task(definition)
@@ -138,27 +152,6 @@ async def change_task_priority(services: QueueServices, call: Call) -> Annotated
 
 
 @ENDPOINTS(
-    "defineTask",
-    "POST /task/<taskId>/define",
-    "Define Task",
-    scopes=DEFINITION_SCOPES,
-    input=models.CreateTaskRequest,
-    stability="deprecated",
-)
-async def define_task(services: QueueServices, call: Call) -> Annotated[Json, models.TaskStatusResponse]:
-    """Creates a task that waits for itself, and so stays unscheduled until it is scheduled by a call. Kept for clients
-    from before 2020; use createTask with a dependency on the task itself."""
-    task_id = call.params["taskId"]
-    definition = complete_definition(task_id, call.payload(models.CreateTaskRequest))
-    if task_id not in definition.dependencies:
-        body = {**definition.body, "dependencies": [task_id, *definition.dependencies]}
-        definition = Definition(task_id=task_id, body=body)
-    await call.authorise(_definition_params(definition))
-    created = await services.create_task(definition)
-    return {"status": created.as_json()}
-
-
-@ENDPOINTS(
     "tasks",
     "POST /tasks",
     "Get Multiple Task Definitions",
@@ -192,8 +185,7 @@ async def statuses(services: QueueServices, call: Call) -> Annotated[Json, model
 async def _move(
     services: QueueServices, call: Call, move: Callable[[Loaded, Entry], Awaitable[Task]], action: str, detail: str = ""
 ) -> Mapping[str, Any]:
-    """Moves one task by a call, which is noted in the audit log. The task's stored properties decide who may make the
-    call (contract 1.5, H)."""
+    """Moves a task by a call that is audited. The task's stored properties decide who may make it (contract 1.5, H)."""
     read = await services.lifecycle.existing(call.params["taskId"])
     task = read.task
     await call.authorise(
@@ -224,8 +216,8 @@ def _definition_params(definition: Definition) -> Params:
 async def _ids(call: Call, default: int) -> tuple[list[str], Callable[[str | None], Mapping[str, str]]]:
     """Returns the ids of the page that can be ids at all, and a function that returns the token of the next page. The
     next page starts after this one, or with an id for which this page had no room. The page has `default` ids unless
-    the caller says more. The caller is authorised for the whole list. Raises InputError for a token that is not a
-    position in the list."""
+    the caller says more. The caller is authorised for the whole list. Raises InputError for a token that is no position
+    in it."""
     task_ids = call.payload(models.TasksRequest).taskIds
     await call.authorise({"taskIds": task_ids})
     position = start_of(call.query) or "0"

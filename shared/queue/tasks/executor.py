@@ -185,8 +185,8 @@ class Executor:
 
     async def _first_try(self, last: Loaded, decide: Decide, ahead: WriteAhead) -> tuple[Loaded | None, Loaded | None]:
         """Carries out what is decided on a task that may have changed. Returns the task as it is then, if it was
-        committed, else the task as it is now, if that is known by then. Only a read can tell what to answer where that
-        is a refusal, no change, or a message that somebody else holds. Raises CommitInDoubt, ServiceUnavailable,
+        committed, else the task as it is now, if that is known by then. Only a read tells what to answer to a refusal,
+        no change, or a message that somebody else holds. Raises CommitInDoubt, ServiceUnavailable,
         StorageUnavailable."""
         try:
             decision = decide(last, self._runtime.now())

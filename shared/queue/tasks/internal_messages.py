@@ -154,8 +154,7 @@ class ResolvedBody(Body):
     run_id: RunNumber
     put: AwareDatetime
     start: str | None = None
-    """Key at which the fan-out continues; the message is for this page only. The key tells whether it is in the task's
-    partition or its group's."""
+    """Key at which the fan-out continues, in the task's partition or its group's; the message is for this page only."""
     end: str | None = None
     """Key at which the fan-out ends, in the partition of `start`, or in the task's partition if there is no `start`:
     another message has the rest. None if it ends with the last edge."""

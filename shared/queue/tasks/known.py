@@ -3,10 +3,10 @@
 If this process has made the last commit of an unresolved task, it knows all of the task, so that its next commit needs
 no read (design 2.8).
 
-A status may be shown again for a second after it was seen. The status of a task that is neither running nor resolved
-may be shown for longer: as long as its member row in the group is unchanged, and for a pending run its index row in the
-pool (design 11). Range queries bring these rows along. Each row's ETag is kept with a sequence number: a row proves
-that a status is current only if the row was read first."""
+A status may be shown for a second after it was seen; that of a task that is neither running nor resolved for longer,
+while its member row in the group is unchanged, and for a pending run its index row in the pool (design 11). Range
+queries bring these rows along. Each ETag is kept with a sequence number: a row proves that a status is current only if
+the row was read first."""
 
 from __future__ import annotations
 

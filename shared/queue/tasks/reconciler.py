@@ -23,6 +23,7 @@ from shared.queue.tasks import transitions
 from shared.queue.tasks.effects import NoDecision
 from shared.queue.tasks.executor import Executor, Stores
 from shared.queue.tasks.rules import State
+from shared.store import keys
 from shared.store.interface import MAX_PAGE, StorageUnavailable
 from shared.store.partitions import PageReader
 
@@ -54,7 +55,7 @@ class Reconciler:
         Raises StorageUnavailable."""
         if task_queue_id not in self._checked:
             self._checked[task_queue_id] = True
-            oldest, _ = await self._stores.pools.pending(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT)
+            oldest, _ = await self._stores.pools.runs(task_queue_id, bounds.ROWS_OF_A_VAIN_WAIT)
             await self._check_rows(task_queue_id, oldest)
 
     async def check_all(self, seconds: float = LONGEST_RUN) -> int:
@@ -95,7 +96,7 @@ class Reconciler:
         the last check ended, so that every row has its turn. Raises StorageUnavailable."""
         pools = self._stores.pools
         looked_into = await self._check_claimed(task_queue_id)
-        rows, resume = await pools.pending(task_queue_id, MAX_PAGE)
+        rows, resume = await pools.runs(task_queue_id, MAX_PAGE)
         if not rows:
             until = self._in_use_until.get(task_queue_id)
             if until is None or until <= self._now():
@@ -104,7 +105,7 @@ class Reconciler:
         if resume is None:
             return looked_into
         start = max(await pools.queues.checked_to(task_queue_id), resume)
-        pages = PageReader(lambda at: pools.pending(task_queue_id, MAX_PAGE, at or ""), start)
+        pages = PageReader(lambda at: pools.runs(task_queue_id, MAX_PAGE, at or ""), start)
         left = bounds.RECONCILED_PAGES - 1
         async for more in pages:
             looked_into += await self._check_rows(task_queue_id, more)
@@ -116,11 +117,11 @@ class Reconciler:
 
     async def _check_claimed(self, task_queue_id: str) -> int:
         """Removes leftover index rows of claims, whose calls were slow or died. Returns how many rows were examined. It
-        is enough to check the rows of the oldest claims: all rows in front of a leftover one are removed at their own
-        deadlines at the latest."""
+        is enough to check the rows of the oldest claims: those in front of a leftover one go at their own deadlines at
+        the latest."""
         if task_queue_id in self._claimed_checked:
             return 0
-        rows, _ = await self._stores.pools.claimed(task_queue_id, MAX_PAGE)
+        rows, _ = await self._stores.pools.runs(task_queue_id, MAX_PAGE, within=keys.CLAIMED)
         self._claimed_checked[task_queue_id] = True
         overdue = [row for row in rows if self._is_overdue(row)]
         await in_waves(bounds.POOLS_AT_A_TIME, lambda row: self._repair_logging_failures(task_queue_id, row), overdue)

@@ -68,10 +68,10 @@ class Resolution:
     _add_to_index: AddToIndex
 
     async def resolved_due(self, message: ResolvedBody) -> None:
-        """Handles one message. The edges of other groups and the uploads are read together with the status row, or
-        after it. The edges of the group are read after the rows of the group show the resolution. A call that adds an
-        edge reads the same rows afterwards, so either that call or this handler sees the other (design 5). Raises
-        StorageUnavailable, ServiceUnavailable: then it is to be handled again."""
+        """Handles one message. Edges of other groups and uploads are read with the status row, or after it; edges of
+        the group after its rows show the resolution. A call that adds an edge reads these rows afterwards, so one of
+        them sees the other (design 5). Raises StorageUnavailable, ServiceUnavailable: then it is to be handled
+        again."""
         looked, tasks = self._stores.runtime.now(), self._stores.tasks
         at_once = await tasks.surroundings(message.task_id, bounds.EDGES_AT_A_TIME) if message.is_whole else None
         read = await tasks.load(message.task_id) if at_once is None else at_once.loaded
@@ -92,8 +92,8 @@ class Resolution:
     async def _page(self, page: _Page, at_once: Surroundings | None) -> None:
         """Handles a page of edges and uploads. The message of the next page is put first. The first page also settles
         the task. Messages for what has to be looked at again are put last: a page that is retried would put them again.
-        A page that fails is put again, as a message that ends where the next page starts. If the whole message were
-        retried, each retry would put a message for the next page again, and so on for each page after it."""
+        A page that fails is put again, as a message that ends where the next page starts: a retry of the whole message
+        would put one for the next page again."""
         try:
             await together(*self._work(page, at_once))
             await together(*(self._put(page.message, visible_in=wait, **left) for wait, left in page.left))

@@ -90,9 +90,8 @@ def interrupt(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hi
 
 def _retry(task: Task, run_id: int, reason: Resolved, now: datetime, spare_hint_id: str) -> Decision:
     """Resolves the run and makes the next one pending, in one commit. The lease becomes the new run's message. The
-    index rows move after the commit, before the lease is shown: a call that claims the run finds its row. The claim
-    message is removed last: until then its handler can repair the index rows. So the row of the new run need not be
-    written ahead in a request of its own."""
+    index rows move after the commit, before the lease is shown, and the claim message is removed last: until then its
+    handler can repair the rows. So that of the new run need not be written ahead in a request of its own."""
     after = with_retry(task, run_id, reason, now)
     moved = effects.ChangePoolRows(remove=(row_of(after, run_id),), add=(row_of(after, run_id + 1),))
     ahead: tuple[Ahead, ...] = ()
@@ -160,8 +159,8 @@ def cancel(task: Task, now: datetime) -> Decision:
 
 def end(task: Task, reason: Resolved, now: datetime) -> Decision:
     """Ends an unresolved task without a retry: canceled, or deadline-exceeded. An unscheduled one gets its run 0. The
-    index row is removed here, and a process that has seen the task unscheduled may have missed that row. So a task that
-    had to wait shows the change in its member row, whatever state it is in."""
+    index row goes here, which a process that has seen the task unscheduled may have missed. So a task that had to wait
+    shows the change in its member row."""
     run_id = max(task.last_run_id, 0)
     rows: tuple[After, ...] = (rewrite_member(task),) if task.dependencies or not task.runs else ()
     if not task.runs:

@@ -41,7 +41,7 @@ async def _edges(services: Services, start: str | None, limit: int) -> Page:
 
 
 async def _pending(services: Services, start: str | None, limit: int) -> Page:
-    rows, resume = await services.stores.pools.pending(POOL, limit, start or "")
+    rows, resume = await services.stores.pools.runs(POOL, limit, start or "")
     return [row.task_id for row in rows], resume
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from shared.queue.groups import statuses as group_statuses
+from shared.queue.tasks import known as group_statuses
 from tests.promises.simulator.queue_host import SETTINGS, App
 from tests.promises.simulator.world import World
 

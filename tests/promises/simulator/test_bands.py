@@ -100,7 +100,7 @@ def test_change_of_priority_that_is_rolled_back_leaves_a_later_one_alone() -> No
         await ahead.ensure([SetRowPriority(row=row, priority="high")])
         assert await stores.pools.set_priority(POOL, keys.pending(row), "low")
         await ahead.withdraw()
-        ((found,), _) = await stores.pools.pending(POOL, 10)
+        ((found,), _) = await stores.pools.runs(POOL, 10)
         assert found.priority == "low"
 
     world.run(story())

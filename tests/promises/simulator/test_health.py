@@ -34,7 +34,7 @@ def health_of(world: World, **asks: Ask) -> Health:
         expiry,
         credentials_of(world),
         refused_of(world),
-        world.services.health._stalls,
+        world.services.health._states,
         clock.now,
     )
 

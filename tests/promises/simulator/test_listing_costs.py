@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from shared.queue.groups import statuses as group_statuses
 from shared.queue.tasks import known
+from shared.queue.tasks import known as group_statuses
 from shared.queue.tasks.effects import row_of
 from shared.store import keys
 from shared.store.counting import Kind

@@ -212,7 +212,7 @@ def test_a_row_of_another_call_that_would_have_created_the_task_goes() -> None:
         late = replace(row, scheduled=row.scheduled + timedelta(seconds=1))
         await world.services.stores.pools.add_pending(late)
         await checks(world, 1)
-        own = [each.since for each in (await world.services.stores.pools.pending(POOL, 10))[0]]
+        own = [each.since for each in (await world.services.stores.pools.runs(POOL, 10))[0]]
         assert own == [row.scheduled]
 
     world.run(story())

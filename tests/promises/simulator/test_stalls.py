@@ -154,7 +154,7 @@ def test_the_task_queues_that_wait_longest_are_looked_at_first(world: World, mon
             await _pass(world, timedelta(minutes=1))
         await _pass(world, GRACE)
         await world.handlers.gauges.note_waiting()
-        found = await world.services.health._stalls.in_deployment()
+        found = await world.services.health._states.stalls()
         assert [each.task_queue_id for each in found] == sorted(names)[:2]
 
     world.run(story())
